@@ -1,4 +1,4 @@
-/* answer.c - collects what the engine generates into pieces, and forgets the pieces that were sent. */
+/* answer.c - adds the engine's output to answers as typed pieces, and drops the pieces that were sent. */
 #include "api/answer.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ const char *answer_call_arguments(const struct answer_calls *c, const struct ans
     return c->text.data ? c->text.data + v->arguments : "";
 }
 
-/* Begins a call, or the next part of one. */
+/* Begins a call, or a further part of a call whose beginning was sent. */
 static void begin_call(struct answer_calls *c, const struct parser_piece *p)
 {
     struct answer_call *v;
@@ -73,7 +73,7 @@ static void cut_text(struct buf *text, size_t n)
     text->data[n] = 0;
 }
 
-/* The last call is complete, or the answer has ended inside of it. */
+/* Ends the last call. DROPPED: it is incomplete and is removed. */
 static void end_call(struct answer_calls *c, bool dropped)
 {
     if (c->when == ANSWER_CALLS_STREAMED || c->n == 0)
@@ -86,7 +86,7 @@ static void end_call(struct answer_calls *c, bool dropped)
         c->n_ready = c->n;
 }
 
-/* Drops the calls that were sent. */
+/* Removes the calls that were sent. */
 static void drop_sent_calls(struct answer_calls *c)
 {
     size_t n_kept = c->n - c->n_ready, from = n_kept ? c->v[c->n_ready].name : c->text.len;
@@ -108,7 +108,7 @@ static void drop_sent_calls(struct answer_calls *c)
 
 /* ---- pieces ---- */
 
-/* STOPPED: a stop string or stop token has ended the answer. */
+/* Moves the parser's pieces to H. STOPPED: a stop string or stop token ended the answer. */
 static int take_pieces(struct answer_choice *h, bool stopped)
 {
     struct parser_piece p;

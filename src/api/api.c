@@ -1,4 +1,4 @@
-/* api.c - open, start, drain, close: the parts of the server put together. */
+/* api.c - opens, starts, drains and closes the server's API, and connects its parts. */
 #include "api/api.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ int api_open(struct api **out, const struct api_options *o, struct err *e)
     once_init(&a->once);
     queue_init(&a->queue, o->max_running + o->max_queued, o->max_queued_tokens, o->fair);
     seeds_init(&a->seeds);
-    json_object_seed(0); /* before there are threads */
+    json_object_seed(0); /* must run before threads are started */
     gallop_stats(o->engine, &stats);
     a->max_len = stats.max_model_len;
     a->now.stats = stats;
@@ -55,7 +55,7 @@ bool api_stalled(struct api *a)
     return status_stalled(a);
 }
 
-/* Called at each tick of the server, and whenever a worker or the engine has done something. */
+/* Called on the server's thread at each tick, and after a worker or the engine has called wake(). */
 static void on_wake(void *ctx)
 {
     struct api *a = ctx;
@@ -103,7 +103,7 @@ void api_handle(struct api *a, struct server_options *o)
     o->cors = a->opt.cors;
 }
 
-/* Called on the engine's thread or on that of a worker. */
+/* Wakes the server's thread. Called on the engine's thread and on workers. */
 static void wake(void *ctx)
 {
     server_wake(((struct api *)ctx)->server);

@@ -1,4 +1,4 @@
-/* crash_table.c - rows that are taken in turn. The server's thread writes them. */
+/* crash_table.c - rows are reused in rotation. Only the server's thread writes them. */
 #include "api/crash_table.h"
 
 #include <stdio.h>

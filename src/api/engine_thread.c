@@ -1,5 +1,4 @@
-/* engine_thread.c - the loop of the engine's thread, and a ring of batches between it and the server's
- * thread. */
+/* engine_thread.c - the loop of the engine's thread, and the ring of batches to the server's thread. */
 #include "api/engine_thread.h"
 
 #include <string.h>
@@ -12,10 +11,10 @@
 #include "base/threads/topo.h"
 #include "engine/engine.h"
 
-#define IDLE_S  0.1   /* interval at which an idle engine checks whether it is to end */
-#define YIELD_S 0.005 /* longest wait for a step's tokens to be written */
+#define IDLE_S  0.1   /* seconds: an idle engine checks this often whether to stop */
+#define YIELD_S 0.005 /* seconds: maximum wait until a step's tokens are written to sockets */
 
-/* Returns whether B has memory for EV and N bytes of its text. */
+/* Grows B for EV and N more bytes of text. Returns false if memory runs out. */
 static bool engine_thread_has_room(struct engine_thread_batch *b, const struct gallop_event *ev, size_t n)
 {
     return mem_grow((void **)&b->event, &b->cap, b->n + 1, sizeof(*b->event), MEM_API) &&
@@ -23,7 +22,7 @@ static bool engine_thread_has_room(struct engine_thread_batch *b, const struct g
            mem_grow((void **)&b->text, &b->cap_text, b->n_text + n, 1, MEM_API);
 }
 
-/* The bytes of the warnings of EV, each with its terminating zero. */
+/* Returns the total size of the warnings of EV with their terminating zeros. */
 static size_t warnings_bytes(const struct gallop_event *ev)
 {
     size_t n = 0;
@@ -40,7 +39,8 @@ static void put_text(struct engine_thread_batch *b, const char *text, size_t n)
     b->n_text += n;
 }
 
-/* Copies EV into the batch, completely or not at all. */
+/* Copies EV into the batch. If memory runs out, the event is dropped with a call of LOST, but
+ * GALLOP_FINISHED is retried. */
 static void put_event(struct engine_thread *t, struct engine_thread_batch *b, const struct gallop_event *ev)
 {
     const char *text = ev->type == GALLOP_TEXT        ? ev->text
@@ -71,7 +71,7 @@ static void put_event(struct engine_thread *t, struct engine_thread_batch *b, co
         put_text(b, ev->warnings[i], strlen(ev->warnings[i]) + 1);
 }
 
-/* Waits for a batch that can be filled. NULL: the thread is to end. */
+/* Waits for a free batch and returns it empty. NULL: the thread has to stop. */
 static struct engine_thread_batch *next_batch(struct engine_thread *t)
 {
     struct engine_thread_batch *b;
@@ -87,7 +87,8 @@ static struct engine_thread_batch *next_batch(struct engine_thread *t)
     return b;
 }
 
-/* Leaves this thread's processor to the server's thread until every batch is written. */
+/* Blocks, so that the server's thread gets the processor, until every batch is written to sockets, for at
+ * most YIELD_S. */
 static void yield_processor(struct engine_thread *t)
 {
     struct timespec until = clock_at(clock_seconds() + YIELD_S);
@@ -110,7 +111,7 @@ static void put_batch(struct engine_thread *t, struct engine_thread_batch *b)
         yield_processor(t);
 }
 
-/* Runs a step. False: there was nothing to compute. */
+/* Runs a step. Returns false if there was nothing to compute. */
 static bool engine_thread_compute(struct engine_thread *t)
 {
     bool computed;

@@ -1,5 +1,6 @@
-/* fields.c - reads the members of a request by the rows of fields.def, and writes the documents that the rows
- * make. */
+/* fields.c - reads the fields of a request by the rows of fields.def, and generates their documentation
+ * and schema.
+ */
 #include "api/fields.h"
 
 #include <ctype.h>
@@ -19,19 +20,19 @@ struct row {
     const char *name;
     unsigned endpoints;
     enum kind kind;
-    size_t offset;     /* in struct fields */
-    const char *range; /* INT, NUMBER: an interval */
-    size_t most;       /* TEXT, FILLED: bytes */
+    size_t offset;     /* offset of the value in struct fields */
+    const char *range; /* INT, NUMBER: the allowed interval, such as "[0,1]" */
+    size_t most;       /* TEXT, FILLED: maximum length in bytes */
     int (*read)(struct fields *f, const json_t *v, struct err *e);
-    const char
-        *form; /* OWN, EMPTY: the type in words; LOGGED, NEVER: what asks for nothing, JSON texts with |
-                       * between */
+    /* OWN, EMPTY: the type in words; LOGGED, NEVER: the JSON values without effect, separated by | */
+    const char *form;
     const char *says;
-    const char *schema; /* OWN */
-    int sampled;        /* BOOL, INT, NUMBER: 1 + the sampling field that the value goes to; 0: to OFFSET */
+    const char *schema; /* OWN: JSON Schema of the values, with ' in place of " */
+    /* BOOL, INT, NUMBER: 1 + the sampling field that gets the value; 0: the value is stored at OFFSET */
+    int sampled;
 };
 
-/* The path of each endpoint, and the field that it needs. */
+/* The path of each endpoint, and the field that it requires (or NULL). */
 #define COMPUTED(letter, name, path, needs, form, gives, says)            {FIELDS_##name, path, needs},
 #define HANDLED(letter, name, path, needs, access, function, gives, says) {FIELDS_##name, path, needs},
 #define ANSWERED(path, access, function, gives, says)
@@ -45,7 +46,7 @@ static const struct endpoint {
 #undef COMPUTED
 #undef HANDLED
 
-/* The letters of endpoints in fields.def. */
+/* The letters by which fields.def names endpoints. */
 #define COMPUTED(letter, name, path, needs, form, gives, says)            letter = FIELDS_##name,
 #define HANDLED(letter, name, path, needs, access, function, gives, says) letter = FIELDS_##name,
 enum {
@@ -78,7 +79,8 @@ static int unexpected(const char *name, const json_t *v, const char *expected, s
     return err_set(e, ERR_INPUT, "%s: found %s, expected %s", name, describe(v, text), expected);
 }
 
-/* Refuses V, expected to be a LIST of what IS accepts: its first ELEMENT that differs, or V if none does. */
+/* Sets E to an error about V, which is not the expected LIST of values that IS accepts. If an element of V
+ * fails IS, the error is about the first such element, for which ELEMENT was expected. */
 static int unexpected_in(const char *name, const json_t *v, bool (*is)(const json_t *v), const char *list,
                          const char *element, struct err *e)
 {
@@ -93,10 +95,11 @@ static int unexpected_in(const char *name, const json_t *v, bool (*is)(const jso
     return unexpected(index, json_array_get(v, i), element, e);
 }
 
-/* ---- readers of what is no plain value ---- */
+/* ---- readers of lists, objects and other special values ---- */
 
-/* Sets *OUT to the whole number V. A fraction of zero (16.0) is allowed, because some clients count in
- * floats. False: V is not whole, or is a float beyond 2^53, which stands for several whole numbers. */
+/* Sets *OUT to the whole number V. A float without fraction (16.0) is allowed, because some clients count
+ * in floats. Returns false if V is not whole, or is a float beyond 2^53, where floats do not represent
+ * every whole number. */
 static bool whole_of(const json_t *v, int64_t *out)
 {
     double x = json_real_value(v);
@@ -111,11 +114,12 @@ static bool whole_of(const json_t *v, int64_t *out)
     return true;
 }
 
-/* Turns floats in LIST that are whole numbers into integers. If memory runs out, the float stays and is
+/* Replaces floats in LIST that are whole numbers by integers. If memory runs out, the float stays and is
  * refused later. */
 static void make_whole(const json_t *list)
 {
-    json_t *own = (json_t *)(uintptr_t)list; /* a part of the body, which the request owns */
+    /* it is part of the body, which the request owns and may change */
+    json_t *own = (json_t *)(uintptr_t)list;
     int64_t whole;
 
     for (size_t i = 0; i < json_array_size(list); i++)
@@ -151,8 +155,8 @@ static bool is_ids(const json_t *v)
     return json_is_array(v) && json_array_size(v) > 0 && all(v, is_id);
 }
 
-/* schema_<reader> is the JSON Schema of the values that a reader accepts besides null, with ' in place of ".
- */
+/* schema_<reader>: the JSON Schema of the values that read_<reader> accepts besides null, with ' in place
+ * of ". */
 #define SCHEMA_IDS "{'type':'array','items':{'type':'integer','minimum':0,'maximum':2147483647}"
 static const char schema_prompt[] =
     "{'anyOf':[{'type':'string'},{'type':'array','items':{'type':'string'},'minItems':1,"
@@ -240,7 +244,7 @@ static const char schema_tools[] =
     "'properties':{'name':{'type':'string','minLength':1},'description':{'type':'string'},"
     "'parameters':{'type':'object'},'strict':{'type':['boolean','null']}}}}}}";
 
-/* Adds the type to tools that do not have one: they are functions. */
+/* Adds "type": "function" to tools that have a function but no type. */
 static int name_types(const json_t *tools, struct err *e)
 {
     for (size_t i = 0; i < json_array_size(tools); i++) {
@@ -282,7 +286,7 @@ static int read_tool_choice(struct fields *f, const json_t *v, struct err *e)
     return tools_choose(v, &f->input.tool_choice, &f->tool_names, e);
 }
 
-/* ---- those of Anthropic's form ---- */
+/* ---- readers for Anthropic's API ---- */
 
 static const char schema_turns[] =
     "{'type':'array','minItems':1,'items':{'type':'object','required':['role','content'],'properties':{'role':"
@@ -373,7 +377,7 @@ static int read_thinking(struct fields *f, const json_t *v, struct err *e)
     return 0;
 }
 
-/* Reads EFFORT, a member called NAME, into the variable of the chat template. */
+/* Reads EFFORT, the value of the field NAME, into the template variable reasoning_effort. */
 static int read_effort(struct fields *f, const char *name, const json_t *effort, struct err *e)
 {
     size_t n = json_string_length(effort);
@@ -447,7 +451,7 @@ static int read_output_config(struct fields *f, const json_t *v, struct err *e)
     return read_effort(f, "output_config.effort", json_object_get(v, "effort"), e);
 }
 
-/* ---- those of OpenAI's Responses ---- */
+/* ---- readers for OpenAI's Responses ---- */
 
 static const char schema_input[] =
     "{'anyOf':[{'type':'string'},{'type':'array','minItems':1,'items':{'type':'object','required':['role','content'],"
@@ -504,8 +508,7 @@ static int read_functions(struct fields *f, const json_t *v, struct err *e)
     return read_objects(&f->input.tools, "tools", v, FIELDS_MAX_TOOLS, e);
 }
 
-/* What an answer must look like is read from the body when the request is prepared (prepare/choose.c); here only
- * the types are checked. */
+/* These readers only check types. prepare/choose.c later reads the constraint on the answer from the body. */
 
 static bool is_schema(const json_t *v)
 {
@@ -579,8 +582,8 @@ static int read_reasoning(struct fields *f, const json_t *v, struct err *e)
                              : unexpected("reasoning", v, "an object", e);
 }
 
-/* Parts of an answer that a request may ask for. All of them are about tools that a server runs, or about
- * images: answers of this server never have them. */
+/* The parts of an answer that `include` may ask for. All are about tools that a server runs or about
+ * images, which answers of this server never have. */
 static const char *const includable[] = {
     "reasoning.encrypted_content",  "web_search_call.action.sources", "web_search_call.results",
     "file_search_call.results",     "code_interpreter_call.outputs",  "computer_call_output.output.image_url",
@@ -669,7 +672,7 @@ static const char schema_stop[] =
     "{'anyOf':[{'type':'string','minLength':1,'maxLength':1024},{'type':'array','maxItems':64,"
     "'items':{'type':'string','minLength':1,'maxLength':1024}}]}";
 
-/* Checks that V is a string or a list of at most MOST strings, each of 1 to BYTES bytes. */
+/* Checks that V is a string or a list of at most MOST strings, each with 1 to BYTES bytes. */
 static int check_strings(const char *name, const json_t *v, size_t most, size_t bytes, struct err *e)
 {
     size_t n = json_is_array(v) ? json_array_size(v) : 1;
@@ -817,7 +820,8 @@ static int read_request_ids(struct fields *f, const json_t *v, struct err *e)
 #define EMPTY(name, where, form, says)     {#name, where, EMPTY, 0, NULL, 0, NULL, form, says, NULL, 0},
 #define LOGGED(name, where, neutral, says) {#name, where, LOGGED, 0, NULL, 0, NULL, neutral, says, NULL, 0},
 #define NEVER(name, where, neutral)        {#name, where, NEVER, 0, NULL, 0, NULL, neutral, NULL, NULL, 0},
-/* Rows of engine/sampling/sampling.def: NULL as a range of SAMPLED is that of the field's own row. */
+/* Rows of engine/sampling/sampling.def. SAMPLED rows have the range NULL, which means the range of the
+ * sampling field. */
 #define SAMPLED(name, where, field) SAMPLED_ROW(SAMPLING_##field, NUMBER, NULL, name, where, NULL, )
 #define COUNT                       INT
 #define DRAW_COUNT                  INT
@@ -856,7 +860,7 @@ static const struct row rows[] = {
 
 enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
 
-/* The range of R, and what it says: those of its sampling field where it has none of its own. */
+/* Return the range and the description of R, or those of its sampling field if R has none. */
 static const char *range_of(const struct row *r)
 {
     return r->range || !r->sampled || r->kind == BOOL ? r->range : sampling_row[r->sampled - 1].range;
@@ -867,12 +871,12 @@ static const char *says_of(const struct row *r)
     return r->says || !r->sampled ? r->says : sampling_row[r->sampled - 1].help;
 }
 
-/* Appends what R does, as a sentence. */
+/* Appends the description of R as a sentence. */
 static void put_says(const struct row *r, struct buf *out)
 {
     const char *says = says_of(r);
 
-    if (r->sampled) /* the table of sampling fields has phrases, for --help */
+    if (r->sampled) /* the help of sampling fields is a phrase for --help */
         buf_fmt(out, "%c%s.", toupper((unsigned char)says[0]), says + 1);
     else
         buf_str(out, says);
@@ -887,7 +891,7 @@ static bool lies_in(const char *text, double x)
     return (text[0] == '(' ? x > lo : x >= lo) && x <= hi;
 }
 
-/* Returns whether V equals one of the JSON texts of NEUTRAL. */
+/* Returns whether V equals one of the JSON texts in NEUTRAL, which are separated by |. */
 static bool is_neutral(const char *neutral, const json_t *v)
 {
     bool same = false;
@@ -911,7 +915,7 @@ static int read_number(struct fields *f, const struct row *r, const json_t *v, s
     snprintf(expected, sizeof(expected), "a %snumber in %s", r->kind == INT ? "whole " : "", range_of(r));
     if (!json_is_number(v) || !lies_in(range_of(r), x) || (r->kind == INT && x != floor(x)))
         return unexpected(r->name, v, expected, e);
-    if (r->sampled) /* -1 is vLLM's word for no limit, which is 0 here */
+    if (r->sampled) /* vLLM uses -1 for no limit, which is 0 here */
         sampling_set_number(&f->sampling, (enum sampling_field)(r->sampled - 1),
                             r->kind == INT ? fmax(x, 0) : x);
     else if (r->kind == INT)
@@ -927,7 +931,7 @@ static int read_text(struct fields *f, const struct row *r, const json_t *v, str
 
     if (!json_is_string(v))
         return unexpected(r->name, v, "a string", e);
-    if (n == 0 && r->kind == TEXT) /* it counts as not given */
+    if (n == 0 && r->kind == TEXT) /* an empty string counts as absent */
         return 0;
     if (n == 0 || n > r->most)
         return err_set(e, ERR_INPUT, "%s: found a string of %zu bytes, expected %d to %zu", r->name, n,
@@ -972,7 +976,7 @@ static const struct row *fields_find(const char *name, unsigned endpoint)
     return NULL;
 }
 
-/* Has the log say that the option KEY has no effect. */
+/* Reports that the field KEY of `options` has no effect. */
 static void say_ignored(const struct fields *f, const char *key)
 {
     char name[64];
@@ -1014,8 +1018,8 @@ int fields_blame(struct fields *f, const char *name, int rc)
     return rc;
 }
 
-/* Returns why TEXT [n] is not read: it has too many lists, objects or values, each of which needs many times
- * its bytes of memory, or they are nested too deeply. NULL: it is read. */
+/* Returns why the body TEXT [n] is refused before parsing: too many lists, objects or values, whose parsed
+ * form takes many times their bytes, or too deep nesting. NULL: it may be parsed. */
 static const char *excess(const char *text, size_t n)
 {
     size_t depth = 0, n_lists = 0, n_values = 0;
@@ -1058,7 +1062,8 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
         .unknown = unknown, .unknown_ctx = ctx};
     sampling_default(&f->sampling);
     f->output.stream = endpoint & (FIELDS_GENERATE | FIELDS_OLLAMA_CHAT);
-    if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) { /* a byte order mark, as some editors write it */
+    /* skip a UTF-8 byte order mark, which some editors write */
+    if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
         text += 3;
         n -= 3;
     }
@@ -1081,7 +1086,7 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
     return 0;
 }
 
-/* A value that only says that V was given. */
+/* Returns `true` in place of V, which is about to be freed, or NULL if V is NULL. */
 static const json_t *given(const json_t *v)
 {
     return v ? json_true() : NULL;
@@ -1128,7 +1133,7 @@ void fields_fini(struct fields *f)
     f->body = f->own = f->tool_names = NULL;
 }
 
-/* ---- the page ---- */
+/* ---- docs/API.md ---- */
 
 static void document_row(const struct row *r, struct buf *out)
 {
@@ -1201,7 +1206,7 @@ static void put_range(const char *range, struct buf *out)
         buf_fmt(out, ",\"maximum\":%.17g", hi);
 }
 
-/* Writes the JSON texts of NEUTRAL, and null. */
+/* Writes a schema that allows the JSON texts of NEUTRAL and null. */
 static void put_neutral(const char *neutral, struct buf *out)
 {
     buf_str(out, "\"enum\":[");
@@ -1210,7 +1215,8 @@ static void put_neutral(const char *neutral, struct buf *out)
     buf_str(out, strcmp(neutral, "null") == 0 ? "]" : ",null]");
 }
 
-/* MODELS: the values that `model` may have, as a JSON list. */
+/* Writes the JSON Schema of the values of R. NEEDED: the field is required, so null is not allowed. MODELS:
+ * a JSON list of the values that `model` may have. */
 static void put_schema(const struct row *r, bool needed, const char *models, struct buf *out)
 {
     const char *null = needed ? "" : ",\"null\"";

@@ -1,4 +1,5 @@
-/* flight.c - how a request goes from state to state: what comes in, what the engine says, what is sent. */
+/* flight.c - the state transitions of a flight: from its start through the engine's events to the sent
+ * answer. */
 #include "api/flight.h"
 
 #include <stdio.h>
@@ -19,9 +20,11 @@
 #include "net/server.h"
 
 enum {
-    MOST_UNSENT = 64 << 10, /* bytes on their way; beyond them events wait, and those that wait become one */
-    MOST_BATCHES = 8,       /* steps that are taken at once, before sockets have their turn */
-    MOST_AT_ONCE = 2048,    /* numbers of an answer that the server's thread writes itself: below 1 ms */
+    /* unsent bytes of a connection above which events are held back and later sent as one */
+    MOST_UNSENT = 64 << 10,
+    MOST_BATCHES = 8, /* batches handled before the server's thread returns to the sockets */
+    /* numbers in an answer up to which the server's thread writes it itself, in less than 1 ms */
+    MOST_AT_ONCE = 2048,
 };
 
 static struct flight *flight_of(struct workers_job *job)
@@ -39,7 +42,7 @@ bool flight_may_free(const struct flight *f)
     return f->state == FLIGHT_DRAINING && f->n_open == 0 && !f->touched;
 }
 
-/* ---- coming and going ---- */
+/* ---- creating and freeing ---- */
 
 static void link_flight(struct api *a, struct flight *f)
 {
@@ -63,7 +66,7 @@ static void set_origin(struct request_origin *o, const struct api *a, struct ser
     access_key(a, x, o->key);
 }
 
-/* PLACES: one place, which the flight takes over. NULL: out of memory. */
+/* Creates the flight of X, which takes over PLACES, one place in the queue. NULL: out of memory. */
 static struct flight *new_flight(struct api *a, struct server_exchange *x, const struct route *r,
                                  const struct queue_places *places)
 {
@@ -113,7 +116,8 @@ static void flight_free(struct flight *f)
     mem_free(f);
 }
 
-/* Refuses X for lack of memory: that of the machine, or that which requests may hold together. */
+/* Refuses a request with 429 if requests hold more than --max-request-memory, or with 503 if the machine is
+ * out of memory. */
 static void refuse_for_memory(const struct reply *r)
 {
     bool over = mem_over_budget();
@@ -122,7 +126,7 @@ static void refuse_for_memory(const struct reply *r)
     reply_refuse(r, over ? 429 : 503, over ? refuse_over_memory : "out of memory", NULL);
 }
 
-/* Takes a place of the queue for the client KEY, or refuses its request. */
+/* Reserves a place *P in the queue for the client KEY. Returns false after the request was refused. */
 static bool take_place(const struct reply *r, const char *key, struct queue_places *p)
 {
     struct api *a = r->api;
@@ -170,7 +174,7 @@ void flight_start(struct api *a, struct server_exchange *x, const struct route *
     }
 }
 
-/* ---- what the engine says ---- */
+/* ---- events of the engine ---- */
 
 static bool take_token(struct flight *f, struct answer_choice *h, const struct engine_thread_batch *b,
                        const struct engine_thread_event *r)
@@ -202,7 +206,7 @@ static void observe_end(struct flight *f, const struct engine_thread_batch *b, c
     struct metrics *m = &f->api->metrics;
 
     m->ended[ends[ev->finish]]++;
-    if (ev->choice == 0) { /* the other answers to a prompt find the rows of the first */
+    if (ev->choice == 0) { /* the other choices of a prompt reuse the KV rows of the first */
         m->prompt_tokens += ev->n_prompt;
         m->cached_tokens += ev->n_cached;
         metrics_observe(m, METRICS_PROMPT_TOKENS, (double)ev->n_prompt);
@@ -218,7 +222,8 @@ static void observe_end(struct flight *f, const struct engine_thread_batch *b, c
     f->api->mean_s = f->api->mean_s > 0 ? 0.9 * f->api->mean_s + 0.1 * all : all;
 }
 
-/* A stop string or a stop token of the request has ended the answer, and not the model. */
+/* Returns whether a stop string or stop token of the request ended the answer. The tokens that end an
+ * answer after a tool call count as the model's own end. */
 static bool is_stopped(const struct request *q, const struct gallop_event *ev)
 {
     for (size_t i = 0; i < q->n_ends_of_call; i++)
@@ -282,13 +287,13 @@ static struct answer_choice *choice_of(const struct gallop_event *ev)
     return &f->a.choice[(size_t)(p - f->prompt) * f->q.n + ev->choice];
 }
 
-/* The flight still exists, because the end of its sequences has not been handed over. */
+/* The flight cannot have been freed: the GALLOP_FINISHED event of this choice was not handed over yet. */
 void flight_lost(const struct gallop_event *ev)
 {
     choice_of(ev)->lost = true;
 }
 
-/* Makes the request of F fail, because a part of the answer H is missing. */
+/* Fails the request of F, because a part of the answer H is missing. */
 static void fail(struct flight *f, struct answer_choice *h)
 {
     h->lost = true;
@@ -389,7 +394,7 @@ static void make_headers(const struct flight *f, int status, char out[HEADER_BYT
 
 /* ---- answering ---- */
 
-/* The client has its answer: takes the exchange from F, which drains. */
+/* Detaches the exchange from F, which becomes DRAINING, and returns it for the final send. */
 static struct server_exchange *take_exchange(struct flight *f)
 {
     struct server_exchange *x = f->x;
@@ -407,14 +412,14 @@ static void send_whole(struct flight *f, int status, struct buf *body)
     make_headers(f, status, headers);
     log_flight(f, status);
     f->api->metrics.n_refused += status == 429 || status == 503;
-    if (body == &f->reply) /* it may be large: the server takes its memory over */
+    if (body == &f->reply) /* it may be large: the server takes over its memory without a copy */
         server_give(take_exchange(f), status, headers, "application/json", body);
     else
         server_reply(take_exchange(f), status, headers, "application/json", body->data ? body->data : "",
                      body->len);
 }
 
-/* The status of an answer that failed, and why; 0: it did not. */
+/* Returns the HTTP status of the first failed choice and sets *SENTENCE to the reason. 0: none failed. */
 static int fault_of(const struct flight *f, const char **sentence)
 {
     for (size_t i = 0; i < f->a.n_choices; i++) {
@@ -426,14 +431,15 @@ static int fault_of(const struct flight *f, const char **sentence)
         *sentence = "the request took longer than this server allows";
         if (h->state == ANSWER_FAILED)
             return 504;
-        *sentence = "the request was ended before its embeddings were computed"; /* a vector cannot say so */
+        /* unlike text, an embedding has no member that could report this */
+        *sentence = "the request was ended before its embeddings were computed";
         if (h->state == ANSWER_ENDED && h->finish == GALLOP_FINISH_CANCELLED && f->q.endpoint & FIELDS_POOLED)
             return 503;
     }
     return 0;
 }
 
-/* The field by which a request forbids every token. */
+/* Returns the name of the field that most likely forbids every token. */
 static const char *forbidding_field(const struct fields *given)
 {
     return given->generation.allowed     ? "allowed_token_ids"
@@ -441,21 +447,22 @@ static const char *forbidding_field(const struct fields *given)
                                          : "min_tokens";
 }
 
-/* From here on a dialect writes to OUT. */
+/* Clears OUT and the sign of earlier jansson failures, before a dialect writes to OUT. */
 static void begin_writing(struct buf *out)
 {
     buf_clear(out);
     mem_lib_failed();
 }
 
-/* OUT is not complete, or jansson ran out of memory on the way. */
+/* Returns whether OUT is incomplete because memory ran out, in OUT itself or in jansson since
+ * begin_writing(). */
 static bool lacks_memory(struct buf *out)
 {
     out->oom |= mem_lib_failed();
     return out->oom;
 }
 
-/* Writes the complete answer. Returns its status. */
+/* Writes the complete answer or an error to OUT. Returns the HTTP status. */
 static int write_whole(struct flight *f, struct buf *out)
 {
     const char *sentence;
@@ -478,7 +485,7 @@ static int write_whole(struct flight *f, struct buf *out)
     return status ? status : 200;
 }
 
-/* On a worker thread. */
+/* Job of a worker: writes the complete answer. */
 static void write_reply(struct workers_job *job)
 {
     struct flight *f = flight_of(job);
@@ -488,7 +495,8 @@ static void write_reply(struct workers_job *job)
     mem_charge(MEM_CHARGE_NONE);
 }
 
-/* The answer has many log-probabilities or vectors, or vectors have to pass Dense modules. */
+/* Returns whether writing the answer takes long: it has many log-probabilities or embedding values, or
+ * Dense modules have to be applied. */
 static bool is_long(const struct flight *f)
 {
     const struct dense *d = f->q.server->dense;
@@ -503,7 +511,7 @@ static void hand_to_worker(struct flight *f, enum flight_state state, void (*run
     workers_add(&f->api->workers, &f->job);
 }
 
-/* Sends the answer if everything is computed, or has a worker write it first. */
+/* Sends the answer if all choices have ended, or gives a long answer to a worker to write. */
 static void answer_whole(struct flight *f)
 {
     int status;
@@ -532,7 +540,7 @@ static void begin_stream(struct flight *f, struct buf *out)
         f->q.dialect->begin(&f->writer, out);
 }
 
-/* Cuts the connection: a stream with a gap would be taken for a complete one. */
+/* Closes the connection in mid-stream, because a client would take a stream with a gap for complete. */
 static void cut_stream(struct flight *f)
 {
     log_warn("%s: a stream is cut: out of memory", f->q.origin.peer);
@@ -558,7 +566,7 @@ static void end_stream(struct flight *f, struct buf *out)
     server_end(take_exchange(f));
 }
 
-/* Writes what precedes the first token, or an answer that has none. */
+/* Writes the part of a stream before the first token, once. */
 static void introduce(struct flight *f, struct buf *out)
 {
     if (f->state == FLIGHT_BEGUN && f->q.dialect->introduce)
@@ -566,8 +574,8 @@ static void introduce(struct flight *f, struct buf *out)
     f->state = FLIGHT_STREAMING;
 }
 
-/* Writes what choice I has to send. Of a choice that failed the stream has what came before; its end says
- * why. */
+/* Writes the unsent pieces of choice I. For a failed choice the pieces before the failure are written; the
+ * end of the stream reports the error. */
 static void write_part(struct flight *f, size_t i, struct buf *out)
 {
     struct answer_choice *h = &f->a.choice[i];
@@ -581,7 +589,7 @@ static void write_part(struct flight *f, size_t i, struct buf *out)
         h->progress = ANSWER_CLOSED;
 }
 
-/* Sends the next events, behind what OUT has. */
+/* Sends OUT, extended by the next events of all choices. */
 static void send_events(struct flight *f, struct buf *out)
 {
     bool all_closed = true;
@@ -604,7 +612,7 @@ static void send_events(struct flight *f, struct buf *out)
         server_send(f->x, out->data ? out->data : "", out->len);
 }
 
-/* On a worker thread. */
+/* Job of a worker: writes the long beginning of the next event. */
 static void write_ahead(struct workers_job *job)
 {
     struct flight *f = flight_of(job);
@@ -614,7 +622,8 @@ static void write_ahead(struct workers_job *job)
     mem_charge(MEM_CHARGE_NONE);
 }
 
-/* Sends what the client can take. */
+/* Sends the next events, unless too many bytes are unsent or a worker has to write the beginning of the
+ * event first. */
 static void stream(struct flight *f)
 {
     struct buf *out = &f->api->scratch;
@@ -629,10 +638,10 @@ static void stream(struct flight *f)
         hand_to_worker(f, FLIGHT_LISTING, write_ahead);
     } else if (fresh || server_unsent(f->x) <= MOST_UNSENT) {
         send_events(f, out);
-    } /* else flight_drained() goes on, with one event for all that came meanwhile */
+    } /* else flight_drained() sends everything generated until then as one event */
 }
 
-/* ---- going on ---- */
+/* ---- advancing ---- */
 
 static void free_if_done(struct flight *f)
 {
@@ -640,7 +649,7 @@ static void free_if_done(struct flight *f)
         flight_free(f);
 }
 
-/* Goes on with F as far as it can, which may free it. */
+/* Advances F as far as its state allows. This may free F. */
 static void advance(struct flight *f)
 {
     f->touched = false;
@@ -655,7 +664,7 @@ static void advance(struct flight *f)
     free_if_done(f);
 }
 
-/* The largest number of tokens that an answer may have: what the request asks for, within the context. */
+/* Returns the maximum number of tokens of an answer: the request's limit, bounded by the context length. */
 static size_t most_tokens(const struct flight *f)
 {
     size_t room = f->api->max_len - f->q.prompt->ids.n;
@@ -664,7 +673,7 @@ static size_t most_tokens(const struct flight *f)
     return most >= 0 && (size_t)most < room ? (size_t)most : room;
 }
 
-/* A worker has prepared F: from now on its prompts belong to the server's thread. */
+/* Handles F after a worker has prepared it. From now on the server's thread owns its prompts. */
 static void take_prepared(struct flight *f)
 {
     f->state = f->x ? FLIGHT_COMPUTING : FLIGHT_DRAINING;
@@ -679,7 +688,7 @@ static void take_prepared(struct flight *f)
         prepare_cancel(f);
 }
 
-/* A worker is done with F. */
+/* Handles F after its worker's job has ended. */
 static void take_back(struct flight *f)
 {
     if (f->state == FLIGHT_PREPARING)
@@ -746,12 +755,12 @@ void flight_advance(struct api *a)
             prepare_cancel(f);
 }
 
-/* ---- what the client does ---- */
+/* ---- events of the client ---- */
 
 void flight_abort(struct flight *f)
 {
     f->cancel = FLIGHT_CANCEL;
-    if (f->state != FLIGHT_PREPARING) /* else the worker submits it first */
+    if (f->state != FLIGHT_PREPARING) /* otherwise the worker must submit it first */
         prepare_cancel(f);
 }
 
@@ -762,7 +771,7 @@ void flight_gone(struct flight *f)
     atomic_store(&f->unwanted, true);
     flight_abort(f);
     if (flight_is_with_worker(f) || f->state == FLIGHT_LISTING)
-        return; /* take_back() goes on */
+        return; /* take_back() finishes this when the worker is done */
     f->state = FLIGHT_DRAINING;
     free_if_done(f);
 }
@@ -790,7 +799,7 @@ void flight_ping(struct api *a, double now)
 void flight_free_all(struct api *a)
 {
     while (a->first) {
-        a->first->body_bytes = 0; /* the server is closed */
+        a->first->body_bytes = 0; /* the server, which counts these bytes, is closed */
         flight_free(a->first);
     }
 }

@@ -1,4 +1,4 @@
-/* access.c - keys and origins of requests, checked against the table of routes. */
+/* access.c - checks the keys and origins of requests against the table of routes. */
 #include "api/http/access.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ bool access_offers(const struct api *a, const struct route *r)
     return r->write != models_tokenizer || a->opt.tokenizer_info;
 }
 
-/* H has one of the keys K, whose name is written to NAME. */
+/* Returns whether the head H has one of the keys K, and writes the key's name to NAME. */
 static bool shows(const struct keys *k, const struct http_head *h, char name[KEYS_NAME])
 {
     return keys_allow(k, http_head_get(h, "authorization"), http_head_get(h, "x-api-key"), name);
@@ -47,7 +47,7 @@ bool access_needs_admin(const struct api *a, const struct route *r)
     return r && r->access == ROUTE_ADMIN && keys_needed(a->opt.admin);
 }
 
-/* The keys that open R. */
+/* Returns the keys that allow requests for R. */
 static const struct keys *keys_of(const struct api *a, const struct route *r)
 {
     return access_needs_admin(a, r) ? a->opt.admin : a->opt.keys;
@@ -58,7 +58,7 @@ bool access_needs_key(const struct api *a, const struct route *r)
     return r->access != ROUTE_OPEN && keys_needed(keys_of(a, r));
 }
 
-/* The admin key also reaches the requests of other keys by their ids. */
+/* With the admin key, a client may also look up requests of other keys by id (ROUTE_OWNER). */
 bool access_allows(const struct api *a, const struct route *r, const struct http_head *h)
 {
     const struct keys *k = keys_of(a, r);
@@ -68,7 +68,7 @@ bool access_allows(const struct api *a, const struct route *r, const struct http
            (r && r->access == ROUTE_OWNER && is_admin(a, h));
 }
 
-/* H comes from a page of a browser that another site has served. */
+/* Returns whether H was sent by a browser page of another site. */
 static bool is_foreign(const struct http_head *h)
 {
     const char *origin = http_head_get(h, "origin"), *host = http_head_get(h, "host");
@@ -77,9 +77,10 @@ static bool is_foreign(const struct http_head *h)
     return origin && !(site && host && strcasecmp(site + 3, host) == 0);
 }
 
-/* A page of a browser cannot send the content type of JSON to another site without asking that site first,
- * but can send any bytes with one of three other types or with none. Programs leave the type out, too. Below
- * /v1 a wrong type is refused, as vLLM does; elsewhere it says nothing (curl -d sends that of a form). */
+/* A browser page needs the consent of another site (a CORS preflight) to send it the content type of JSON.
+ * Without consent it can send bytes with three other types or with no type, so these are refused from
+ * foreign pages. Programs may leave the type out. Below /v1 a wrong type is refused, as in vLLM; elsewhere
+ * it is accepted, because `curl -d` sends the type of a form. */
 bool access_takes_type(const struct route *r, const struct http_head *h)
 {
     const char *type = http_head_get(h, "content-type");

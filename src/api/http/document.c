@@ -1,4 +1,4 @@
-/* document.c - docs/API.md, which `gallop help --api` prints. */
+/* document.c - writes docs/API.md, which `gallop help --api` prints. */
 #include "api/http/document.h"
 
 #include "api/fields.h"

@@ -1,4 +1,4 @@
-/* keys.c - a set of SHA-256 digests that are compared in constant time, and their buckets. */
+/* keys.c - a set of SHA-256 digests that are compared in constant time, and the token bucket of each. */
 #include "api/http/keys.h"
 
 #include <openssl/crypto.h>
@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-/* Adds KEY [n], unless the set has it. *AT gets its number. */
+/* Adds KEY [n], unless the set contains it. *AT gets its index. */
 static int keys_insert(struct keys *k, const char *key, size_t n, size_t *at, const char *where,
                        struct err *e)
 {
@@ -34,7 +34,7 @@ static int keys_insert(struct keys *k, const char *key, size_t n, size_t *at, co
     return 0;
 }
 
-/* Reads TEXT [n], a word after key number KEY, as one of its limits. */
+/* Reads TEXT [n], one word such as tokens_per_minute=N, as a limit of the key with index KEY. */
 static int add_limit(struct keys *k, size_t key, const char *text, size_t n, const char *where, struct err *e)
 {
     static const char *const names[2] = {"requests_per_minute=", "tokens_per_minute="};
@@ -58,7 +58,7 @@ static int add_limit(struct keys *k, size_t key, const char *text, size_t n, con
                    where, key + 1);
 }
 
-/* Reads TEXT [n]: a key and its limits. */
+/* Adds the key and the limits in the line TEXT [n]. */
 static int add_line(struct keys *k, const char *text, size_t n, const char *where, struct err *e)
 {
     size_t word = 0, key = 0;
@@ -146,7 +146,7 @@ bool keys_allow(const struct keys *k, const char *authorization, const char *x_a
 
 /* ---- limits ---- */
 
-/* Returns the buckets of the key NAME as they are at NOW_S; NULL: there is no such key. */
+/* Refills the buckets of the key NAME up to NOW_S and returns them; NULL: the key is unknown. */
 static struct keys_bucket *buckets_of(struct keys *k, const char *name, double now_s)
 {
     uint64_t wanted = strtoull(name, NULL, 16);

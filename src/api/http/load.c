@@ -1,4 +1,4 @@
-/* load.c - gauges, computed from the flights, the engine's figures and the server. */
+/* load.c - computes gauges from the flights, the engine's statistics and the server. */
 #include "api/http/load.h"
 
 #include <math.h>

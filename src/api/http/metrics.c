@@ -1,4 +1,4 @@
-/* metrics.c - the tables of histograms, and the text of all metrics. */
+/* metrics.c - the definitions of the histograms, and the text of all metrics. */
 #include "api/http/metrics.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 
-/* The bounds of vLLM's histograms, and further ones in the range of a CPU's times. A list ends with 0. */
+/* Upper bounds of the buckets, as in vLLM and with further ones for times on CPUs. Each list ends with 0. */
 static const double to_first[] = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75, 1,    2.5,  5,
                                   7.5,  10,   15,  20,  30,  40,  60,  80, 160, 320, 640, 1280, 2560, 0};
 static const double between[] = {.005, .01, .015, .02, .025, .03, .04, .05, .06, .075, .1, .15, .2,
@@ -73,7 +73,7 @@ void metrics_count_http(struct metrics *m, const char *route, const char *method
 
 /* ---- text ---- */
 
-/* The labels of every sample. */
+/* The labels that every sample gets. */
 struct labels {
     struct buf text;
 };
@@ -119,7 +119,7 @@ static void write_histogram(const struct metrics *m, enum metrics_histogram h, c
     buf_fmt(out, "%s_count{%s} %" PRIu64 "\n", name, labels, n);
 }
 
-/* Writes D with the bounds 2^i microseconds. */
+/* Writes D as a histogram whose upper bounds are 2^i microseconds. */
 static void write_durations(const char *name, const char *help, const struct gallop_durations *d,
                             const struct labels *l, struct buf *out)
 {
@@ -137,7 +137,7 @@ static void write_durations(const char *name, const char *help, const struct gal
     buf_fmt(out, "%s_count{%s} %" PRIu64 "\n", name, labels, n);
 }
 
-/* Writes what constrained answers cost. */
+/* Writes the costs of constrained answers. */
 static void write_grammars(const struct gallop_stats *s, const struct labels *l, struct buf *out)
 {
     counter(out, l, "gallop:grammar_cache_queries_total", "Prompts whose answers are constrained",
@@ -201,7 +201,7 @@ static void write_counters(const struct metrics *m, const struct labels *l, stru
     }
 }
 
-/* Writes the double at offset AT of each operator as a counter. */
+/* Writes a counter for each operator. AT: offset of its value, a double, in the operator's statistics. */
 static void write_operators(const struct gallop_stats *s, const char *name, const char *help, size_t at,
                             struct buf *out)
 {

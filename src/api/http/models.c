@@ -1,4 +1,4 @@
-/* models.c - lists and descriptions of the model, in the words of OpenAI, Anthropic and Ollama. */
+/* models.c - writes lists and descriptions of the model in the formats of OpenAI, Anthropic and Ollama. */
 #include "api/http/models.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ const struct schema models_list_schema = {
     "'data':{'type':'array','items':{'$ref':'#/components/schemas/Model'}}}}",
     (const struct schema *const[]){&models_one_schema, NULL}};
 
-/* Writes a model with the members of OpenAI, with vLLM's max_model_len, and with those of Anthropic. */
+/* Writes a model with the members of OpenAI's and Anthropic's APIs and vLLM's max_model_len. */
 static void put_model(const struct api *a, const char *name, struct buf *out)
 {
     buf_json_begin(out, '{');
@@ -107,7 +107,7 @@ static const struct engine_info *info_of(const struct api *a)
     return engine_info(a->opt.engine);
 }
 
-/* Writes a number of parameters as Ollama does: 1.2B, 135M. */
+/* Writes a number of parameters in Ollama's format: 1.2B, 135M. */
 static void put_size(size_t n_params, struct buf *out)
 {
     double n = (double)n_params, unit = n >= 1e9 ? 1e9 : n >= 1e6 ? 1e6 : 1e3;
@@ -136,7 +136,7 @@ static void put_details(const struct api *a, struct buf *out)
     buf_json_end(out, '}');
 }
 
-/* Writes a hash of the name. Clients show its first digits and tell models apart by it. */
+/* Writes a hash of the name as the digest. Clients show its first digits and distinguish models by it. */
 static void put_digest(const char *name, struct buf *out)
 {
     uint8_t hash[DIGEST_BYTES];
@@ -151,7 +151,7 @@ static void put_digest(const char *name, struct buf *out)
     buf_json_str(out, hex, sizeof(hex) - 1);
 }
 
-/* Writes the members that lists of models have in common, in an object that is left open. */
+/* Begins an object and writes the members that all lists of models share; the caller ends the object. */
 static void put_listed(const struct api *a, const char *name, struct buf *out)
 {
     buf_json_begin(out, '{');
@@ -189,7 +189,8 @@ const struct schema models_ollama_loaded_schema = {
     "'expires_at','size_vram','context_length']}}}}",
     NULL};
 
-/* The model stays loaded. Ollama gives a time about three centuries ahead for a model that stays. */
+/* Lists the model as loaded, without expiry: Ollama reports a time about three centuries ahead for such a
+ * model. */
 void models_ollama_loaded(const struct api *a, struct buf *out)
 {
     buf_str(out, "{\"models\":");
@@ -201,7 +202,7 @@ void models_ollama_loaded(const struct api *a, struct buf *out)
     buf_str(out, "}");
 }
 
-/* Writes what a GGUF file says of its model, under Ollama's names. */
+/* Writes the model's dimensions under the names that Ollama reads from GGUF files. */
 static void put_model_info(const struct api *a, struct buf *out)
 {
     const struct engine_info *m = info_of(a);

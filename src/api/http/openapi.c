@@ -1,6 +1,6 @@
-/* openapi.c - /openapi.json: paths from the table of routes, bodies from the table of fields, answers from
- * the schemas beside their writers. OpenAPI 3.1 (https://spec.openapis.org/oas/v3.1.0), whose schemas are
- * those of JSON Schema.
+/* openapi.c - generates /openapi.json: paths from the table of routes, bodies from the table of fields,
+ * and answers from the schemas beside the functions that write them. The format is OpenAPI 3.1
+ * (https://spec.openapis.org/oas/v3.1.0), whose schemas are JSON Schemas.
  */
 #include "api/http/openapi.h"
 
@@ -19,7 +19,7 @@
 const struct schema openapi_schema = {"OpenAPI", "{'type':'object','required':['openapi','info','paths']}",
                                       NULL};
 
-/* Writes TEXT with " in place of '. */
+/* Writes TEXT with each ' replaced by ". */
 static void openapi_put(struct buf *out, const char *text)
 {
     for (; *text; text++)
@@ -34,7 +34,7 @@ static void put_ref(struct buf *out, const struct schema *s)
 
 /* ---- answers of an operation ---- */
 
-/* HEADERS: one more member, or "". */
+/* Writes the response for STATUS. HEADERS: a further member of the response, or "". */
 static void put_status(int status, const char *says, const char *headers, const struct schema *error,
                        struct buf *out)
 {
@@ -59,13 +59,13 @@ static void put_status(int status, const char *says, const char *headers, const 
     "," COUNT("remaining-requests") "," SECONDS("reset-requests") "," COUNT("limit-tokens") "," COUNT( \
         "remaining-tokens") "," SECONDS("reset-tokens")
 
-/* A key of the server has a limit. */
+/* Returns whether any API key of the server has a rate limit. */
 static bool has_limits(const struct api *a)
 {
     return a->opt.keys && keys_have_limits(a->opt.keys);
 }
 
-/* The schema of the errors at R. */
+/* Returns the schema of error answers of R. */
 static const struct schema *error_of(const struct route *r)
 {
     return r->dialect             ? r->dialect->error_schema
@@ -73,7 +73,7 @@ static const struct schema *error_of(const struct route *r)
                                   : &dialect_error_schema;
 }
 
-/* Writes the errors of an operation, by their status. */
+/* Writes the error responses of an operation, ordered by status. */
 static void put_refusals(const struct api *a, const struct route *r, struct buf *out)
 {
     static const char later[] = ",'headers':{" RETRY "}", limits[] = ",'headers':{" RETRY "," LIMITS "}",
@@ -140,7 +140,7 @@ static void put_parameters(const struct route *r, struct buf *out)
         openapi_put(out, "[]");
 }
 
-/* The names that are served, and null, as JSON. */
+/* Writes the names of the model, and null, as a JSON list. */
 static void put_models(const struct api *a, struct buf *out)
 {
     buf_json_begin(out, '[');
@@ -186,13 +186,13 @@ static void put_operation(const struct api *a, const struct route *r, struct buf
 
 /* ---- schemas ---- */
 
-/* The schemas that were written. */
+/* The schemas that are already written. */
 struct written {
     const struct schema *schema[64];
     size_t n;
 };
 
-/* Writes S and the schemas that it refers to, unless that was done before. */
+/* Writes S and the schemas that it refers to, unless they are already written. */
 static void put_schema(struct written *w, const struct schema *s, struct buf *out)
 {
     for (size_t i = 0; i < w->n; i++)
@@ -220,7 +220,7 @@ static void put_schemas(const struct route *r, size_t n, struct buf *out)
     buf_json_end(out, '}');
 }
 
-/* Writes the path of R, whose star has a name here. */
+/* Writes the path of R; a star becomes a named path parameter. */
 static void put_path(const struct route *r, struct buf *out)
 {
     size_t n = strlen(r->path);
@@ -236,7 +236,7 @@ void openapi_write(const struct api *a, const struct route *r, size_t n, struct 
     openapi_put(out, "{'openapi':'3.1.0','info':{'title':'gallop serve','version':'");
     buf_fmt(out, "%s\"},\"paths\":", gallop_version());
     buf_json_begin(out, '{');
-    for (size_t i = 0; i < n; i++) { /* no path has two methods */
+    for (size_t i = 0; i < n; i++) { /* each path has only one method */
         if (!access_offers(a, &r[i]))
             continue;
         put_path(&r[i], out);

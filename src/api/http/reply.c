@@ -1,4 +1,4 @@
-/* reply.c - what small answers and refusals have in common. */
+/* reply.c - sends complete answers and errors. */
 #include "api/http/reply.h"
 
 #include <math.h>
@@ -15,7 +15,8 @@
 #include "net/http_head.h"
 #include "net/server.h"
 
-/* The method of X as a label of metrics, which have one for each method of the table. */
+/* Returns the method of X as a label of metrics; methods outside the table are "other", which bounds their
+ * number. */
 static const char *method_of(const struct server_exchange *x)
 {
     const char *method = server_head(x)->method;
@@ -23,8 +24,8 @@ static const char *method_of(const struct server_exchange *x)
     return strcmp(method, "GET") == 0 ? "GET" : strcmp(method, "POST") == 0 ? "POST" : "other";
 }
 
-/* Small answers have a line in the log only if they are refusals: probes and scrapes come every few seconds.
- */
+/* Logs a refused request. Successful small answers are not logged, since probes and scrapes come every few
+ * seconds. */
 static void log_refusal(struct server_exchange *x, int status, const char *sentence)
 {
     const struct http_head *h = server_head(x);

@@ -1,4 +1,4 @@
-/* requests.c - /abort_requests and /v1/status: a client reaches the requests of its key. */
+/* requests.c - /abort_requests and /v1/status: a client can look up the requests of its own key. */
 #include "api/http/routes.h"
 
 #include <stdio.h>
@@ -14,17 +14,17 @@
 #include "base/clock.h"
 #include "net/server.h"
 
-enum { MOST_ABORT_BYTES = 256 << 10 }; /* of a body that is read on the server's thread */
+enum { MOST_ABORT_BYTES = 256 << 10 }; /* maximum size of a body, which the server's thread parses */
 
-/* ID is how the client calls F, or the id of its answer. While a worker has F, only a name from the header is
- * known. */
+/* Returns whether ID is the client's name for F or the id of its answer. While a worker uses F, only a name
+ * from the X-Request-Id header can be compared. */
 static bool is_called(const struct flight *f, const char *id)
 {
     return (!flight_is_with_worker(f) || f->q.naming == REQUEST_NAMED) &&
            (strcmp(f->q.name, id) == 0 || strcmp(f->q.id, id) == 0);
 }
 
-/* The next flight after AFTER (NULL: the first) that is called ID and has KEY (NULL: any key). */
+/* Returns the next flight after AFTER (NULL: the first) with the id ID and the key KEY (NULL: any key). */
 static struct flight *find_flight(const struct api *a, const char *id, const char *key,
                                   const struct flight *after)
 {
@@ -75,7 +75,7 @@ void requests_answer_status(const struct reply *r)
 const struct schema requests_abort_schema = {
     "Aborted", "{'type':'object','required':['aborted'],'properties':{'aborted':{'type':'integer'}}}", NULL};
 
-/* Ends the requests called ID that have KEY (NULL: any key). Returns how many. */
+/* Cancels the requests with the id ID and the key KEY (NULL: any key). Returns their number. */
 static size_t end_requests(struct api *a, const char *id, const char *key)
 {
     size_t n = 0;
@@ -91,7 +91,7 @@ static void ignore_unknown(void *ctx, const char *name)
     (void)name;
 }
 
-/* Ends the requests that IDS, a string or a list of strings, names, and answers with their number. */
+/* Cancels the requests with the ids IDS, a string or a list of strings, and answers with their number. */
 static void end_all(const struct reply *r, const json_t *ids)
 {
     char key[KEYS_NAME], body[64];

@@ -1,4 +1,4 @@
-/* routes.c - from a request to the row of the table that answers it, or to the reason why none does. */
+/* routes.c - finds the route of a request and calls its handler, or refuses the request. */
 #include "api/http/routes.h"
 
 #include <stdio.h>
@@ -60,7 +60,7 @@ static bool is_path(const struct route *r, const char *path)
                                  : strcmp(r->path, path) == 0;
 }
 
-/* The route of H. *KNOWN: its path is there, perhaps for another method. */
+/* Returns the route of H, or NULL. *KNOWN: the path exists, perhaps for another method only. */
 static const struct route *find_route(const struct api *a, const struct http_head *h, bool *known)
 {
     *known = false;
@@ -74,7 +74,7 @@ static const struct route *find_route(const struct api *a, const struct http_hea
     return NULL;
 }
 
-/* The dialect in which errors about PATH are written. */
+/* Returns the dialect that formats errors about PATH. */
 static const struct dialect *dialect_of(const char *path)
 {
     for (int i = 0; i < N_ROUTES; i++)
@@ -104,7 +104,8 @@ size_t routes_refusal(void *ctx, int status, const char *why, char *out, size_t 
     return n;
 }
 
-/* PATH is one of Ollama's that change the models of a server, of which this server has one. */
+/* Returns whether PATH is an Ollama path that would change the set of models, which is fixed in this
+ * server. */
 static bool changes_models(const char *path)
 {
     static const char *const all[] = {"/api/pull", "/api/push", "/api/create", "/api/copy", "/api/delete"};
@@ -115,7 +116,7 @@ static bool changes_models(const char *path)
     return strncmp(path, "/api/blobs/", 11) == 0;
 }
 
-/* The path is there for other methods, which the answer lists. */
+/* Refuses the method with 405. The Allow header lists the methods of the path. */
 static void refuse_method(const struct reply *r)
 {
     const char *path = server_head(r->x)->path;
@@ -126,7 +127,7 @@ static void refuse_method(const struct reply *r)
             strcat(headers, headers[7] ? ", " : "");
             strcat(headers, strcmp(routes[i].method, "GET") == 0 ? "GET, HEAD" : routes[i].method);
         }
-    if (!headers[7]) /* a file of the page for browsers */
+    if (!headers[7]) /* it is a file of the web page */
         strcat(headers, "GET, HEAD");
     strcat(headers, "\r\n");
     reply_error(r, 405, headers, "this path does not take that method", NULL);
@@ -143,7 +144,8 @@ static void refuse_path(const struct reply *r)
         reply_refuse(r, 404, "there is nothing at this path", NULL);
 }
 
-/* The status that H is refused with, whatever its body is; 0: none. *R: its route, NULL for 404 and 405. */
+/* Returns the status with which H is refused before its body is read; 0: it is not refused. *R gets its
+ * route, or NULL for 404 and 405. */
 static int refusal_of(const struct api *a, const struct http_head *h, const struct route **r)
 {
     bool known;
@@ -213,7 +215,8 @@ void routes_handle(void *ctx, struct server_exchange *x)
     char lines[CORS_PREFLIGHT];
     bool known;
 
-    if (a->opt.cors && cors_preflight(a->opt.cors, h, lines)) /* browsers send it without a key */
+    /* browsers send preflight requests without a key */
+    if (a->opt.cors && cors_preflight(a->opt.cors, h, lines))
         reply_send(&plain, 200, lines, NULL, "", 0);
     else if (strcmp(h->path, "*") == 0) /* OPTIONS of the server itself (RFC 9110, 9.3.7) */
         reply_send(&plain, 200, "Allow: GET, HEAD, POST, OPTIONS\r\n", NULL, "", 0);

@@ -1,5 +1,4 @@
-/* status.c - what the server is and does at this moment, for load balancers, Prometheus, and AMD PACE's
- * clients. */
+/* status.c - the state of the server for load balancers, Prometheus, and clients of AMD PACE. */
 #include "api/http/status.h"
 
 #include "api/api_priv.h"
@@ -34,7 +33,7 @@ bool status_stalled(struct api *a)
 
 static const char stalled[] = "the engine has been in one step for longer than --step-timeout";
 
-/* Answers a probe with 200, or with 503 and WHY, which does not count as a request that was refused because
+/* Answers a probe with 200, or with 503 and the reason WHY. Such a 503 does not count as a refusal because
  * of load. */
 static void answer_probe(const struct reply *r, const char *why)
 {
@@ -67,8 +66,8 @@ void status_version(const struct api *a, struct buf *out)
     buf_fmt(out, "{\"version\":\"%s\"}", gallop_version());
 }
 
-/* The version of Ollama whose paths are served here. Its clients refuse to work with a version that they take
- * for too old (Codex wants 0.13.4, Visual Studio Code 0.6.4). */
+/* Returns the version of Ollama whose API is served here. Clients refuse versions that are too old for them
+ * (Codex needs 0.13.4, Visual Studio Code 0.6.4). */
 void status_ollama_version(const struct api *a, struct buf *out)
 {
     (void)a;
@@ -128,7 +127,7 @@ void status_pace_queue(const struct api *a, struct buf *out)
 const struct schema status_pace_metrics_schema = {
     "PaceMetrics", "{'type':'object','required':['sched_session_ttft','sched_session_tpot']}", NULL};
 
-/* The mean of a histogram. */
+/* Returns the mean of the values in a histogram. */
 static double mean(const struct metrics *m, enum metrics_histogram h)
 {
     uint64_t n = 0;

@@ -1,4 +1,4 @@
-/* markup.c - the two tables, and how a chat template shows which row its model follows. */
+/* markup.c - the two tables of markup, and how a row is chosen from a chat template. */
 #include "api/markup/markup.h"
 
 #include <string.h>
@@ -95,8 +95,8 @@ const struct markup_calls *markup_calls_shown(const char *template)
         return markup_calls_named("openai");
     if (shows(template, "[TOOL_CALLS]"))
         return markup_calls_named("mistral");
-    /* Other models write XML between the same two marks: Qwen3-Coder a function, GLM pairs of key and value.
-     */
+    /* Other models put XML between the same two marks: Qwen3-Coder <function=...>, GLM <arg_key> and
+     * values. */
     if (shows(template, "<tool_call>") && shows(template, "arguments") && !shows(template, "<function=") &&
         !shows(template, "<arg_key>"))
         return markup_calls_named("hermes");
@@ -160,7 +160,7 @@ int markup_choose(struct markup *out, const char *calls_name, const char *reason
     return rc;
 }
 
-/* The length of S [n] without the white space at its end. */
+/* Returns the length of S [n] without trailing white space. */
 static size_t trimmed(const char *s, size_t n)
 {
     while (n && utf8_is_blank(s[n - 1]))

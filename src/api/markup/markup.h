@@ -76,9 +76,9 @@ struct markup {
 int markup_choose(struct markup *out, const char *calls, const char *reasoning, const char *template,
                   struct err *e);
 
-/* Returns whether the answer to a rendered prompt begins inside reasoning: the last mark in the prompt
- * opens reasoning, or the prompt has no mark and R->implied is set. False if the prompt ends with an empty
- * pair of marks, by which templates switch thinking off. R may be NULL. */
+/* Returns whether the answer to a rendered prompt begins inside reasoning: the prompt ends with the opening
+ * mark, or R->implied is set and the prompt does not end with the closing mark, by which templates switch
+ * thinking off. R may be NULL. */
 bool markup_begins_inside(const struct markup_reasoning *r, const char *prompt, size_t n);
 
 /* Returns whether a rendered prompt ends with the mark that closes reasoning, so that the answer has no

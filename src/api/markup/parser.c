@@ -1,10 +1,10 @@
 /* parser.c - three state machines over one text: plain text with marks, a tool call, and the channels of
  * harmony.
  *
- * Text stays in `in` while it may have to be read again: a call is parsed from its mark on, and if it is not
- * a call, the mark is plain text and parsing continues after it. At each byte a machine decides from the text
- * before it and that byte, or says that it needs more text. Therefore it does not matter how the text was
- * split.
+ * Text stays in `in` while it may have to be read again: a call is parsed from its mark on. If it turns
+ * out not to be a call, the mark is plain text and parsing continues after the mark. At each byte a
+ * machine decides from the bytes up to it, or reports that it needs more text. Therefore the result does
+ * not depend on how the text was split.
  */
 #include "api/markup/parser.h"
 
@@ -20,85 +20,86 @@ enum { MAX_BLANKS = 4096, MAX_HEADER = 1024, MAX_MARKS = 5 };
 enum machine { TEXT, CALL, HEADER, BODY, BETWEEN };
 
 enum call_state {
-    AT_HEAD,     /* after the mark */
+    AT_HEAD,     /* after the opening mark */
     AT_ITEM,     /* an object of a list must begin */
     AT_FIRST,    /* after '{': the first key follows */
     AT_KEY,      /* after ',': the next key follows */
     IN_KEY,      /* inside the string of a key */
     AT_COLON,    /* after a key */
     AT_VALUE,    /* after ':' */
-    IN_NAME,     /* inside the string with the function's name */
-    IN_VALUE,    /* inside the value of another member */
+    IN_NAME,     /* inside the string value of "name" */
+    IN_VALUE,    /* inside the value of a member other than name and arguments */
     IN_ARGS,     /* inside arguments that are an object */
-    IN_QUOTED,   /* inside arguments that are a string with JSON in it */
+    IN_QUOTED,   /* inside arguments that are a string with JSON text */
     AFTER_VALUE, /* ',' or '}' must follow */
     AFTER_ITEM,  /* ',' or ']' must follow */
-    IN_NAMED,    /* inside f[ARGS], before '{' */
-    AT_CLOSE,    /* a call is complete: the closing mark or another call may follow */
+    IN_NAMED,    /* inside f[ARGS] before '{' */
+    AT_CLOSE,    /* after a complete call: the closing mark or another call may follow */
 };
 
 enum member { MEMBER_OTHER, MEMBER_NAME, MEMBER_ARGS };
 
-/* How deep the parser is in a JSON value. */
+/* Position inside a JSON value: depth of lists and objects, and whether inside a string. */
 struct nesting {
     size_t depth;
     bool quoted, escaped;
 };
 
-/* The state inside a JSON string. */
+/* State of decoding the escapes of a JSON string. */
 struct escapes {
-    bool begun; /* after a backslash */
-    int digits; /* of \uXXXX that are missing */
+    bool begun; /* a backslash was read */
+    int digits; /* missing digits of \uXXXX */
     uint32_t unit, high;
 };
 
 struct tool_call {
     enum call_state state;
-    size_t start;    /* in `in`: text from here on is plain if this is not a call */
-    size_t mark_len; /* bytes from START on that cannot be a mark again */
+    size_t start; /* offset in `in` from which text is plain if this is not a call */
+    /* bytes at START that are plain text without another search for marks, if this is not a call */
+    size_t mark_len;
     bool bare, list, named;
     enum member member;
-    struct buf word; /* a key, a name, or the text before '{' */
-    struct buf name; /* of the function; empty: not known yet */
-    struct buf args; /* arguments that came before the name */
+    struct buf word; /* a key, a name, or the text before '{' in f[ARGS]{ */
+    struct buf name; /* name of the function; empty: unknown yet */
+    struct buf args; /* arguments that precede the name */
     struct nesting nesting;
     struct escapes escapes;
-    bool begun;    /* the piece PARSER_CALL was given out */
-    bool has_args; /* a part of the arguments was seen */
+    bool begun;    /* the piece PARSER_CALL was put out */
+    bool has_args; /* the arguments have begun */
     bool args_done;
-    bool lost; /* memory ran out for a buffer that was emptied since */
+    bool lost; /* memory ran out for a buffer that was cleared since */
 };
 
 struct slot {
     enum parser_kind kind;
     unsigned call;
     bool complete;
-    size_t at, len; /* in `out` */
+    size_t at, len; /* offset and length in `out` */
     char id[PARSER_ID_SIZE];
 };
 
 struct parser {
     struct parser_options o;
-    struct buf in, out, blanks; /* BLANKS: white space that may belong to a mark */
-    size_t at;                  /* the next byte in `in` */
+    struct buf in, out, blanks; /* BLANKS: white space that is held back because a mark may follow */
+    size_t at;                  /* offset of the next byte in `in` */
     struct slot *slot;
     size_t n_slots, slots_cap, taken;
     enum machine machine;
-    enum parser_kind mode; /* what TEXT is: CONTENT or REASONING; BODY may also be ARGUMENTS */
+    enum parser_kind mode; /* kind of plain text: CONTENT or REASONING; in BODY also ARGUMENTS */
     bool finishing, muted;
     bool content_begun, reasoning_begun;
-    bool after_reasoning; /* line ends that follow belong to the closing mark */
-    bool ended_by_call;   /* a call ended the reasoning: the closing mark may still follow */
-    size_t line_ends;     /* line ends of reasoning that may belong to the closing mark */
+    bool after_reasoning; /* drop line ends now: they belong to the mark that closed the reasoning */
+    bool ended_by_call;   /* a call ended the reasoning, whose closing mark may still follow */
+    size_t line_ends;     /* number of line ends held back in reasoning: the closing mark may follow */
     unsigned n_calls;
     struct tool_call call;
-    /* The following members belong to the channels. */
-    size_t header; /* where the header begins in `in` */
-    bool fresh;    /* no byte of the answer was read */
-    bool separate; /* a line end has to precede the message, because an earlier one of its kind had text */
+    /* The following members are used only for the channels of harmony. */
+    size_t header; /* offset of the header in `in` */
+    bool fresh;    /* no byte of the answer was read yet */
+    bool separate; /* put a line end before the message, because an earlier message of its kind had text */
 };
 
-/* Empties B, but remembers if memory ran out for it. */
+/* Clears B, and remembers in C->lost if memory had run out for it. */
 static void empty(struct tool_call *c, struct buf *b)
 {
     c->lost |= b->oom;
@@ -188,7 +189,7 @@ bool parser_take(struct parser *a, struct parser_piece *p)
 
 /* ---- plain text ---- */
 
-/* Gives out the white space that was held back: it is content. */
+/* Puts out the white space that was held back, as content. */
 static void put_blanks(struct parser *a)
 {
     size_t skip = 0;
@@ -244,8 +245,8 @@ static enum match match(const struct parser *a, size_t at, const char *mark)
     return n >= len ? IS_MATCH : MAY_MATCH;
 }
 
-/* Returns the one of MARKS [n] that begins at the next byte, or NULL. *MORE: one may begin there, but the
- * text is too short to tell. */
+/* Returns the mark of MARKS [n] that begins at the next byte, or NULL. *MORE: a mark may begin there, but
+ * more text is needed to decide. */
 static const char *match_any(const struct parser *a, const char *const *marks, size_t n, bool *more)
 {
     *more = false;
@@ -280,7 +281,7 @@ static void begin_call(struct parser *a, size_t mark_len, enum call_state state)
     a->at += mark_len;
 }
 
-/* Passes a mark of reasoning, which is one of the row's. */
+/* Skips MARK, a mark of the reasoning row, and enters or leaves reasoning. */
 static void enter(struct parser *a, const char *mark)
 {
     a->at += strlen(mark);
@@ -296,8 +297,8 @@ static void enter(struct parser *a, const char *mark)
     a->line_ends = 0;
 }
 
-/* Collects the marks that are valid here. Reasoning can only open before any content, because an answer may
- * mention the mark. */
+/* Collects in MARKS the marks that are valid at this position, and returns their number. Reasoning can open
+ * only before any content, because content may mention the mark. */
 static size_t marks_here(const struct parser *a, const char **marks)
 {
     const struct markup_reasoning *r = a->o.reasoning;
@@ -314,7 +315,7 @@ static size_t marks_here(const struct parser *a, const char **marks)
     return n;
 }
 
-/* Reads one byte or mark. False: more text is needed. */
+/* Reads one byte or mark of plain text. Returns false if more text is needed. */
 static bool text_step(struct parser *a)
 {
     const char *marks[MAX_MARKS], *mark;
@@ -347,7 +348,7 @@ static void finish_text(struct parser *a)
 
 /* ---- calls ---- */
 
-/* Reads byte C. True: it ends the value. */
+/* Advances N by the byte C of a JSON value. Returns true if C ends the value. */
 static bool nest(struct nesting *n, char c)
 {
     if (n->quoted) {
@@ -382,8 +383,8 @@ static size_t decode_unit(struct escapes *s, char *out)
     return utf8_encode(c, out);
 }
 
-/* Decodes one byte of a JSON string into OUT [8] and returns the number of bytes that are decoded with it. An
- * unknown escape stands for its letter, half a surrogate pair for U+FFFD. */
+/* Decodes one byte of a JSON string into OUT [8] and returns the number of decoded bytes. An unknown escape
+ * is decoded as its letter, half a surrogate pair as U+FFFD. */
 static size_t decode(struct escapes *s, char c, char *out)
 {
     static const char from[] = "nrtbf", to[] = "\n\r\t\b\f";
@@ -415,14 +416,14 @@ static size_t decode(struct escapes *s, char c, char *out)
     return n;
 }
 
-/* C is the quote that ends the string. */
+/* Returns whether C is the quote that ends the string. */
 static bool ends_string(const struct escapes *s, char c)
 {
     return c == '"' && !s->begun && !s->digits;
 }
 
-/* This is not a call: the bytes that cannot be a mark again are plain text, and parsing continues after them.
- */
+/* Returns to plain text, because the text is not a call: the first mark_len bytes are plain, and parsing
+ * continues after them. */
 static void give_up(struct parser *a)
 {
     struct tool_call *c = &a->call;
@@ -433,7 +434,7 @@ static void give_up(struct parser *a)
         plain(a, a->in.data[a->at++]);
 }
 
-/* The call is complete. The text after it begins at BEHIND in `in`. */
+/* Ends the complete call. The text after it begins at offset BEHIND in `in`. */
 static void end_call(struct parser *a, size_t behind)
 {
     struct tool_call *c = &a->call;
@@ -445,7 +446,7 @@ static void end_call(struct parser *a, size_t behind)
     c->state = AT_CLOSE;
 }
 
-/* The next byte cannot be part of the call. */
+/* Handles a byte that cannot be part of the call: ends a call that has begun, or treats the text as plain. */
 static void misfit(struct parser *a)
 {
     struct tool_call *c = &a->call;
@@ -466,7 +467,7 @@ static bool is_known(const struct parser *a, const char *name, size_t n)
     return false;
 }
 
-/* Gives the call out if its name is known and its arguments have begun. */
+/* Puts the call out if its name is known and its arguments have begun. */
 static void maybe_begin(struct parser *a)
 {
     struct tool_call *c = &a->call;
@@ -514,7 +515,7 @@ static void args_begin(struct parser *a, enum call_state state)
     maybe_begin(a);
 }
 
-/* Reads the first byte of a value. False: it cannot be one. */
+/* Reads the first byte of a member's value. Returns false if no value can begin with it. */
 static bool value_begins(struct parser *a, char ch)
 {
     struct tool_call *c = &a->call;
@@ -537,7 +538,7 @@ static bool value_begins(struct parser *a, char ch)
             }
             return true;
         }
-        if (ch != 'n') /* null: there are no arguments */
+        if (ch != 'n') /* null: the call has no arguments */
             return false;
     }
     c->state = IN_VALUE;
@@ -556,7 +557,7 @@ static void key_ends(struct tool_call *c)
     c->state = AT_COLON;
 }
 
-/* Reads a byte of a key or of the name. False: it cannot be one. */
+/* Reads a byte of a key or of the function's name. Returns false if it does not fit. */
 static bool word_byte(struct parser *a, char ch)
 {
     struct tool_call *c = &a->call;
@@ -580,7 +581,7 @@ static bool word_byte(struct parser *a, char ch)
     return true;
 }
 
-/* Reads the '}' of the call's object. */
+/* Reads the '}' that ends the call's object. Returns false if the call is not valid. */
 static bool object_ends(struct parser *a)
 {
     struct tool_call *c = &a->call;
@@ -598,7 +599,8 @@ static bool object_ends(struct parser *a)
     return true;
 }
 
-/* Reads f[ARGS], f[CALL_ID]id[ARGS] or f: the name is the text before the first bracket. */
+/* Parses the text before '{': f[ARGS], f[CALL_ID]id[ARGS] or f. The name is the text before the first
+ * bracket. Returns false if it is not valid. */
 static bool named_begins(struct parser *a)
 {
     static const char args[] = "[ARGS]", id[] = "[CALL_ID]";
@@ -638,7 +640,8 @@ static bool named_byte(struct parser *a, char ch)
     return ch && letter && c->word.len <= 2 * PARSER_MAX_NAME;
 }
 
-/* Reads a byte after a complete call: its closing mark, or another call. */
+/* Reads a byte after a complete call: white space, a separator, or the beginning of another call. Returns
+ * false otherwise. */
 static bool close_byte(struct parser *a, char ch)
 {
     struct tool_call *c = &a->call;
@@ -703,16 +706,17 @@ static bool value_byte(struct parser *a, char ch)
     } else if (c->nesting.depth || c->nesting.quoted) {
         if (nest(&c->nesting, ch))
             c->state = AFTER_VALUE;
-    } else if (ch == ',' || ch == '}' || utf8_is_blank(ch)) { /* the end of a number or word */
+    } else if (ch == ',' || ch == '}' || utf8_is_blank(ch)) { /* end of a number or literal */
         c->state = AFTER_VALUE;
-        a->at--; /* it is read again */
+        a->at--; /* read this byte again */
     } else {
         return strchr("\"[]{:", ch) == NULL;
     }
     return true;
 }
 
-/* Reads a byte between the parts of a call, which is not blank. False: it cannot be one. */
+/* Reads a byte of the call's syntax, outside of keys and values; white space is skipped before. Returns
+ * false if it does not fit. */
 static bool structure_byte(struct parser *a, char ch)
 {
     struct tool_call *c = &a->call;
@@ -758,7 +762,7 @@ static bool call_byte(struct parser *a, char ch)
     }
 }
 
-/* The arguments are being given out: they are never read again. */
+/* Returns whether the arguments are being put out. Text read so far is then never read again. */
 static bool streaming(const struct tool_call *c)
 {
     return c->begun && !c->args_done;
@@ -789,7 +793,7 @@ static bool call_step(struct parser *a)
     return true;
 }
 
-/* The text has ended inside a call. */
+/* Ends a call that is incomplete at the end of the text. */
 static void finish_call(struct parser *a)
 {
     struct tool_call *c = &a->call;
@@ -804,7 +808,7 @@ static void finish_call(struct parser *a)
     }
 }
 
-/* ---- channels ---- */
+/* ---- channels of harmony ---- */
 
 static const char message_mark[] = "<|message|>", start_mark[] = "<|start|>", channel_mark[] = "<|channel|>",
                   end_mark[] = "<|end|>", call_mark[] = "<|call|>", return_mark[] = "<|return|>",
@@ -823,7 +827,8 @@ static void begin_body(struct parser *a, enum parser_kind kind)
     a->separate = kind == PARSER_CONTENT ? a->content_begun : a->reasoning_begun;
 }
 
-/* Finds a word of a header: <|channel|>NAME or to=RECIPIENT, which come in either order. */
+/* Finds the word after MARK in a header: <|channel|>NAME or to=RECIPIENT, in either order. Returns its
+ * length; 0: none. */
 static size_t header_word(const char *header, const char *mark, const char **word)
 {
     const char *at = strstr(header, mark);
@@ -832,8 +837,9 @@ static size_t header_word(const char *header, const char *mark, const char **wor
     return strcspn(*word, " \t\r\n<");
 }
 
-/* <|message|> ends the header before the next byte. A message to a function is a tool call; analysis, and a
- * message to a tool that the model brings along, is reasoning; any other message is content. */
+/* Handles <|message|>, which ends the header before the next byte. A message to a function is a tool call.
+ * A message in the channel analysis, or to a built-in tool of the model, is reasoning. Any other message is
+ * content. */
 static void open_message(struct parser *a)
 {
     static const char functions[] = "functions.", analysis[] = "analysis";
@@ -886,7 +892,7 @@ static void close_message(struct parser *a, bool complete)
     put_call_end(a, complete);
 }
 
-/* The text in place of a header is content, without the role at its beginning. */
+/* Treats the text of an invalid header as content, except for the role at its beginning. */
 static void header_is_content(struct parser *a)
 {
     size_t at = a->header, n = strlen(role);
@@ -898,7 +904,7 @@ static void header_is_content(struct parser *a)
         body_byte(a, a->in.data[at]);
 }
 
-/* Passes one of the marks between messages. */
+/* Skips MARK between two messages, and begins a header if the mark does. */
 static void pass(struct parser *a, const char *mark)
 {
     if (mark != channel_mark)
@@ -909,7 +915,7 @@ static void pass(struct parser *a, const char *mark)
         a->machine = BETWEEN;
 }
 
-/* Reads the first byte of an answer. False: more text is needed. */
+/* Decides whether the answer begins with a header or with content. Returns false if more text is needed. */
 static bool first_step(struct parser *a)
 {
     static const char *const headers[] = {channel_mark, message_mark, start_mark, role, " to=", "to="};
@@ -969,7 +975,7 @@ static bool body_step(struct parser *a)
     return true;
 }
 
-/* ---- all ---- */
+/* ---- the parser ---- */
 
 static bool step(struct parser *a)
 {
@@ -987,7 +993,7 @@ static void parser_run(struct parser *a)
         ;
 }
 
-/* Frees the text that is not read again. */
+/* Removes the text from `in` that is never read again. */
 static void compact(struct parser *a)
 {
     size_t keep = a->at;
@@ -1032,7 +1038,7 @@ int parser_feed(struct parser *a, const char *text, size_t n, struct err *e)
     return check(a, e);
 }
 
-/* Leaves out the call that is being read, and the white space before it. */
+/* Drops the incomplete call and the white space before it. */
 static void drop_call(struct parser *a)
 {
     buf_clear(&a->blanks);
@@ -1064,7 +1070,7 @@ static bool has_channels(const struct parser_options *o)
     return (o->calls && o->calls->channels) || (o->reasoning && o->reasoning->channels);
 }
 
-/* Reads the beginning of a message that the prompt has for the answer: a header, and perhaps text. */
+/* Reads the beginning of the last message, which the prompt already contains: a header and perhaps text. */
 static int parser_read_prompt(struct parser *a, struct err *e)
 {
     const char *prompt = a->o.prompt;

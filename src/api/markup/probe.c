@@ -1,4 +1,5 @@
-/* probe.c - renders with a fixed clock, so that a template always gives the same text. */
+/* probe.c - renders test conversations with a fixed clock, so that a template always produces the same
+ * text. */
 #include "api/markup/probe.h"
 
 #include "base/buf.h"

@@ -1,4 +1,4 @@
-/* roles.c - finds out which instructions reach a prompt, and moves those that would not. */
+/* roles.c - detects which system and developer messages reach a prompt, and moves those that would not. */
 #include "api/markup/roles.h"
 
 #include <string.h>
@@ -8,10 +8,10 @@
 
 static const char one[] = "probe_first_instruction", other[] = "probe_other_instruction";
 
-/* ---- what a template takes ---- */
+/* ---- what a template supports ---- */
 
-/* Returns a conversation of ROLES, letters: s(ystem), d(eveloper), u(ser), a(ssistant). The text of the first
- * instruction is `one`, that of all others `other`. NULL: out of memory. */
+/* Returns a new conversation with the roles ROLES, a string of letters: s(ystem), d(eveloper), u(ser),
+ * a(ssistant). The first s or d has the text `one`, later ones have `other`. NULL: out of memory. */
 static json_t *conversation(const char *roles)
 {
     json_t *list = json_array();
@@ -33,7 +33,7 @@ static json_t *conversation(const char *roles)
     return list;
 }
 
-/* All instructions of the conversation ROLES reach the prompt. */
+/* Returns whether all system and developer messages of the conversation ROLES reach the prompt. */
 static bool reach(struct probe *p, const char *roles, bool with_tools)
 {
     size_t n = 0;
@@ -49,7 +49,7 @@ static bool reach(struct probe *p, const char *roles, bool with_tools)
     return probe_render(p, given) && probe_shows(p, one) && (n == 1 || probe_shows(p, other));
 }
 
-/* The template takes the conversation ROLES and leaves its instruction out. */
+/* Returns whether the template renders the conversation ROLES but drops its system message. */
 static bool loses(struct probe *p, const char *roles)
 {
     return probe_render(p, conversation(roles)) && !probe_shows(p, one);
@@ -91,7 +91,7 @@ static bool is_instruction(const json_t *message)
     return has_role(message, "system") || has_role(message, "developer");
 }
 
-/* Adds the content of MESSAGE to TEXT, after an empty line unless TEXT is empty. */
+/* Appends the content of MESSAGE to TEXT, after an empty line unless TEXT is empty. */
 static void add_text(struct buf *text, const json_t *message)
 {
     const json_t *content = json_object_get(message, "content");
@@ -103,7 +103,7 @@ static void add_text(struct buf *text, const json_t *message)
     buf_add(text, json_string_value(content), json_string_length(content));
 }
 
-/* Returns a copy of MESSAGE, or a new message, with this ROLE and TEXT; NULL: out of memory. */
+/* Returns a copy of MESSAGE (NULL: a new message) with the given ROLE and TEXT; NULL: out of memory. */
 static json_t *with_text(const json_t *message, const char *role, const struct buf *text)
 {
     json_t *copy = message ? json_copy((json_t *)(uintptr_t)message) : json_object();
@@ -118,7 +118,7 @@ static json_t *with_text(const json_t *message, const char *role, const struct b
     return copy;
 }
 
-/* Makes system messages of the developer messages in LIST. */
+/* Changes the role of the developer messages in LIST to system. */
 static int rename_developers(json_t *list)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -137,7 +137,8 @@ static int rename_developers(json_t *list)
     return 0;
 }
 
-/* Removes the instructions from place FROM on from LIST, and adds their texts to TEXT. */
+/* Removes the system and developer messages from LIST, beginning at index FROM, and appends their texts to
+ * TEXT. */
 static int take_instructions(json_t *list, size_t from, struct buf *text)
 {
     json_t *kept = json_array();
@@ -157,7 +158,7 @@ static int take_instructions(json_t *list, size_t from, struct buf *text)
     return text->oom ? -1 : rc;
 }
 
-/* Puts TEXT before the text of the first user message; without one, it becomes a user message. */
+/* Puts TEXT before the text of the first user message. If there is none, TEXT becomes a user message. */
 static int prepend_to_user(json_t *list, struct buf *text)
 {
     size_t i = 0;
@@ -174,8 +175,8 @@ static int prepend_to_user(json_t *list, struct buf *text)
     return copy ? json_array_set_new(list, i, copy) : -1;
 }
 
-/* Joins the instructions after place KEEP - 1 to the one there; if KEEP is 0, they become the first message.
- */
+/* Appends the texts of the system messages from index KEEP on to message KEEP - 1. If KEEP is 0, they
+ * become a new first message. */
 static int join(json_t *list, size_t keep, const char *role)
 {
     struct buf text = {.tag = MEM_API};

@@ -1,4 +1,4 @@
-/* tools.c - finds out how a template takes tools, and reads what requests say about them. */
+/* tools.c - detects how a template expects tools, and reads and converts the tools of requests. */
 #include "api/markup/tools.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@
 
 enum { SHORT_ID = 9 };
 
-/* ---- what a template wants ---- */
+/* ---- what a template supports ---- */
 
 static const char probe_id[] = "abcdefgh1", probe_long_id[] = "call_abcdefghijklmn1";
 
@@ -33,7 +33,8 @@ static enum tools_place probe_place(struct probe *p)
     return probe_render(p, given) && probe_shows(p, PROBE_NAME) ? TOOLS_IN_SYSTEM : TOOLS_NOWHERE;
 }
 
-/* Returns a conversation with a tool call ID of ARGUMENTS, which it takes over, and its result. */
+/* Renders a conversation with a tool call that has the id ID and ARGUMENTS, which it releases, and with its
+ * result. Returns false if the template refuses it. */
 static bool render_call(struct probe *p, json_t *arguments, const char *id)
 {
     json_t *call = json_pack("{s:s,s:s,s:{s:s,s:o}}", "id", id, "type", "function", "function", "name",
@@ -47,7 +48,7 @@ static bool render_call(struct probe *p, json_t *arguments, const char *id)
 
 static bool takes_object(struct probe *p, const char *id)
 {
-    /* a template that writes an object as Python does expects JSON text */
+    /* a template that writes an object in Python's syntax expects JSON text */
     return render_call(p, json_pack("{s:s}", PROBE_KEY, "v"), id) && probe_shows(p, PROBE_KEY) &&
            !probe_shows(p, "'probe_key'");
 }
@@ -100,7 +101,7 @@ int tools_check(const json_t *list, const char **names, struct err *e)
     return 0;
 }
 
-/* Sets *OUT to the choice that WORD stands for. False: it is no such word. */
+/* Sets *OUT to the choice named WORD. Returns false if the word is unknown. */
 static bool read_word(const char *word, enum tools_choice *out)
 {
     static const char *const words[] = {
@@ -114,7 +115,7 @@ static bool read_word(const char *word, enum tools_choice *out)
     return false;
 }
 
-/* Appends the name of the function V to NAMES. */
+/* Appends the name of the function object V to NAMES. */
 static int add_name(const json_t *v, json_t *names, struct err *e)
 {
     const char *type = json_string_value(json_object_get(v, "type"));
@@ -130,7 +131,7 @@ static int add_name(const json_t *v, json_t *names, struct err *e)
     return json_array_append(names, name) == 0 ? 0 : err_nomem(e, "tool_choice");
 }
 
-/* Reads the functions that CHOICE, of type allowed_tools, has. */
+/* Reads the mode and functions of CHOICE, a tool_choice of type allowed_tools. */
 static int read_allowed(const json_t *choice, enum tools_choice *out, json_t *names, struct err *e)
 {
     const json_t *inner = json_object_get(choice, "allowed_tools"), *list, *v;
@@ -186,7 +187,8 @@ static bool is_short(const char *id)
            strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == SHORT_ID;
 }
 
-/* Replaces member KEY of O, an id, by 9 letters and digits that follow from it. 0 or -1. */
+/* Replaces the member KEY of O, an id, by 9 letters and digits that are computed from it. 0, or -1 if
+ * memory runs out. */
 static int shorten(json_t *o, const char *key)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
@@ -202,7 +204,7 @@ static int shorten(json_t *o, const char *key)
     return json_object_set_new(o, key, json_string(brief));
 }
 
-/* Returns VALUE as JSON text: a new reference; NULL: out of memory. */
+/* Returns a new string with VALUE as JSON text; NULL: out of memory. */
 static json_t *as_text(const json_t *value)
 {
     struct buf text = {.tag = MEM_API};
@@ -214,8 +216,8 @@ static json_t *as_text(const json_t *value)
     return out;
 }
 
-/* Returns ARGUMENTS in the form that the template expects: a new reference; NULL: out of memory. Sets *BROKEN
- * if they are not an object. */
+/* Returns a new reference to ARGUMENTS in the form that the template expects; NULL: out of memory. Sets
+ * *BROKEN if they are not a JSON object. */
 static json_t *fit_arguments(const struct tools_style *s, json_t *arguments, bool *broken)
 {
     json_t *object = NULL;
@@ -237,7 +239,8 @@ static json_t *fit_arguments(const struct tools_style *s, json_t *arguments, boo
     return s->text_arguments ? json_string("{}") : json_object();
 }
 
-/* Sets *OUT to a copy of CALL, number K of message I, that suits the template. */
+/* Sets *OUT to a copy of CALL, the tool call with index K in message I, in the form that the template
+ * expects. */
 static int fit_call(const struct tools_style *s, json_t *call, size_t i, size_t k, json_t **out, bool *broken,
                     struct err *e)
 {
@@ -286,7 +289,7 @@ static int fit_message(const struct tools_style *s, json_t *message, size_t i, b
         return 0;
     if (!json_is_array(calls))
         return err_set(e, ERR_INPUT, "messages[%zu].tool_calls: expected a list", i);
-    if (json_array_size(calls) == 0) /* templates test whether the member exists */
+    if (json_array_size(calls) == 0) /* templates test for the member, not for its length */
         return json_object_del(message, "tool_calls");
     list = json_array();
     rc = list ? 0 : err_nomem(e, "messages");
@@ -302,7 +305,8 @@ static int fit_message(const struct tools_style *s, json_t *message, size_t i, b
     return rc;
 }
 
-/* Puts the functions of TOOLS as text into the system message, which is added if there is none. 0 or -1. */
+/* Puts the functions of TOOLS as JSON text into the system message, which is added if it is missing. 0, or
+ * -1 if memory runs out. */
 static int fill_system(json_t *list, const json_t *tools)
 {
     json_t *functions = json_array(), *tool, *text, *message = json_array_get(list, 0);
@@ -342,7 +346,7 @@ int tools_fit(const struct tools_style *s, json_t *list, const json_t *tools, st
             rc = err_nomem(e, "messages");
         json_decref(copy);
     }
-    if (broken) /* one line for all of them */
+    if (broken) /* one log line for all calls */
         log_warn("the arguments of an earlier tool call in messages are no JSON object; {} is used instead");
     if (rc == 0 && s->place == TOOLS_IN_SYSTEM && json_array_size(tools) && fill_system(list, tools) != 0)
         rc = err_nomem(e, "messages");

@@ -1,4 +1,5 @@
-/* calls.c - writes the constraint on tool calls as the engine reads it (struct gallop_structured_outputs). */
+/* calls.c - writes the constraint on tool calls in the engine's format (struct gallop_structured_outputs).
+ */
 #include "api/prepare/calls.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@
 
 /* ---- which functions ---- */
 
-/* Member `strict` of function I of the request as the client wrote it. */
+/* Returns the member `strict` of function I as the client sent it; NULL: it is absent. */
 static const json_t *strict_of(const struct request *q, size_t i)
 {
     const json_t *own = json_array_get(q->field.input.tool_origins, i),
@@ -32,7 +33,7 @@ static const char *name_of(const struct request *q, size_t i)
     return json_string_value(json_object_get(function, "name"));
 }
 
-/* True if tool_choice lets the model call the function NAME. */
+/* Returns whether tool_choice allows calls of the function NAME. */
 static bool may_call(const struct request *q, const char *name)
 {
     const json_t *named = q->field.tool_names;
@@ -69,7 +70,7 @@ static bool is_required(const struct request *q)
 
 /* ---- the constraint ---- */
 
-/* Adds function I to LIST as the engine reads it. */
+/* Appends function I to LIST in the engine's format. */
 static int add_function(const struct request *q, size_t i, json_t *list, struct err *e)
 {
     const json_t *function = json_object_get(json_array_get(q->field.input.tools, i), "function"),
@@ -96,8 +97,8 @@ static int add_function(const struct request *q, size_t i, json_t *list, struct 
     return e->code;
 }
 
-/* The form in which the model writes tool calls. Those of Mistral have two; newer ones name the function before
- * its arguments. */
+/* Returns the name of the markup in which the model writes tool calls. Mistral's models have two: newer
+ * ones put the function's name before [ARGS]. */
 static const char *form_of(const struct request *q)
 {
     const char *name = q->server->markup.calls->name, *source = q->server->template_text;
@@ -155,12 +156,13 @@ int calls_choose(struct request *q, struct err *e)
     if (is_strict && m->plain_calls)
         once_warn(q->once, q->origin.route, "tools",
                   "`strict` in '%s' is not enforced, since --tool-call-parser is none");
-    return 0; /* other requests with tools are refused when their prompts are read */
+    return 0; /* other requests with tools are refused by check_tools() */
 }
 
-/* ---- where it begins ---- */
+/* ---- where the constraint begins ---- */
 
-/* Places the constraint in an answer of messages. */
+/* Sets the constraint for answers in harmony's channels. The prompt must end with the header of a new
+ * message. */
 static int place_in_channels(struct request *q, const char *prompt, size_t n, struct err *e)
 {
     static const char header[] = "<|start|>assistant";

@@ -1,4 +1,4 @@
-/* choose.c - turns the fields of a request about sampling and stopping into the record of the engine. */
+/* choose.c - converts the request's fields about sampling, stopping and output format for the engine. */
 #include "api/prepare/choose.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static int32_t *copy_ids(struct arena *m, const json_t *list, size_t *n)
     return ids;
 }
 
-/* The texts of V, which is a string or a list of strings. Borrowed. */
+/* Returns an array in M with the string V, or the strings in the list V. The texts are borrowed. */
 static struct sampling_str *point_at_texts(struct arena *m, const json_t *v, size_t *n)
 {
     size_t count = json_is_array(v) ? json_array_size(v) : 1;
@@ -68,7 +68,7 @@ static bool read_bias(struct request *q, struct arena *m, struct sampling *s)
     return true;
 }
 
-/* Takes the stop tokens of the request, and the tokens that end an answer after a tool call. */
+/* Collects the request's stop tokens and the tokens that end an answer after a tool call. */
 static bool read_stop_tokens(struct request *q, struct arena *m, struct sampling *s)
 {
     const struct tok *tok = engine_info(q->server->engine)->tok;
@@ -90,7 +90,7 @@ static bool read_stop_tokens(struct request *q, struct arena *m, struct sampling
     return true;
 }
 
-/* Takes each token id once. */
+/* Copies logprob_token_ids without duplicates. */
 static bool read_logprob_ids(struct request *q, struct arena *m, struct sampling *s)
 {
     size_t n, kept = 0;
@@ -143,7 +143,7 @@ static void read_numbers(struct request *q, struct sampling *s)
     sampling_mark(s, SAMPLING_MIN_NEW_TOKENS);
     sampling_mark(s, SAMPLING_IGNORE_EOS);
     TAKE(s, true, max_new_tokens, most < 0 ? SIZE_MAX : (size_t)most, MAX_NEW_TOKENS);
-    TAKE(s, true, do_sample, true, DO_SAMPLE); /* a temperature of 0 is greedy */
+    TAKE(s, true, do_sample, true, DO_SAMPLE); /* with do_sample a temperature of 0 is still greedy */
     TAKE(s, f->output.logprobs >= 0, logprobs, (int)f->output.logprobs, LOGPROBS);
     TAKE(s, f->generation.best_of > f->generation.n && f->output.logprobs < 0, logprobs, 0, LOGPROBS);
     TAKE(s, f->output.chat_logprobs, logprobs, f->output.top_logprobs > 0 ? (int)f->output.top_logprobs : 0,
@@ -152,9 +152,9 @@ static void read_numbers(struct request *q, struct sampling *s)
     TAKE(s, f->generation.has_seed, seed, f->generation.seed, SEED);
 }
 
-/* Gives a request without a seed one of its own, unless the server has a seed for all. It has 53 bits, so
- * that readers of JSON that keep numbers as doubles give it back unchanged. The log has it where tokens are
- * drawn. */
+/* Gives a request without a seed one from SEEDS, unless the server was started with a seed. The seed has 53
+ * bits, because JSON readers that store numbers as doubles must return it unchanged. It is logged if tokens
+ * are sampled. */
 static void choose_seed(struct request *q, struct seeds *seeds, struct sampling *s)
 {
     struct sampling merged;
@@ -174,7 +174,7 @@ bool choose_sampling(struct request *q, struct seeds *seeds, struct arena *m, st
     return read_lists(q, m, s);
 }
 
-/* text.format of Responses, as response_format has it. */
+/* Reads FORMAT, the field text.format of Responses, after conversion to the form of response_format. */
 static int read_text_format(struct request *q, json_t *format, struct err *e)
 {
     const char *type = json_string_value(json_object_get(format, "type"));
@@ -190,7 +190,7 @@ static int read_text_format(struct request *q, json_t *format, struct err *e)
     return rc;
 }
 
-/* FORMAT of the member NAME of Anthropic's requests, as response_format has it. */
+/* Reads FORMAT, from the field NAME of Anthropic's API, after conversion to the form of response_format. */
 static int read_json_format(struct request *q, const char *name, json_t *format, struct err *e)
 {
     json_t *as_chat;
@@ -208,7 +208,7 @@ static int read_json_format(struct request *q, const char *name, json_t *format,
     return rc;
 }
 
-/* Ollama's format, as structured_outputs has it. */
+/* Reads FORMAT, the field `format` of Ollama's API. */
 static int read_ollama_format(struct request *q, const json_t *format, struct err *e)
 {
     if (json_is_object(format))
@@ -244,7 +244,7 @@ int choose_structured(struct request *q, struct err *e)
     return rc;
 }
 
-/* The field of Q that says what its answers must look like. */
+/* Returns the name of the field of Q that constrains the answers. */
 static const char *structured_field(const struct request *q)
 {
     static const char *const names[] = {"response_format", "guided_json",    "guided_regex",

@@ -1,8 +1,8 @@
-/* messages.c - prepares a conversation for the chat template, and renders it.
+/* messages.c - converts a conversation for the chat template, and renders it.
  *
- * Templates are written for messages of one form: content that is a list of parts becomes one text, each part
- * on lines of its own, as in vLLM; missing content, which clients send beside tool calls, becomes an empty
- * text; arguments of tool calls become objects.
+ * Templates expect messages of one form. Content that is a list of parts becomes one string with a line
+ * end between parts, as in vLLM. Missing content, which clients send beside tool calls, becomes an empty
+ * string. Arguments of tool calls become objects.
  */
 #include "api/prepare/messages.h"
 
@@ -37,7 +37,8 @@ const json_t *messages_part_text(const json_t *part)
     return NULL;
 }
 
-/* Returns the joined text of the parts of CONTENT: a new reference; NULL: an error. */
+/* Returns a new string that joins the texts of the parts of CONTENT; NULL: an error. MESSAGE: index of the
+ * message, for errors. */
 static json_t *join_parts(const json_t *content, size_t message, struct err *e)
 {
     struct buf text = {.tag = MEM_API};
@@ -60,7 +61,7 @@ static json_t *join_parts(const json_t *content, size_t message, struct err *e)
                          strstr(type, "text") ? "text" : type);
         if (rc)
             break;
-        if (json_is_null(piece)) /* it has no text */
+        if (json_is_null(piece)) /* the text of the part is null */
             continue;
         if (begun)
             buf_char(&text, '\n');
@@ -97,7 +98,7 @@ static int convert(const json_t *from, size_t i, json_t *list, struct err *e)
     return rc;
 }
 
-/* Sets the variables of the template, with LIST as its messages. Later variables replace earlier ones. */
+/* Sets the template's variables in O, with LIST as its messages. Later variables replace earlier ones. */
 static int set_variables(struct request *q, json_t *o, json_t *list)
 {
     const struct fields *f = &q->field;
@@ -107,12 +108,12 @@ static int set_variables(struct request *q, json_t *o, json_t *list)
         bad |= json_object_update(o, (json_t *)(uintptr_t)q->server->template_kwargs);
     if (f->input.reasoning_effort)
         bad |= json_object_set_new(o, "reasoning_effort", json_string(f->input.reasoning_effort));
-    if (f->input.thinking != FIELDS_THINKING_UNSAID) { /* the names that most templates use */
+    if (f->input.thinking != FIELDS_THINKING_UNSAID) { /* names in most templates */
         bad |=
             json_object_set_new(o, "enable_thinking", json_boolean(f->input.thinking == FIELDS_THINKING_ON));
         bad |= json_object_set_new(o, "thinking", json_boolean(f->input.thinking == FIELDS_THINKING_ON));
     }
-    if (f->input.thinking == FIELDS_THINKING_OFF) { /* the names of Cohere and Seed-OSS */
+    if (f->input.thinking == FIELDS_THINKING_OFF) { /* names in the templates of Cohere and Seed-OSS */
         bad |= json_object_set_new(o, "reasoning", json_false());
         bad |= json_object_set_new(o, "thinking_budget", json_integer(0));
     }
@@ -125,12 +126,12 @@ static int set_variables(struct request *q, json_t *o, json_t *list)
     return bad | json_object_set(o, "messages", list);
 }
 
-/* Follows the text of the last message while the conversation is rendered, so that the end of that text can
- * be found. The blank at its end shows whether the template keeps blanks at the end of a message.
- * transformers does the same for continue_final_message. */
+/* A tag after the text of the last message, by which the end of that text is found in the rendered prompt.
+ * The blank at its end shows whether the template trims the text of messages. transformers finds the end in
+ * the same way for continue_final_message. */
 static const char end_tag[] = "CONTINUE_FINAL_MESSAGE_TAG ";
 
-/* Appends the tag to the text of the last message of LIST, which is replaced, not changed. */
+/* Appends the tag to the text of the last message of LIST. The message object is replaced, not modified. */
 static int add_end_tag(json_t *list, struct err *e)
 {
     size_t last = json_array_size(list) - 1;
@@ -152,7 +153,7 @@ static int add_end_tag(json_t *list, struct err *e)
     return rc;
 }
 
-/* Makes *OUT, a new reference, of the messages and variables of the request. */
+/* Sets *OUT to a new object with the converted messages and the template variables of the request. */
 static int make_variables(struct request *q, json_t **out, struct err *e)
 {
     json_t *o = json_object(), *list = json_array();
@@ -180,10 +181,10 @@ static bool is_blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Cuts OUT, whose rendered text begins at FROM, after the text of the last message. */
+/* Truncates OUT, whose rendered text begins at offset FROM, after the text of the last message. */
 static int leave_open(struct buf *out, size_t from, struct err *e)
 {
-    const size_t n = sizeof(end_tag) - 2; /* without the blank */
+    const size_t n = sizeof(end_tag) - 2; /* length without the blank */
     size_t at = out->len;
     bool trims;
 

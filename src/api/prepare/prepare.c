@@ -1,4 +1,4 @@
-/* prepare.c - from the bytes of a request to requests of the engine. */
+/* prepare.c - turns the body of an HTTP request into requests to the engine. */
 #include "api/prepare/prepare.h"
 #include "api/http/keys.h"
 
@@ -23,9 +23,9 @@
 #include "base/err.h"
 #include "engine/engine.h"
 
-enum { MOST_SCORED = 4 << 20 }; /* log-probabilities of prompts in an answer: about 300 MB */
+enum { MOST_SCORED = 4 << 20 }; /* maximum number of prompt log-probabilities in an answer: about 300 MB */
 
-/* ---- what fields say together ---- */
+/* ---- checks across fields ---- */
 
 static bool is_served(const struct api *a, const char *name)
 {
@@ -43,7 +43,7 @@ static int check_model(struct flight *f)
 
     if (!f->q.field.model || is_served(f->api, f->q.field.model))
         return 0;
-    if (tag && strcmp(tag, ":latest") == 0) { /* Ollama's clients may append it to any name */
+    if (tag && strcmp(tag, ":latest") == 0) { /* clients of Ollama may append it to any name */
         snprintf(plain, sizeof(plain), "%.*s", (int)(tag - f->q.field.model), f->q.field.model);
         if (is_served(f->api, plain))
             return 0;
@@ -80,7 +80,7 @@ static int check_logprobs(struct flight *f)
     return 0;
 }
 
-/* Checks that the request has the field that its endpoint needs. */
+/* Checks that the request has the field that its endpoint requires. */
 static int check_needed(struct flight *f)
 {
     const char *needs = fields_needed(f->q.endpoint);
@@ -117,9 +117,9 @@ static int check_together(struct flight *f)
     return check_logprobs(f);
 }
 
-/* ---- what is computed ---- */
+/* ---- prompts and answers ---- */
 
-/* Refuses N_PROMPTS * N_EACH answers, which are more than this server ever queues. */
+/* Refuses N_PROMPTS prompts with N_EACH answers each, because the server's queue can never hold them. */
 static int refuse_answers(struct flight *f, size_t n_prompts, size_t n_each)
 {
     const char *field = n_each == 1                                               ? prompt_field(&f->q)
@@ -133,7 +133,8 @@ static int refuse_answers(struct flight *f, size_t n_prompts, size_t n_each)
     return refuse_field(f, field, sentence);
 }
 
-/* Takes places of the queue for N_PROMPTS * N_EACH answers. One place is taken already. */
+/* Reserves places in the queue for N_PROMPTS prompts with N_EACH answers each, besides the one place that
+ * the flight has. */
 static int reserve_places(struct flight *f, size_t n_prompts, size_t n_each)
 {
     const char *key = f->q.origin.key[0] ? f->q.origin.key : f->q.field.user ? f->q.field.user : "";
@@ -160,7 +161,7 @@ static void init_choice(const struct request *q, struct answer_choice *h)
                                                              : ANSWER_CALLS_STREAMED;
 }
 
-/* Takes places, and memory for all prompts and answers. */
+/* Reserves places in the queue and allocates the prompts and answers of F. */
 static int reserve(struct flight *f)
 {
     struct request *q = &f->q;
@@ -190,7 +191,7 @@ static int reserve(struct flight *f)
     return !q->dialect->open || q->dialect->open(&f->writer) ? 0 : refuse_memory(f);
 }
 
-/* Checks that the log-probabilities of prompts, which can be many more than tokens, fit into an answer. */
+/* Checks the total number of log-probabilities of prompts, which can be many times the number of tokens. */
 static int check_scored(struct flight *f)
 {
     const struct fields *given = &f->q.field;
@@ -200,8 +201,8 @@ static int check_scored(struct flight *f)
            n_answers = f->q.endpoint == FIELDS_COMPLETIONS ? (size_t)given->generation.n : 1;
     char sentence[200];
 
-    if (f->q.n_prompt_tokens * each * n_answers <=
-        MOST_SCORED) /* it cannot overflow: the size of a body times two small numbers */
+    /* the product cannot overflow: the size of a body times two small numbers */
+    if (f->q.n_prompt_tokens * each * n_answers <= MOST_SCORED)
         return 0;
     snprintf(sentence, sizeof(sentence),
              "%s: found %zu tokens of prompts with %zu log-probabilities each, in %zu answers; expected at "
@@ -212,7 +213,7 @@ static int check_scored(struct flight *f)
 
 /* ---- submitting ---- */
 
-/* Names the field that the engine's error E is about. */
+/* Sets the field that the engine's error E is about. */
 static void blame(struct flight *f, struct err *e)
 {
     const char *field = choose_field(&f->q, e->subject);
@@ -271,7 +272,7 @@ static int submit(struct flight *f, struct flight_prompt *p, const struct sampli
     return refuse_error(f, &e);
 }
 
-/* The tokens of P wait from now on, if there is room for them. */
+/* Counts the tokens of P as waiting. Returns false if the limit of waiting tokens is reached. */
 static bool take_room(struct flight *f, struct flight_prompt *p)
 {
     p->waits = queue_add_tokens(&f->api->queue, f->q.prompt[p - f->prompt].ids.n);
@@ -306,7 +307,7 @@ static int submit_prompts(struct flight *f, const struct sampling *s)
 
 static int submit_all(struct flight *f)
 {
-    struct arena lists; /* which the engine copies */
+    struct arena lists; /* the engine copies these lists */
     struct sampling s;
     int rc;
 
@@ -323,8 +324,8 @@ void prepare_cancel(struct flight *f)
     for (size_t i = 0; i < f->q.n_prompts; i++)
         if (f->prompt[i].id && f->prompt[i].n_open)
             pending |= gallop_cancel(f->api->opt.engine, f->prompt[i].id) != 0;
-    f->cancel = pending ? FLIGHT_CANCEL
-                        : FLIGHT_CANCELLED; /* the engine takes a limited number of messages at once */
+    /* The engine accepts a limited number of messages at once; flight_advance() tries again. */
+    f->cancel = pending ? FLIGHT_CANCEL : FLIGHT_CANCELLED;
 }
 
 /* ---- the job ---- */
@@ -336,12 +337,12 @@ static void say_unknown(void *ctx, const char *name)
     once_warn(q->once, q->origin.route, name, "the field '%s' is not supported and changes nothing");
 }
 
-/* Chooses the id that the answer has and that /abort_requests takes. */
+/* Chooses the id of the answer, which /abort_requests accepts too. */
 static int choose_id(struct flight *f)
 {
     struct request *q = &f->q;
     const char *id = q->field.request_id;
-    uint64_t random[2]; /* a client that guessed an id could end the request */
+    uint64_t random[2]; /* random, since a client that guesses an id could abort the request */
 
     if (q->naming == REQUEST_NAMED)
         return 0;
@@ -357,7 +358,7 @@ static int choose_id(struct flight *f)
     return 0;
 }
 
-/* Frees the ids of prompts, unless the answer repeats them. */
+/* Frees the token ids of prompts, unless the answer repeats them. */
 static void forget_prompts(struct request *q)
 {
     if (q->field.output.return_token_ids || q->field.output.echo || q->field.output.prompt_logprobs >= 0)
@@ -365,13 +366,13 @@ static void forget_prompts(struct request *q)
     for (size_t i = 0; i < q->n_prompts; i++) {
         struct tok_ids *ids = &q->prompt[i].ids;
 
-        mem_free(ids->id); /* the number of ids stays: the server's thread may read it at this moment */
+        mem_free(ids->id); /* the number of ids stays, since the server's thread may read it now */
         ids->id = NULL;
         ids->cap = 0;
     }
 }
 
-/* What the answers must look like. */
+/* Reads the constraint on the answers. */
 static int read_structured(struct flight *f)
 {
     struct err e = {0};
@@ -427,7 +428,7 @@ static void prepare(struct flight *f)
         refuse_error(f, &e);
         return;
     }
-    fields_blame(&f->q.field, "", 0); /* from here on a refusal names its field */
+    fields_blame(&f->q.field, "", 0); /* the checks below set the field of their errors */
     if (check_together(f) != 0)
         return;
     switch (q->endpoint) {
@@ -446,11 +447,11 @@ void prepare_request(struct workers_job *job)
 {
     struct flight *f = (struct flight *)(void *)job;
 
-    mem_over_budget(); /* resets the sign of an earlier failure */
+    mem_over_budget(); /* resets the flag of an earlier failure */
     mem_charge(MEM_CHARGE_NEW);
     if (!refuse_late(f))
         prepare(f);
-    if (f->reply.oom) /* the answer is not complete */
+    if (f->reply.oom) /* the reply is incomplete */
         refuse_memory(f);
     fields_forget(&f->q.field, f->q.endpoint);
     mem_charge(MEM_CHARGE_NONE);

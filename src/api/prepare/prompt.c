@@ -1,4 +1,4 @@
-/* prompt.c - from texts, token ids or messages to the tokens of prompts. */
+/* prompt.c - converts texts, token ids or messages to the tokens of prompts. */
 #include "api/prepare/prompt.h"
 
 #include <string.h>
@@ -32,9 +32,9 @@ int prompt_add_ids(struct tok_ids *ids, const json_t *list, struct err *e)
     return 0;
 }
 
-/* Sets E to the sentence that refuses a prompt of N tokens; AT_LEAST is "at least " where there may be more.
- * Clients recognize it: those of OpenAI by "maximum context length", those of Anthropic by "prompt is too
- * long". */
+/* Sets E to the error about a prompt of N tokens that is too long. AT_LEAST: "at least " if N is a lower
+ * bound, or "". Clients recognize this error: those of OpenAI by "maximum context length", those of
+ * Anthropic by "prompt is too long". */
 static int say_too_long(const struct request *q, const char *at_least, size_t n, struct err *e)
 {
     size_t context = info_of(q)->max_len, least = request_max_tokens(q) == 0 ? 0 : 1;
@@ -48,7 +48,7 @@ static int say_too_long(const struct request *q, const char *at_least, size_t n,
                    context, at_least, n, n == context ? ", and no room for an answer" : "");
 }
 
-/* Refuses a prompt of N bytes that cannot fit, however it is cut into tokens, before time is spent on
+/* Refuses a prompt of N bytes that cannot fit the context even with the longest tokens, to save the time of
  * tokenizing. */
 static int check_bytes(const struct request *q, size_t n, struct err *e)
 {
@@ -80,7 +80,7 @@ bool prompt_adds_special(const struct request *q, bool otherwise)
     return q->field.input.has_add_special ? q->field.input.add_special_tokens : otherwise;
 }
 
-/* Reads V, a text or a list of token ids. */
+/* Reads V, a string or a list of token ids, as the prompt P. */
 static int read_prompt(struct request *q, const json_t *v, struct request_prompt *p, struct err *e)
 {
     int rc;
@@ -99,7 +99,7 @@ static int read_prompt(struct request *q, const json_t *v, struct request_prompt
     return rc || !p->text.oom ? rc : err_nomem(e, "a prompt");
 }
 
-/* Opens a parser for each answer, which continues PROMPT, if the model has markup to look for. */
+/* Opens a parser for each answer to PROMPT, if the model has markup of tool calls or reasoning. */
 static int open_parsers(struct request *q, struct answer *a, struct seeds *seeds, const struct buf *prompt,
                         struct err *e)
 {
@@ -121,8 +121,8 @@ static int open_parsers(struct request *q, struct answer *a, struct seeds *seeds
     o.names = names;
     if (o.n_names)
         rc = tools_check(q->field.input.tools, names, e);
-    for (size_t i = 0; i < o.n_names && rc == 0;
-         i++) { /* the request releases its list before the answer comes */
+    /* the names are copied, because the request frees its list before the answer is parsed */
+    for (size_t i = 0; i < o.n_names && rc == 0; i++) {
         names[i] = arena_strndup(&q->arena, names[i], strlen(names[i]));
         rc = names[i] ? 0 : err_nomem(e, "an answer");
     }
@@ -136,7 +136,8 @@ static int open_parsers(struct request *q, struct answer *a, struct seeds *seeds
     return rc ? rc : calls_place(q, o.prompt, o.prompt_len, e);
 }
 
-/* The model and its chat template support the tools of the request. ANSWERS: there will be answers. */
+/* Checks that the model and its chat template support the tools of the request. ANSWERS: an answer will be
+ * generated. */
 static int check_tools(struct request *q, bool answers, struct err *e)
 {
     const struct api_options *o = q->server;
@@ -171,7 +172,7 @@ int prompt_read_messages(struct request *q, struct answer *a, struct seeds *seed
 
     if (rc == 0)
         rc = messages_render(q, &text, &origin, e);
-    if (rc == 0 && mem_lib_failed()) /* not every allocation of jansson is checked where it happens */
+    if (rc == 0 && mem_lib_failed()) /* a failed allocation inside jansson may have been missed until here */
         rc = err_nomem(e, "messages");
     if (rc == 0 && a)
         rc = open_parsers(q, a, seeds, &text, e);
@@ -183,12 +184,12 @@ int prompt_read_messages(struct request *q, struct answer *a, struct seeds *seed
     return rc;
 }
 
-/* Cuts the prompt to the tokens that truncate_prompt_tokens leaves of it. */
+/* Truncates the prompt to truncate_prompt_tokens. */
 static void cut_prompt(const struct request *q, struct tok_ids *ids)
 {
     const struct engine_info *m = info_of(q);
-    bool whole =
-        m->is_bidirectional && m->max_step_tokens < m->max_len; /* the model takes a prompt in one step */
+    /* a bidirectional model processes the whole prompt in one step */
+    bool whole = m->is_bidirectional && m->max_step_tokens < m->max_len;
     int64_t max_tokens = request_max_tokens(q), most = q->field.input.truncate_prompt_tokens,
             context = (int64_t)(whole ? m->max_step_tokens : m->max_len);
 
@@ -203,7 +204,8 @@ static void cut_prompt(const struct request *q, struct tok_ids *ids)
     ids->n = (size_t)most;
 }
 
-/* An answer of one token has to fit behind the prompt; a longer one ends where the context does. */
+/* Checks that the context has room for the prompt and one generated token. Longer answers end at the
+ * context length. */
 static int check_room(struct flight *f, const struct request_prompt *p)
 {
     size_t least = request_max_tokens(&f->q) == 0 ? 0 : 1;
@@ -215,7 +217,7 @@ static int check_room(struct flight *f, const struct request_prompt *p)
     return refuse_field(f, prompt_field(&f->q), e.msg);
 }
 
-/* Answers to a chat begin with its last message, if that belongs to the same turn. */
+/* For echo, begins each answer with the text of the last message if the answer continues that message. */
 static bool echo_message(const struct request *q, struct answer *a)
 {
     const json_t *m = json_array_get(q->field.input.messages, json_array_size(q->field.input.messages) - 1),

@@ -1,4 +1,4 @@
-/* refuse.c - errors as replies of workers. */
+/* refuse.c - writes the error replies of workers. */
 #include "api/prepare/refuse.h"
 
 #include "api/api_priv.h"
@@ -10,7 +10,7 @@
 const char refuse_over_memory[] =
     "requests hold as much memory as this server gives them (--max-request-memory); come back later";
 
-/* The sentence is not charged to requests: there may be no memory left for it. */
+/* The memory of the reply is not charged to requests, since their limit may be reached. */
 int refuse(struct flight *f, int status, const char *sentence)
 {
     enum mem_charge before = mem_charge(MEM_CHARGE_NONE);
@@ -42,7 +42,7 @@ int refuse_error(struct flight *f, const struct err *e)
 {
     char text[sizeof(*e)];
 
-    if (mem_lib_failed() || e->code == ERR_NOMEM) /* for lack of memory E may blame the request */
+    if (mem_lib_failed() || e->code == ERR_NOMEM) /* when memory runs out, E may wrongly blame a field */
         return refuse_memory(f);
     err_text_without_path(e, text, sizeof(text));
     return refuse(f, e->code == ERR_NOSPACE ? 429 : 400, text);
@@ -53,7 +53,7 @@ bool refuse_late(struct flight *f)
     double most_s = f->api->opt.request_timeout_s;
 
     if (atomic_load(&f->unwanted))
-        refuse(f, 503, "the server is shutting down"); /* a client that has left does not see it */
+        refuse(f, 503, "the server is shutting down"); /* a client that has left does not see this */
     else if (most_s > 0 && clock_seconds() - f->q.origin.arrival_s >= most_s)
         refuse(f, 504, "the request took longer than this server allows");
     else

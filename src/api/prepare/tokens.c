@@ -1,4 +1,4 @@
-/* tokens.c - the answers of /tokenize, /detokenize and /v1/messages/count_tokens, which need no step. */
+/* tokens.c - answers /tokenize, /detokenize and /v1/messages/count_tokens, which do not run the model. */
 #include "api/prepare/tokens.h"
 
 #include "api/api.h"
