@@ -43,11 +43,11 @@ struct answer_call {
     size_t arguments, n_arguments;
 };
 
-/* When a dialect may write a tool call. */
+/* When a dialect may send a tool call. */
 enum answer_calls_when {
     ANSWER_CALLS_STREAMED, /* while the model generates it */
     ANSWER_CALLS_COMPLETE, /* when the call is complete, because a stop string may end the answer inside it */
-    ANSWER_CALLS_AT_END,   /* when the answer has ended */
+    ANSWER_CALLS_AT_END,   /* only when the answer has ended */
 };
 
 struct answer_calls {
@@ -91,7 +91,7 @@ struct answer_choice {
     int32_t stop_token; /* the stop token that ended the answer; negative: none */
 };
 
-/* What the engine computed for a prompt. */
+/* Results of the engine for a prompt besides the generated tokens. */
 struct answer_prompt {
     size_t n_cached; /* prompt tokens found in the prefix cache */
     struct answer_tokens scored;
@@ -138,8 +138,8 @@ void answer_sent(struct answer_choice *h);
 size_t answer_n_output(const struct answer *a);
 size_t answer_n_cached(const struct answer *a);
 
-/* Returns the number of log-probabilities and embedding values in A, which estimates the time to write
- * them. */
+/* Returns the number of log-probabilities and embedding values in A, by which the time to write is
+ * estimated. */
 size_t answer_n_numbers(const struct answer *a);
 
 /* frees the buffers that the members own; the arrays PROMPT and CHOICE belong to the request */

@@ -38,11 +38,10 @@ struct api_options {
     /* names of the model */
     const char *const *name; /* [n_names]; answers contain the first */
     size_t n_names;
-    /* also accepted as the model's name, but never shown to clients, because it may be a file path;
-     * NULL: none */
+    /* also accepted as the model's name, but not shown to clients, as it may be a path; NULL: none */
     const char *path_name;
 
-    /* conversations */
+    /* chat templates and parsers */
     const struct chat *chat;      /* NULL: the model has no usable template; CHAT_MISSING says why */
     const struct jinja *template; /* replaces the model's own template; NULL: use the model's */
     const char *template_text;    /* source of the template in use; NULL: none */
@@ -88,8 +87,7 @@ struct api_options {
     bool quiet; /* do not log requests */
 
     /* Called for paths that the API does not serve; needs no key. Answers X and returns true, or leaves X
-     * unanswered and returns false. Its answers are neither logged nor counted. NULL: there are no such
-     * pages. */
+     * unanswered and returns false. Its answers are neither logged nor counted. NULL: no such pages. */
     bool (*page)(struct server_exchange *x);
     bool (*page_has)(const char *path); /* whether PAGE serves PATH for some method; NULL if PAGE is NULL */
 };

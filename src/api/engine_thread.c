@@ -39,8 +39,7 @@ static void put_text(struct engine_thread_batch *b, const char *text, size_t n)
     b->n_text += n;
 }
 
-/* Copies EV into the batch. If memory runs out, the event is dropped with a call of LOST, but
- * GALLOP_FINISHED is retried. */
+/* Copies EV into the batch. If memory runs out, the event is given to LOST, but GALLOP_FINISHED is retried. */
 static void put_event(struct engine_thread *t, struct engine_thread_batch *b, const struct gallop_event *ev)
 {
     const char *text = ev->type == GALLOP_TEXT        ? ev->text
@@ -58,7 +57,7 @@ static void put_event(struct engine_thread *t, struct engine_thread_batch *b, co
             t->lost(ev);
             return;
         }
-        usleep(1000); /* a lost FINISHED event would leak the request */
+        usleep(1000); /* retry: without its FINISHED event the request would never end */
     }
     out = &b->event[b->n++];
     *out = (struct engine_thread_event){.ev = *ev, .top = b->n_top, .text = b->n_text};

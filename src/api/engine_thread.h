@@ -73,8 +73,7 @@ void engine_thread_close(struct engine_thread *t);
 /* Returns the time of clock_ns() at which the current step began; 0: no step runs. Any thread may call it. */
 uint64_t engine_thread_step_ns(const struct engine_thread *t);
 
-/* Returns the oldest batch that was not given back, or NULL. engine_thread_give_back() returns it to the
- * ring. */
+/* Returns the oldest batch in the ring, or NULL; engine_thread_give_back() removes it from the ring. */
 const struct engine_thread_batch *engine_thread_take(struct engine_thread *t);
 void engine_thread_give_back(struct engine_thread *t);
 

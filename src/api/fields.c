@@ -155,8 +155,7 @@ static bool is_ids(const json_t *v)
     return json_is_array(v) && json_array_size(v) > 0 && all(v, is_id);
 }
 
-/* schema_<reader>: the JSON Schema of the values that read_<reader> accepts besides null, with ' in place
- * of ". */
+/* schema_NAME: the JSON Schema of the values that read_NAME accepts besides null, with ' in place of ". */
 #define SCHEMA_IDS "{'type':'array','items':{'type':'integer','minimum':0,'maximum':2147483647}"
 static const char schema_prompt[] =
     "{'anyOf':[{'type':'string'},{'type':'array','items':{'type':'string'},'minItems':1,"
@@ -252,7 +251,7 @@ static int name_types(const json_t *tools, struct err *e)
 
         if ((type && !json_is_null(type)) || !json_object_get(tool, "function"))
             continue;
-        named = json_object(); /* the type comes first, as clients write it */
+        named = json_object(); /* a new object, so that the type is the first member */
         if (!named || json_object_set_new(named, "type", json_null()) != 0 ||
             json_object_update(named, tool) != 0 ||
             json_object_set_new(named, "type", json_string("function")) != 0 ||
@@ -1069,7 +1068,7 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
     }
     if ((why = excess(text, n)) != NULL)
         return err_set(e, ERR_INPUT, "the body %s", why);
-    mem_lib_failed(); /* resets the sign of an earlier failure */
+    mem_lib_failed(); /* resets the flag of an earlier failure */
     if ((rc = json_pull_load_large(&f->body, text, n, "the body is not JSON", e)) != 0)
         return rc == ERR_NOMEM ? err_nomem(e, "a request") : rc;
     if (!json_is_object(f->body))

@@ -63,8 +63,7 @@ enum {
 /* Called with the NAME of a field that is accepted but has no effect. */
 typedef void fields_unknown(void *ctx, const char *name);
 
-/* The members of the three structs below are the MEMBER rows of fields.def. JSON values are borrowed from
- * the body. */
+/* The members of the next three structs are the MEMBER rows of fields.def. JSON belongs to the body. */
 #define MEMBER(group, type, name, otherwise) MEMBER_##group(type, name)
 #define MEMBER_output(type, name)
 #define MEMBER_generation(type, name)
@@ -129,8 +128,7 @@ const char *fields_needed(unsigned endpoint);
 /* Writes the tables of fields in docs/API.md. */
 void fields_document(struct buf *out);
 
-/* Writes the JSON Schema of request bodies of ENDPOINT. MODELS: a JSON list of the values that `model` may
- * have. */
+/* Writes the JSON Schema of the body of ENDPOINT. MODELS: a JSON list of the allowed values of `model`. */
 void fields_schema(unsigned endpoint, const char *models, struct buf *out);
 
 /* ---- for tests ---- */

@@ -447,7 +447,7 @@ static const char *forbidding_field(const struct fields *given)
                                          : "min_tokens";
 }
 
-/* Clears OUT and the sign of earlier jansson failures, before a dialect writes to OUT. */
+/* Clears OUT and resets jansson's failure flag, before a dialect writes to OUT. */
 static void begin_writing(struct buf *out)
 {
     buf_clear(out);
@@ -622,8 +622,7 @@ static void write_ahead(struct workers_job *job)
     mem_charge(MEM_CHARGE_NONE);
 }
 
-/* Sends the next events, unless too many bytes are unsent or a worker has to write the beginning of the
- * event first. */
+/* Sends the next events, unless too many bytes are unsent or a worker must write the first part. */
 static void stream(struct flight *f)
 {
     struct buf *out = &f->api->scratch;

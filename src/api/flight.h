@@ -94,8 +94,7 @@ struct flight {
 
 /* ---- on the server's thread ---- */
 
-/* Starts the request of X: reserves a place in the queue and gives the flight to a worker, or refuses the
- * request. */
+/* Starts the request of X: reserves a place in the queue and starts a worker's job, or refuses X. */
 void flight_start(struct api *a, struct server_exchange *x, const struct route *r);
 void flight_gone(struct flight *f); /* call when the client of F has left */
 /* call when the client has received all sent bytes */
@@ -108,8 +107,7 @@ void flight_written(struct api *a); /* call when sent bytes were written to all 
 void flight_ping(struct api *a, double now);
 void flight_free_all(struct api *a); /* frees all flights, after the threads have ended */
 
-/* Returns whether a worker prepares F or writes its reply. Meanwhile the token counts and answers of F must
- * not be read. */
+/* Returns whether F is PREPARING or WRITING; then its token counts and answers must not be read. */
 bool flight_is_with_worker(const struct flight *f);
 
 /* Returns whether F can be freed: it is drained and has no running choice and no pending events. */

@@ -189,8 +189,7 @@ const struct schema models_ollama_loaded_schema = {
     "'expires_at','size_vram','context_length']}}}}",
     NULL};
 
-/* Lists the model as loaded, without expiry: Ollama reports a time about three centuries ahead for such a
- * model. */
+/* Lists the model as loaded. Ollama reports an expiry in about 300 years for a model that stays loaded. */
 void models_ollama_loaded(const struct api *a, struct buf *out)
 {
     buf_str(out, "{\"models\":");

@@ -15,8 +15,7 @@
 #include "net/http_head.h"
 #include "net/server.h"
 
-/* Returns the method of X as a label of metrics; methods outside the table are "other", which bounds their
- * number. */
+/* Returns the method of X as a label of metrics, "other" if no route has it, to bound the number of labels. */
 static const char *method_of(const struct server_exchange *x)
 {
     const char *method = server_head(x)->method;
@@ -24,8 +23,7 @@ static const char *method_of(const struct server_exchange *x)
     return strcmp(method, "GET") == 0 ? "GET" : strcmp(method, "POST") == 0 ? "POST" : "other";
 }
 
-/* Logs a refused request. Successful small answers are not logged, since probes and scrapes come every few
- * seconds. */
+/* Logs a refused request. Successful ones are not logged, since probes and scrapes come every few seconds. */
 static void log_refusal(struct server_exchange *x, int status, const char *sentence)
 {
     const struct http_head *h = server_head(x);
@@ -101,7 +99,8 @@ void reply_limit(const struct reply *r, const char *key, double wait_s)
 
 void reply_rest_of_path(const struct reply *r, char *out, size_t size)
 {
-    const char *p = server_head(r->x)->path + strlen(r->route) - 1; /* the route ends in a star */
+    /* skips the route's text before its final * */
+    const char *p = server_head(r->x)->path + strlen(r->route) - 1;
     size_t n = 0;
 
     for (; *p && n + 1 < size; p++)

@@ -104,8 +104,7 @@ size_t routes_refusal(void *ctx, int status, const char *why, char *out, size_t 
     return n;
 }
 
-/* Returns whether PATH is an Ollama path that would change the set of models, which is fixed in this
- * server. */
+/* Returns whether PATH is an Ollama path that would change the set of models, which is fixed here. */
 static bool changes_models(const char *path)
 {
     static const char *const all[] = {"/api/pull", "/api/push", "/api/create", "/api/copy", "/api/delete"};
@@ -218,7 +217,7 @@ void routes_handle(void *ctx, struct server_exchange *x)
     /* browsers send preflight requests without a key */
     if (a->opt.cors && cors_preflight(a->opt.cors, h, lines))
         reply_send(&plain, 200, lines, NULL, "", 0);
-    else if (strcmp(h->path, "*") == 0) /* OPTIONS of the server itself (RFC 9110, 9.3.7) */
+    else if (strcmp(h->path, "*") == 0) /* OPTIONS * asks about the server as a whole (RFC 9110, 9.3.7) */
         reply_send(&plain, 200, "Allow: GET, HEAD, POST, OPTIONS\r\n", NULL, "", 0);
     else if (find_route(a, h, &known) || known || !a->opt.page || !a->opt.page(x))
         answer(a, x);

@@ -95,8 +95,7 @@ const struct markup_calls *markup_calls_shown(const char *template)
         return markup_calls_named("openai");
     if (shows(template, "[TOOL_CALLS]"))
         return markup_calls_named("mistral");
-    /* Other models put XML between the same two marks: Qwen3-Coder <function=...>, GLM <arg_key> and
-     * values. */
+    /* Other models put XML between these marks: Qwen3-Coder <function=...>, GLM <arg_key>. */
     if (shows(template, "<tool_call>") && shows(template, "arguments") && !shows(template, "<function=") &&
         !shows(template, "<arg_key>"))
         return markup_calls_named("hermes");

@@ -21,10 +21,10 @@ enum machine { TEXT, CALL, HEADER, BODY, BETWEEN };
 
 enum call_state {
     AT_HEAD,     /* after the opening mark */
-    AT_ITEM,     /* an object of a list must begin */
+    AT_ITEM,     /* in a list of calls: '{' must follow */
     AT_FIRST,    /* after '{': the first key follows */
     AT_KEY,      /* after ',': the next key follows */
-    IN_KEY,      /* inside the string of a key */
+    IN_KEY,      /* inside a key string */
     AT_COLON,    /* after a key */
     AT_VALUE,    /* after ':' */
     IN_NAME,     /* inside the string value of "name" */
@@ -682,7 +682,7 @@ static bool head_byte(struct parser *a, char ch)
     return true;
 }
 
-/* Reads a byte inside the value of a member. */
+/* Reads a byte inside the value of a member. Returns false if it does not fit. */
 static bool value_byte(struct parser *a, char ch)
 {
     struct tool_call *c = &a->call;

@@ -47,7 +47,7 @@ struct parser_piece {
     size_t len;
     /* CALL: "call_" and 24 letters and digits, or 9 letters and digits (markup_calls.short_id) */
     char id[PARSER_ID_SIZE];
-    bool complete; /* CALL_END: the arguments are complete */
+    bool complete; /* CALL_END: the arguments were complete, not cut off */
 };
 
 struct parser_options {

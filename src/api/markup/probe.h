@@ -30,8 +30,7 @@ bool probe_render(struct probe *p, json_t *given);
 /* Returns whether the latest rendering contains the string WHAT. */
 bool probe_shows(const struct probe *p, const char *what);
 
-/* Returns a new reference to a tool with the function PROBE_NAME and its parameter PROBE_KEY; NULL: out of
- * memory. */
+/* Returns a new tool with the function PROBE_NAME and its parameter PROBE_KEY; NULL: out of memory. */
 json_t *probe_tool(void);
 
 #endif

@@ -137,8 +137,7 @@ static int rename_developers(json_t *list)
     return 0;
 }
 
-/* Removes the system and developer messages from LIST, beginning at index FROM, and appends their texts to
- * TEXT. */
+/* Removes the system and developer messages from index FROM on from LIST, and appends their texts to TEXT. */
 static int take_instructions(json_t *list, size_t from, struct buf *text)
 {
     json_t *kept = json_array();

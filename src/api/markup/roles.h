@@ -25,8 +25,8 @@ struct jinja;
 enum roles_system {
     ROLES_EVERYWHERE, /* any number, at any position */
     ROLES_LEADING,    /* any number, before all other messages */
-    ROLES_ONE_SYSTEM, /* one, as the first message */
-    ROLES_NO_SYSTEM,  /* none */
+    ROLES_ONE_SYSTEM, /* only one, as the first message */
+    ROLES_NO_SYSTEM,  /* none: system messages are dropped or refused */
 };
 
 struct roles_style {

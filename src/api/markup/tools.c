@@ -187,8 +187,7 @@ static bool is_short(const char *id)
            strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == SHORT_ID;
 }
 
-/* Replaces the member KEY of O, an id, by 9 letters and digits that are computed from it. 0, or -1 if
- * memory runs out. */
+/* Replaces the member KEY of O, an id, by 9 letters and digits computed from it. 0, or -1: out of memory. */
 static int shorten(json_t *o, const char *key)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
@@ -239,8 +238,7 @@ static json_t *fit_arguments(const struct tools_style *s, json_t *arguments, boo
     return s->text_arguments ? json_string("{}") : json_object();
 }
 
-/* Sets *OUT to a copy of CALL, the tool call with index K in message I, in the form that the template
- * expects. */
+/* Sets *OUT to a copy of CALL, tool call K of message I, in the form that the template expects. */
 static int fit_call(const struct tools_style *s, json_t *call, size_t i, size_t k, json_t **out, bool *broken,
                     struct err *e)
 {

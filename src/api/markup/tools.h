@@ -37,8 +37,7 @@ enum tools_choice {
 int tools_probe(const struct chat *chat, const struct jinja *template, struct tools_style *out,
                 struct err *e);
 
-/* Checks that each tool in LIST is a function with a name. NAMES (may be NULL) gets the names, borrowed
- * from LIST. */
+/* Checks that each tool in LIST is a function with a name. NAMES (or NULL) gets the names, borrowed. */
 int tools_check(const json_t *list, const char **names, struct err *e);
 
 /* Reads tool_choice in the forms of chat completions and of Responses: a word, a function, or allowed_tools
@@ -48,8 +47,7 @@ int tools_choose(const json_t *choice, enum tools_choice *out, json_t **names, s
 
 /* Converts the messages of LIST, which the caller owns, to the style S. Message objects are replaced and
  * never modified. TOOLS (may be NULL) are put into the system message if the style requires it. Arguments
- * that are not a JSON object, for example because a token limit truncated them, become {} with a warning in
- * the log. */
+ * that are not a JSON object, for example truncated ones, become {} with a warning in the log. */
 int tools_fit(const struct tools_style *s, json_t *list, const json_t *tools, struct err *e);
 
 #endif

@@ -161,8 +161,7 @@ int calls_choose(struct request *q, struct err *e)
 
 /* ---- where the constraint begins ---- */
 
-/* Sets the constraint for answers in harmony's channels. The prompt must end with the header of a new
- * message. */
+/* Sets the constraint for answers in harmony's channels. The prompt must end with a message header. */
 static int place_in_channels(struct request *q, const char *prompt, size_t n, struct err *e)
 {
     static const char header[] = "<|start|>assistant";

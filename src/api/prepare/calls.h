@@ -15,8 +15,7 @@ struct request;
 int calls_choose(struct request *q, struct err *e);
 
 /* Sets the members of q->structured that say where in the answer the constraint begins: after reasoning, or
- * in a message of harmony. PROMPT [n] is the rendered prompt. ERR_UNSUPPORTED: PROMPT ends inside a message
- * of harmony. */
+ * in a message of harmony. ERR_UNSUPPORTED: the rendered PROMPT [n] ends inside a message of harmony. */
 int calls_place(struct request *q, const char *prompt, size_t n, struct err *e);
 
 #endif

@@ -12,9 +12,8 @@ struct request;
  * JSON value if the text is missing or has a wrong type; NULL if parts of this type have no text. */
 const json_t *messages_part_text(const json_t *part);
 
-/* Renders the conversation of Q with the model's chat template and appends it to OUT. With --user-text
- * plain, ORIGIN gets one byte for each byte of the text that says where it came from; otherwise it stays
- * empty. */
+/* Renders the conversation of Q with the model's chat template and appends it to OUT. With --user-text plain,
+ * ORIGIN gets one byte for each byte of the text that says where it came from; otherwise it stays empty. */
 int messages_render(struct request *q, struct buf *out, struct buf *origin, struct err *e);
 
 #endif

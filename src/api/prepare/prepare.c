@@ -133,8 +133,7 @@ static int refuse_answers(struct flight *f, size_t n_prompts, size_t n_each)
     return refuse_field(f, field, sentence);
 }
 
-/* Reserves places in the queue for N_PROMPTS prompts with N_EACH answers each, besides the one place that
- * the flight has. */
+/* Reserves places in the queue for N_PROMPTS * N_EACH answers, besides the one that the flight has. */
 static int reserve_places(struct flight *f, size_t n_prompts, size_t n_each)
 {
     const char *key = f->q.origin.key[0] ? f->q.origin.key : f->q.field.user ? f->q.field.user : "";

@@ -6,8 +6,7 @@ struct flight;
 struct flight_prompt;
 struct workers_job;
 
-/* Runs on a worker thread: parses, renders, tokenizes and submits the flight of JOB, or sets its status and
- * reply. */
+/* On a worker thread: parses, renders, tokenizes and submits a request, or sets its status and reply. */
 void prepare_request(struct workers_job *job);
 
 /* Cancels the sequences of F in the engine. */

@@ -48,8 +48,8 @@ static int say_too_long(const struct request *q, const char *at_least, size_t n,
                    context, at_least, n, n == context ? ", and no room for an answer" : "");
 }
 
-/* Refuses a prompt of N bytes that cannot fit the context even with the longest tokens, to save the time of
- * tokenizing. */
+/* Refuses a prompt of N bytes that exceeds the context even with the longest tokens, before it is
+ * tokenized. */
 static int check_bytes(const struct request *q, size_t n, struct err *e)
 {
     const struct engine_info *m = info_of(q);
@@ -136,8 +136,7 @@ static int open_parsers(struct request *q, struct answer *a, struct seeds *seeds
     return rc ? rc : calls_place(q, o.prompt, o.prompt_len, e);
 }
 
-/* Checks that the model and its chat template support the tools of the request. ANSWERS: an answer will be
- * generated. */
+/* Checks that the model and its template support the request's tools. ANSWERS: an answer is generated. */
 static int check_tools(struct request *q, bool answers, struct err *e)
 {
     const struct api_options *o = q->server;
@@ -204,8 +203,7 @@ static void cut_prompt(const struct request *q, struct tok_ids *ids)
     ids->n = (size_t)most;
 }
 
-/* Checks that the context has room for the prompt and one generated token. Longer answers end at the
- * context length. */
+/* Checks that the prompt and one generated token fit the context. Longer answers end at the context length. */
 static int check_room(struct flight *f, const struct request_prompt *p)
 {
     size_t least = request_max_tokens(&f->q) == 0 ? 0 : 1;

@@ -19,8 +19,7 @@ const char *prompt_field(const struct request *q);
 /* Returns whether PROMPT is a list of prompts; false for one string or one list of token ids. */
 bool prompt_is_list(const json_t *prompt);
 
-/* Returns whether the tokenizer adds special tokens such as BOS. OTHERWISE: the default if the request does
- * not set it. */
+/* Returns whether the tokenizer adds special tokens such as BOS. OTHERWISE: the default. */
 bool prompt_adds_special(const struct request *q, bool otherwise);
 
 /* Appends the token ids in LIST to IDS. 0 or ERR_NOMEM. */
@@ -36,8 +35,7 @@ int prompt_encode(const struct request *q, const char *text, const char *origin,
 int prompt_read_messages(struct request *q, struct answer *a, struct seeds *seeds, struct tok_ids *ids,
                          struct err *e);
 
-/* Reads all prompts of F into q.prompt, which is allocated already. Returns 0, or an error after F was
- * refused. */
+/* Reads all prompts of F into the allocated q.prompt. Returns 0, or an error after F was refused. */
 int prompt_read_all(struct flight *f, struct seeds *seeds);
 
 #endif

@@ -13,14 +13,13 @@ extern const char refuse_over_memory[]; /* message for a request over --max-requ
  * fields_blame(). Returns ERR_INPUT. */
 int refuse(struct flight *f, int status, const char *sentence);
 
-/* Refuses F with 429 if requests hold more than --max-request-memory, or with 503 if the machine is out of
- * memory. */
+/* Refuses F with 429 if requests hold more than --max-request-memory, otherwise with 503. */
 int refuse_memory(struct flight *f);
 
 /* Refuses F with 400 and names FIELD. */
 int refuse_field(struct flight *f, const char *field, const char *sentence);
 
-/* Refuses F with the error E. */
+/* Refuses F with 429 or 400 and the sentence of E, or like refuse_memory() if memory ran out. */
 int refuse_error(struct flight *f, const struct err *e);
 
 /* Refuses F if its client has left, the server is shutting down, or its time limit has passed. Returns
