@@ -1,4 +1,4 @@
-/* once.c - a short list of the names that were logged; what does not fit into it is not logged. */
+/* once.c - keeps a list of the names that were logged. When the list is full, other names are not logged. */
 #include "api/once.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* once.h - logs a warning once for each name, for fields of requests that have no effect. */
+/* once.h - logs a warning only once for each name, such as a request field that has no effect. */
 #ifndef GALLOP_API_ONCE_H
 #define GALLOP_API_ONCE_H
 
@@ -16,8 +16,8 @@ struct once {
 void once_init(struct once *o);
 void once_fini(struct once *o);
 
-/* Logs SENTENCE, which has a %s for NAME, unless that was done before. ROUTE: the path of the request. On any
- * thread. */
+/* Logs SENTENCE, which has a %s for NAME, unless a warning for NAME was logged before. ROUTE is the path of the
+ * request. May be called on any thread. */
 void once_warn(struct once *o, const char *route, const char *name, const char *sentence)
     __attribute__((format(printf, 4, 0)));
 

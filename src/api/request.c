@@ -1,4 +1,4 @@
-/* request.c - questions to a request that several parts of the server ask. */
+/* request.c - properties of a request that several parts of the server need: ids, model name, limits. */
 #include "api/request.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ bool request_is_id(const char *id)
     return n > 0 && n <= REQUEST_ID_SENT && !id[n];
 }
 
-/* The letters x stand for lower-case hexadecimal digits. An id of zeros alone is invalid. */
+/* In FORM each x means a lower-case hexadecimal digit. A trace or parent id with only zeros is invalid. */
 void request_trace(struct server_exchange *x, char out[REQUEST_TRACE])
 {
     static const char form[] = "00-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";

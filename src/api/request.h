@@ -1,6 +1,6 @@
-/* request.h - struct request, the request of a client after its body was read.
+/* request.h - struct request: a client's request after its body was read.
  *
- * A worker fills it while the request is prepared. After that it does not change.
+ * A worker thread fills the struct while it prepares the request. After that the struct does not change.
  */
 #ifndef GALLOP_API_REQUEST_H
 #define GALLOP_API_REQUEST_H
@@ -23,77 +23,77 @@ struct server_exchange;
 
 enum {
     REQUEST_ID_BYTES = 192,
-    REQUEST_ID_SENT = 128, /* bytes of an id that the client chooses */
-    REQUEST_KEY = 17,      /* KEYS_NAME of api/http/keys.h */
+    REQUEST_ID_SENT = 128, /* maximum bytes of an id that the client chooses */
+    REQUEST_KEY = 17,      /* equal to KEYS_NAME of api/http/keys.h */
     REQUEST_TRACE = 56,
-    REQUEST_MAX_ENDS = 2, /* tokens that end an answer after a tool call */
+    REQUEST_MAX_ENDS = 2, /* maximum number of tokens that end an answer after a tool call */
 };
 
-/* Where the id of a request comes from. */
+/* The source of a request's id. */
 enum request_naming {
-    REQUEST_UNNAMED,  /* its body, or the server chooses it */
-    REQUEST_NAMED,    /* the header X-Request-Id: the id never changes */
-    REQUEST_MISNAMED, /* the header has something that cannot be an id: the request is refused */
+    REQUEST_UNNAMED,  /* the body of the request, or else the server chooses the id */
+    REQUEST_NAMED,    /* the header X-Request-Id, which takes precedence over the body */
+    REQUEST_MISNAMED, /* the header X-Request-Id has an invalid id: the request is refused */
 };
 
-/* Where a request comes from; set when it arrives. */
+/* Path, client and time of a request; set when the request arrives. */
 struct request_origin {
     const char *route;
-    char key[REQUEST_KEY]; /* name of the API key, or "" */
+    char key[REQUEST_KEY]; /* name of the client's API key, or "" */
     char peer[64];
     char trace[REQUEST_TRACE];
-    int64_t created;  /* Unix time */
-    double arrival_s; /* clock */
+    int64_t created;  /* Unix time of arrival, in seconds */
+    double arrival_s; /* clock_seconds() at arrival */
 };
 
 struct request_prompt {
     struct tok_ids ids;
-    struct buf text; /* of an echo */
+    struct buf text; /* text of the prompt, if the answer repeats it (`echo`) */
 };
 
 struct request {
     const struct api_options *server;
     struct once *once;
     const struct dialect *dialect;
-    unsigned endpoint; /* FIELDS_... */
+    unsigned endpoint; /* FIELDS_<NAME> of routes.def */
     struct request_origin origin;
     enum request_naming naming;
-    char name[REQUEST_ID_SENT + 8]; /* the id as the client knows it */
-    char id[REQUEST_ID_BYTES];      /* the id in the answer: a prefix of the dialect and NAME */
+    char name[REQUEST_ID_SENT + 8]; /* the id without the dialect's prefix */
+    char id[REQUEST_ID_BYTES];      /* the id in the answer: the dialect's prefix and NAME */
     struct fields field;
     struct arena arena;
     struct request_prompt *prompt; /* [n_prompts] */
     size_t n_prompts;
-    size_t n; /* choices for each prompt; with best_of more than the answer has */
+    size_t n; /* choices computed for each prompt; with best_of the answer contains only some of them */
     size_t n_prompt_tokens;
     uint64_t seed;
-    struct gallop_structured_outputs structured; /* what answers must look like; texts are in ARENA */
-    bool reasons;                                /* answers begin inside reasoning */
-    bool draws;         /* tokens are drawn at random with SEED, which the server chose */
-    bool keeps_tokens;  /* the answer has token ids or log-probabilities */
+    struct gallop_structured_outputs structured; /* constraint on the answers; its strings are in ARENA */
+    bool reasons;                                /* the prompt ends with an open reasoning mark */
+    bool draws;                                  /* tokens are sampled with SEED, which the server chose */
+    bool keeps_tokens;                           /* the answer contains token ids or log-probabilities */
     bool keeps_special; /* special tokens stay in the text, because they may be marks of tool calls */
     const struct markup_calls
-        *calls; /* how tool calls are marked in the answers; NULL: they are not looked for */
+        *calls; /* markup of tool calls in the answers; NULL: tool calls are not parsed */
     int32_t end_of_call[REQUEST_MAX_ENDS]; /* tokens that end an answer after a tool call */
     size_t n_ends_of_call;
 };
 
-/* True if a client may choose ID: it has 1 to REQUEST_ID_SENT printable ASCII characters and no blanks. */
+/* Returns whether ID is valid as an id from a client: 1 to REQUEST_ID_SENT printable ASCII characters, no blanks. */
 bool request_is_id(const char *id);
 
-/* Writes the header traceparent of X (W3C Trace Context, version 00) to OUT, or "" if it is missing or malformed. */
+/* Copies the header traceparent of X (W3C Trace Context, version 00) to OUT, or "" if it is missing or malformed. */
 void request_trace(struct server_exchange *x, char out[REQUEST_TRACE]);
 
-/* Sets the name of Q from the header X-Request-Id of X, if there is one. */
+/* Sets the id of Q from the header X-Request-Id of X, if X has this header. */
 void request_name(struct request *q, struct server_exchange *x);
 
-/* Returns the name of the model for the answer. */
+/* Returns the model name to write in the answer: the request's, or the server's first name. */
 const char *request_model(const struct request *q);
 
-/* True if the request has tools and the model may call them. */
+/* Returns whether the request has tools that the model may call. */
 bool request_has_tools(const struct request *q);
 
-/* Returns the maximum number of tokens to generate for an answer; below 0: until the context is full. */
+/* Returns the maximum number of tokens to generate for an answer. Below 0: limited by the context length only. */
 int64_t request_max_tokens(const struct request *q);
 
 void request_fini(struct request *q);

@@ -1,4 +1,4 @@
-/* schema.c - the schemas of answers that are not JSON. */
+/* schema.c - the schema objects of answers that are not JSON. */
 #include "api/schema.h"
 
 #include <stddef.h>

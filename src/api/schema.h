@@ -1,16 +1,16 @@
-/* schema.h - the JSON Schemas of answers, which /openapi.json collects from the table of routes. Each is
- * written beside the code that writes the answer.
+/* schema.h - the JSON Schema of an answer. Each schema is defined in the file that writes the answer; routes.def names
+ * it, and /openapi.json publishes it.
  */
 #ifndef GALLOP_API_SCHEMA_H
 #define GALLOP_API_SCHEMA_H
 
 struct schema {
     const char *name;
-    const char *text;                 /* JSON with ' in place of " */
-    const struct schema *const *uses; /* schemas that TEXT refers to, and NULL; NULL: none */
+    const char *text;                 /* the schema as JSON, with ' in place of " */
+    const struct schema *const *uses; /* NULL-terminated list of schemas that TEXT refers to, or NULL */
 };
 
-extern const struct schema schema_empty; /* an answer without a body */
-extern const struct schema schema_text;  /* plain text */
+extern const struct schema schema_empty; /* for answers without a body */
+extern const struct schema schema_text;  /* for answers of plain text */
 
 #endif

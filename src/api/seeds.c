@@ -1,4 +1,4 @@
-/* seeds.c - numbers that a secret and a counter are mixed into. */
+/* seeds.c - computes each seed as a hash of a secret and a counter. */
 #include "api/seeds.h"
 
 #include <sys/random.h>
@@ -12,7 +12,7 @@ void seeds_init(struct seeds *s)
     s->n = 0;
 }
 
-/* A well mixed number (splitmix64). */
+/* Returns a hash of X (the output function of splitmix64). */
 static uint64_t mix(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;

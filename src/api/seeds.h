@@ -1,4 +1,4 @@
-/* seeds.h - seeds that a client cannot guess, for answers that are drawn at random and for ids of tool calls.
+/* seeds.h - seeds that a client cannot guess, for random sampling and for ids of tool calls.
  */
 #ifndef GALLOP_API_SEEDS_H
 #define GALLOP_API_SEEDS_H

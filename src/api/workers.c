@@ -1,4 +1,4 @@
-/* workers.c - a queue of jobs that wait, and one of jobs that are finished. */
+/* workers.c - threads that take jobs from a queue and put finished jobs into another queue. */
 #include "api/workers.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* workers.h - threads that prepare requests (JSON, chat templates, tokenizing) and write long answers.
  *
- * The server's thread hands them jobs and takes finished jobs back, so that neither a long prompt nor a large
- * template delays the streams of other clients.
+ * The server's thread queues jobs for these worker threads and collects finished jobs, so that a long prompt or a
+ * large template does not delay the streams of other clients.
  */
 #ifndef GALLOP_API_WORKERS_H
 #define GALLOP_API_WORKERS_H
@@ -14,10 +14,10 @@
 
 struct err;
 
-/* A job for a worker; it is the first member of a larger struct. */
+/* The header of a job: the first member of a struct with the job's data. */
 struct workers_job {
-    struct workers_job *next;
-    void (*run)(struct workers_job *job); /* on a worker thread */
+    struct workers_job *next;             /* next job of the same queue */
+    void (*run)(struct workers_job *job); /* does the job, on a worker thread */
 };
 
 struct workers_list {
@@ -35,13 +35,13 @@ struct workers {
     void *ctx;
 };
 
-/* WAKE is called when a job is done. */
+/* Starts N_THREADS threads. They call WAKE(CTX) whenever a job is finished. */
 int workers_open(struct workers *w, size_t n_threads, void (*wake)(void *ctx), void *ctx, struct err *e);
-/* Waits for jobs that are running, and ends the threads. W may be zeroed. */
+/* Waits for the running jobs, and ends the threads. A zeroed W is allowed. */
 void workers_close(struct workers *w);
 
 void workers_add(struct workers *w, struct workers_job *job);
-/* Takes all finished jobs, linked by next. */
+/* Removes all finished jobs from W, and returns them as a list linked by NEXT. */
 struct workers_job *workers_done(struct workers *w);
 
 #endif

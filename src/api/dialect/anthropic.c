@@ -1,10 +1,11 @@
-/* anthropic.c - Anthropic's Messages API: makes a chat of conversations in blocks, and writes answers in
- * blocks.
+/* anthropic.c - Anthropic's Messages API: converts requests into chat messages in OpenAI's format, and writes
+ * answers as content blocks.
  *
- * It reads text, tool calls and their results, system messages anywhere, and the reasoning of earlier turns.
- * A last message of the assistant is continued. Reasoning follows from the model; a request can only leave it
- * out of the answer. Tools that Anthropic's servers run, and blocks about them, are left out with a warning.
- * Form: https://docs.anthropic.com/en/api/messages, .../messages-streaming.
+ * Supported input: text, tool calls and their results, system messages at any position, and the reasoning of earlier
+ * turns. If the last message is the assistant's, the model continues it. The model decides whether it reasons; a
+ * request can only omit the reasoning from the answer. Tools that Anthropic's servers run, and content blocks about
+ * such tools, are ignored with a warning. Specification: https://docs.anthropic.com/en/api/messages,
+ * .../messages-streaming.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,19 +19,19 @@
 #include "base/json/json_tree.h"
 #include "base/mem.h"
 
-/* ---- from their messages to a chat ---- */
+/* ---- requests: from Anthropic's messages to a chat ---- */
 
 /* The state of reading a request. */
 struct reading {
     struct request *q;
-    json_t *list;    /* messages in OpenAI's form */
-    json_t *tools;   /* tools in OpenAI's form */
-    json_t *origins; /* of each of them: JSON pointer to its schema, and `strict` */
-    json_t *offered; /* object of tool name to whether messages say that it may be called; owned */
-    json_t *defined; /* tools that messages define; owned */
+    json_t *list;    /* messages in OpenAI's format */
+    json_t *tools;   /* tools in OpenAI's format */
+    json_t *origins; /* for each tool, an object: JSON pointer to its schema, and `strict` */
+    json_t *offered; /* object of tool name to boolean: a message added or removed the tool; owned */
+    json_t *defined; /* definitions of tools that are in messages; owned */
     size_t at;       /* index of the current message */
-    size_t last;     /* index of the last message of the user */
-    bool assistant;  /* the current message is the assistant's */
+    size_t last;     /* index of the user's last message */
+    bool assistant;  /* whether the current message is the assistant's */
 };
 
 static bool is_type(const json_t *block, const char *type)
@@ -56,8 +57,8 @@ static int add_string(json_t *parts, const char *text, size_t n, struct err *e)
                : err_nomem(e, "messages");
 }
 
-/* The length of Claude Code's billing line at the beginning of TEXT [n]. The line differs from request to
- * request, and before the system message it would prevent every hit of the prefix cache. */
+/* Returns the length of the billing line that Claude Code writes at the beginning of a system message TEXT [n], or 0.
+ * The line is removed, because it differs in every request and would prevent all hits of the prefix cache. */
 static size_t billing_line(const char *text, size_t n)
 {
     static const char mark[] = "x-anthropic-billing-header:";
@@ -69,7 +70,7 @@ static size_t billing_line(const char *text, size_t n)
     return end ? (size_t)(end - text) + 1 : n;
 }
 
-/* Adds a text of a system message. */
+/* Appends TEXT of a system message, without its billing line, to PARTS. */
 static int add_system_text(json_t *parts, const json_t *text, struct err *e)
 {
     const char *own = json_string_value(text);
@@ -78,7 +79,7 @@ static int add_system_text(json_t *parts, const json_t *text, struct err *e)
     return skip && skip == n ? 0 : add_string(parts, own + skip, n - skip, e);
 }
 
-/* Adds the text of BLOCK, {"type": "text", "text"}. */
+/* Appends the text of BLOCK, a content block of the type `text`, to PARTS. */
 static int add_text(const struct reading *r, json_t *parts, const json_t *block, size_t i, struct err *e)
 {
     const json_t *text = json_object_get(block, "text");
@@ -88,7 +89,7 @@ static int add_text(const struct reading *r, json_t *parts, const json_t *block,
     return add_string(parts, json_string_value(text), json_string_length(text), e);
 }
 
-/* Adds CONTENT of BLOCK: a string, or blocks of text. */
+/* Appends the text of CONTENT, a string or a list of text blocks inside BLOCK, to PARTS. */
 static int add_texts(const struct reading *r, json_t *parts, const json_t *block, const json_t *content,
                      size_t i, struct err *e)
 {
@@ -108,7 +109,7 @@ static int add_texts(const struct reading *r, json_t *parts, const json_t *block
     return rc;
 }
 
-/* Adds a document of plain text, or a search result: its title, source and text. */
+/* Appends title, source and text of BLOCK, a plain-text document or a search result, to PARTS. */
 static int add_document(const struct reading *r, json_t *parts, const json_t *block, size_t i, struct err *e)
 {
     const json_t *source = json_object_get(block, "source"), *title = json_object_get(block, "title"),
@@ -125,7 +126,7 @@ static int add_document(const struct reading *r, json_t *parts, const json_t *bl
     return rc ? rc : add_texts(r, parts, block, content, i, e);
 }
 
-/* Notes that the tool NAME may be called from here on, or not any more. */
+/* Records that a message has added (MAY) or removed the tool NAME. */
 static int offer(const struct reading *r, const json_t *name, bool may, struct err *e)
 {
     if (!json_is_string(name))
@@ -135,7 +136,7 @@ static int offer(const struct reading *r, const json_t *name, bool may, struct e
                : err_nomem(e, "messages");
 }
 
-/* Adds a reference: a search for tools found one of `tools` that the model has not seen before. */
+/* Handles the block `tool_reference`, the result of a tool search: makes the tool callable, and tells the model so. */
 static int add_reference(const struct reading *r, json_t *parts, const json_t *block, struct err *e)
 {
     const json_t *name = json_object_get(block, "tool_name");
@@ -146,7 +147,7 @@ static int add_reference(const struct reading *r, json_t *parts, const json_t *b
     return rc ? rc : add_string(parts, text, strlen(text), e);
 }
 
-/* Adds BLOCK as text, if it is of a type that messages of all roles and results may have. */
+/* Appends the text of BLOCK to PARTS. Only types that are valid for both roles and in tool results are accepted. */
 static int add_textual(const struct reading *r, json_t *parts, const json_t *block, size_t i, struct err *e)
 {
     if (is_type(block, "text"))
@@ -158,7 +159,7 @@ static int add_textual(const struct reading *r, json_t *parts, const json_t *blo
     return wrong_block(r, i, block, e);
 }
 
-/* Adds a result of a tool, as a message. */
+/* Appends a message of the role `tool` with the tool result BLOCK. */
 static int add_result(const struct reading *r, const json_t *block, size_t i, struct err *e)
 {
     const json_t *id = json_object_get(block, "tool_use_id"), *content = json_object_get(block, "content"),
@@ -190,7 +191,7 @@ static int add_result(const struct reading *r, const json_t *block, size_t i, st
     return rc;
 }
 
-/* Adds a tool call of the assistant. */
+/* Appends the tool call in BLOCK, a block of the assistant, to CALLS in OpenAI's format. */
 static int add_call(const struct reading *r, json_t *calls, const json_t *block, size_t i, struct err *e)
 {
     const json_t *id = json_object_get(block, "id"), *name = json_object_get(block, "name"),
@@ -213,13 +214,13 @@ static int add_call(const struct reading *r, json_t *calls, const json_t *block,
     return json_array_append_new(calls, call) == 0 ? 0 : err_nomem(e, "messages");
 }
 
-/* The content of a message. */
+/* The content of a message of the user or the assistant. */
 struct turn {
-    json_t *parts, *calls; /* text, and tool calls */
-    struct buf thinking;
+    json_t *parts, *calls; /* JSON arrays of the text parts and of the tool calls */
+    struct buf thinking;   /* reasoning */
 };
 
-/* Returns whether BLOCK is about a tool that a server ran, or can only be read by Anthropic's models. */
+/* Returns whether BLOCK concerns a tool that Anthropic's servers ran, or is encrypted for Anthropic's models. */
 static bool is_foreign(const json_t *block)
 {
     static const char *const types[] = {"redacted_thinking",
@@ -255,7 +256,7 @@ static int read_block(struct reading *r, const json_t *block, size_t i, struct t
                   "blocks of type '%s' are left out of messages");
         return 0;
     }
-    if (is_type(block, "compaction")) /* the summary of an earlier conversation, or null */
+    if (is_type(block, "compaction")) /* its content is a summary of the earlier conversation, or null */
         return json_is_string(json_object_get(block, "content"))
                    ? add_texts(r, t->parts, block, json_object_get(block, "content"), i, e)
                    : 0;
@@ -267,7 +268,7 @@ static int read_block(struct reading *r, const json_t *block, size_t i, struct t
     return t->thinking.oom ? err_nomem(e, "messages") : 0;
 }
 
-/* Returns the message in OpenAI's form; NULL: out of memory. */
+/* Returns the message of ROLE with the content T in OpenAI's format; NULL: out of memory. */
 static json_t *make_message(const struct turn *t, const char *role)
 {
     json_t *m = json_pack("{s:s,s:O}", "role", role, "content", t->parts);
@@ -282,7 +283,7 @@ static json_t *make_message(const struct turn *t, const char *role)
     return bad ? NULL : m;
 }
 
-/* Appends MESSAGE of ROLE: first the results of tools, each as a message. */
+/* Appends MESSAGE of the user or the assistant. Each tool result in it becomes a separate message before it. */
 static int read_turn(struct reading *r, const json_t *message, const char *role, struct err *e)
 {
     const json_t *content = json_object_get(message, "content"), *block;
@@ -309,7 +310,7 @@ static int read_turn(struct reading *r, const json_t *message, const char *role,
     return rc;
 }
 
-/* Reads a block of a system message that adds or removes a tool. */
+/* Reads a `tool_addition` or `tool_removal` block of a system message. */
 static int change_tools(struct reading *r, const json_t *block, struct err *e)
 {
     const json_t *tool = json_object_get(block, "tool"), *definition = json_object_get(tool, "definition");
@@ -329,7 +330,7 @@ static int change_tools(struct reading *r, const json_t *block, struct err *e)
     return 0;
 }
 
-/* Reads a system message in the middle of the conversation. */
+/* Reads MESSAGE, a system message inside the list of messages. */
 static int read_system_turn(struct reading *r, const json_t *message, struct err *e)
 {
     const json_t *content = json_object_get(message, "content"), *block;
@@ -370,7 +371,7 @@ static int read_message(struct reading *r, const json_t *message, struct err *e)
     return read_turn(r, message, json_string_value(role), e);
 }
 
-/* Appends TOOL, element I of tools, in OpenAI's form. */
+/* Appends TOOL, element I of `tools`, in OpenAI's format. */
 static int read_tool(struct reading *r, const json_t *tool, size_t i, struct err *e)
 {
     const json_t *name = json_object_get(tool, "name"), *says = json_object_get(tool, "description"),
@@ -401,9 +402,9 @@ static bool is_client_tool(const json_t *tool)
     return !type || json_is_null(type) || is_type(tool, "custom");
 }
 
-/* Appends the tools of LIST that the model may call. Tools that messages brought in come LAST, so that the
- * prompt before them is found in the prefix cache. SEARCHED: one of Anthropic's own tools would bring them
- * in. */
+/* Appends the tools of LIST that the model may call: with LAST those with `defer_loading` that a message has added,
+ * else all others. Deferred tools come last, so that the prompt before them still matches the prefix cache.
+ * SEARCHED: `defer_loading` is ignored, because the request relies on Anthropic's tool search. */
 static int read_tools(struct reading *r, const json_t *list, bool last, bool searched, struct err *e)
 {
     const json_t *tool;
@@ -453,13 +454,13 @@ static int read_all_tools(struct reading *r, struct err *e)
     f->input.tools = f->input.tools || json_array_size(r->tools) ? r->tools : NULL;
     f->input.tool_origins = r->origins;
     if (rc == 0 &&
-        json_array_size(f->input.tools) > FIELDS_MAX_TOOLS) /* together with the tools that messages define */
+        json_array_size(f->input.tools) > FIELDS_MAX_TOOLS) /* including the tools that messages define */
         rc = err_set(e, ERR_INPUT, "tools: found %zu functions, expected at most %d",
                      json_array_size(f->input.tools), FIELDS_MAX_TOOLS);
     return rc ? rc : tools_check(f->input.tools, NULL, e);
 }
 
-/* Reads the system message. */
+/* Reads the field `system` as the first message. */
 static int read_system(struct reading *r, struct err *e)
 {
     const json_t *system = r->q->field.input.system, *block;
@@ -551,7 +552,7 @@ static void put_usage(const struct dialect_writer *w, struct buf *out)
         w->q->n_prompt_tokens - cached, cached, w->a->choice->n_output);
 }
 
-/* Writes stop_reason and stop_sequence. Anthropic has no word for an answer that was cancelled. */
+/* Writes stop_reason and stop_sequence. A cancelled answer has no stop_reason of its own in Anthropic's API. */
 static void put_stop(const struct answer_choice *h, struct buf *out)
 {
     bool called = h->calls.n_given > 0;
@@ -567,7 +568,7 @@ static void put_stop(const struct answer_choice *h, struct buf *out)
     dialect_put_string(out, h->finish == GALLOP_FINISH_STOP && !called ? h->stop_string : NULL);
 }
 
-/* Writes which edits of the request's context_management were made: none. */
+/* If the request has context_management, reports that no edit of it was applied. */
 static void put_edits(const struct request *q, struct buf *out)
 {
     if (q->field.output.asks_for_edits)
@@ -582,7 +583,8 @@ static void put_head(const struct request *q, struct buf *out)
     dialect_put_string(out, request_model(q));
 }
 
-/* Writes the arguments of a call as an object; arguments that are not an object become a member of one. */
+/* Writes the arguments TEXT [n] of a tool call as an object. Arguments that are not a JSON object become the string
+ * member `arguments` of an object. */
 static void put_input(const char *text, size_t n, struct buf *out)
 {
     json_t *input;

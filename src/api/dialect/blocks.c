@@ -1,4 +1,4 @@
-/* blocks.c - which piece of an answer goes into which block. */
+/* blocks.c - splits an answer into blocks, and opens, extends and closes them. */
 #include "api/dialect/blocks.h"
 
 #include "base/buf.h"
@@ -45,7 +45,7 @@ void blocks_put(const struct dialect_writer *w, struct blocks *b, const struct b
     const struct answer_calls *calls = &h->calls;
     size_t i = 0;
 
-    /* The rest of the open call precedes text that came in the same event. */
+    /* The rest of a tool call that is still open comes before text of the same event. */
     if (calls->n_ready && b->kind == BLOCKS_CALL && !calls->v[0].begins)
         put_call(w, b, to, calls, i++, out);
     put_text(w, b, to, BLOCKS_REASONING, &h->reasoning, out);

@@ -1,5 +1,5 @@
-/* blocks.h - answers as a row of blocks, each of reasoning, of text, or of one tool call, as Anthropic's
- * Messages and OpenAI's Responses have them.
+/* blocks.h - writes an answer as a list of blocks: reasoning, text, or one tool call. Anthropic's Messages API and
+ * OpenAI's Responses API have this structure.
  */
 #ifndef GALLOP_API_DIALECT_BLOCKS_H
 #define GALLOP_API_DIALECT_BLOCKS_H
@@ -12,19 +12,19 @@
 enum blocks_kind { BLOCKS_NONE, BLOCKS_REASONING, BLOCKS_TEXT, BLOCKS_CALL };
 
 struct blocks {
-    enum blocks_kind kind; /* of the block that is open */
-    size_t n;              /* blocks that are closed */
-    bool is_last;          /* the block that is being closed is the answer's last */
+    enum blocks_kind kind; /* kind of the open block; BLOCKS_NONE: no block is open */
+    size_t n;              /* number of closed blocks */
+    bool is_last;          /* whether the block that is being closed is the answer's last one */
 };
 
-/* How a dialect writes a block. ID and NAME are those of a tool call. */
+/* The functions with which a dialect writes a block. ID and NAME belong to a tool call; NULL for other blocks. */
 struct blocks_writer {
     void (*open)(const struct dialect_writer *w, const char *id, const char *name, struct buf *out);
     void (*add)(const struct dialect_writer *w, const char *text, size_t n, struct buf *out);
     void (*close)(const struct dialect_writer *w, struct buf *out);
 };
 
-/* Writes what choice H has that was not sent; the last block stays open unless H has ended. */
+/* Writes the unsent reasoning, text and tool calls of choice H. The last block stays open unless H has ended. */
 void blocks_put(const struct dialect_writer *w, struct blocks *b, const struct blocks_writer *to,
                 const struct answer_choice *h, struct buf *out);
 

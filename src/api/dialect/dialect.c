@@ -1,4 +1,4 @@
-/* dialect.c - what several dialects write in the same way. */
+/* dialect.c - JSON values and errors that several dialects write, and refusals without the text of prompts. */
 #include "api/dialect/dialect.h"
 
 #include <stdio.h>
@@ -84,7 +84,7 @@ void dialect_put_warnings(const struct answer *a, struct buf *out)
     buf_str(out, a->n_warnings ? "]" : "");
 }
 
-/* The number of bytes between the quotation mark at S and the next of the same kind; -1: S does not begin a
+/* Returns the number of bytes between the quotation mark at S and the next same mark; -1 if S does not begin a
  * quotation. */
 static ptrdiff_t quoted(const char *s)
 {

@@ -1,7 +1,7 @@
-/* dialect.h - how requests and answers look in the API of one vendor.
+/* dialect.h - the interface of a dialect: the JSON of one vendor's API for requests and answers.
  *
- * A dialect turns its requests into those of OpenAI's chat, and writes answers in its own words. It reads a
- * request and its answers and knows nothing of sockets, threads or the engine.
+ * A dialect converts its requests into chat messages in OpenAI's format, and writes answers in its own format. It
+ * reads a request and its answers, and does not depend on sockets, threads or the engine.
  */
 #ifndef GALLOP_API_DIALECT_DIALECT_H
 #define GALLOP_API_DIALECT_DIALECT_H
@@ -18,45 +18,45 @@ struct buf;
 struct err;
 struct request;
 
-/* What the writers of a dialect read. */
+/* The arguments of the functions with which a dialect writes an answer: request, answer and state. */
 struct dialect_writer {
     const struct request *q;
     const struct answer *a;
-    void *state; /* the dialect's own, from open() to close() */
+    void *state; /* the dialect's state between open() and close() */
 };
 
-/* A NULL function does nothing. */
+/* A dialect. A function that is NULL means that there is nothing to do. */
 struct dialect {
-    const char *prefix; /* of the ids of answers */
+    const char *prefix; /* prefix of answer ids */
     const char *type;   /* content type of a stream */
-    const char *ping;   /* what a stream sends in a long silence; NULL: nothing */
+    const char *ping;   /* text that keeps a stream alive while no token comes; NULL: none */
     const struct schema *error_schema;
-    enum answer_calls_when calls; /* AT_END: a stream has no parts of tool calls */
+    enum answer_calls_when calls; /* when tool calls are passed to part(): streamed, complete or at the end */
 
-    /* On a worker thread, when the fields are read: makes messages and tools of them as OpenAI's chat has
-     * them. */
+    /* Converts the fields of Q into messages and tools in OpenAI's chat format, on a worker thread. */
     int (*read)(struct request *q, struct err *e);
-    /* Creates the state, once the numbers of prompts and choices are known. False: out of memory. */
+    /* Creates the state when the numbers of prompts and choices are known. False: out of memory. */
     bool (*open)(struct dialect_writer *w);
     void (*close)(struct dialect_writer *w);
     /* Writes a complete answer. */
     void (*whole)(const struct dialect_writer *w, struct buf *out);
-    /* Writes what a stream begins with, as soon as the request is accepted. */
+    /* Writes the beginning of a stream, as soon as the request is accepted. */
     void (*begin)(const struct dialect_writer *w, struct buf *out);
-    /* Writes what precedes the first token of a stream, when that token is there: clients measure its time.
-     */
+    /* Writes the events before the first token of a stream. Called when this token is available, because clients
+     * measure the time to the first event with content. */
     void (*introduce)(const struct dialect_writer *w, struct buf *out);
-    /* Count the numbers that have to be written before the next part, and write them on a worker thread. */
+    /* Returns the number of log-probabilities that write_ahead() has to format before the next part. */
     size_t (*n_ahead)(const struct dialect_writer *w);
+    /* Formats these log-probabilities on a worker thread. Called only if there are many. */
     void (*write_ahead)(const struct dialect_writer *w);
-    /* Writes what choice I has that was not sent. */
+    /* Writes the unsent part of choice I. */
     void (*part)(const struct dialect_writer *w, size_t i, struct buf *out);
-    /* Writes the end of a stream; STATUS is 0, or that of an error, with its SENTENCE. */
+    /* Writes the end of a stream. STATUS: 0, or the HTTP status of an error that SENTENCE describes. */
     void (*end)(const struct dialect_writer *w, int status, const char *sentence, struct buf *out);
     void (*error)(struct buf *out, int status, const char *message, const char *param);
 };
 
-/* The dialects and schemas of routes.def, each defined in the file of its name. */
+/* Declares the dialects and answer schemas of routes.def; each dialect's file defines its own. */
 #define COMPUTED(letter, name, path, needs, form, gives, says) \
     extern const struct dialect form;                          \
     extern const struct schema gives;
@@ -69,28 +69,27 @@ struct dialect {
 #undef ANSWERED
 #undef WRITTEN
 
-/* Copies SENTENCE, which says why a request was refused, to OUT [size] for the log. Quoted texts that may
- * come from a prompt (they have white space, or are longer than a name) become "...", and so does the message
- * of a chat template. */
+/* Copies SENTENCE, the reason why a request was refused, to OUT [size] for the log. Text that may come from a prompt
+ * is replaced by "...": a quotation with white space or more than 64 bytes, and the message of a chat template. */
 enum { DIALECT_REASON = 200 };
 void dialect_reason(const char *sentence, char *out, size_t size);
 
-/* Returns whether V is the string TEXT. */
+/* Returns whether V is a JSON string equal to TEXT. */
 bool dialect_is(const json_t *v, const char *text);
 
-/* Appends S as a JSON string, or null. */
+/* Appends S as a JSON string, or null if S is NULL. */
 void dialect_put_string(struct buf *out, const char *s);
 
 /* Appends the bytes of B as a JSON string. */
 void dialect_put_text(struct buf *out, const struct buf *b);
 
-/* Appends the member "warnings", if A has any. They are there when one of its answers has ended. */
+/* Appends the member "warnings" if A has warnings, which are complete once one of its choices has ended. */
 void dialect_put_warnings(const struct answer *a, struct buf *out);
 
-/* Appends Unix time as a JSON string, in the form of RFC 3339. */
+/* Appends the Unix time SECONDS as a JSON string in RFC 3339 format. */
 void dialect_put_time(int64_t seconds, struct buf *out);
 
-/* OpenAI's error, which paths without a dialect use, too. */
+/* The JSON Schema of OpenAI's error object, which paths without a dialect use, too; and its writer. */
 extern const struct schema dialect_error_schema;
 void dialect_error(struct buf *out, int status, const char *message, const char *param);
 

@@ -1,8 +1,8 @@
-/* embeddings.c - OpenAI's Embeddings: the pooled hidden states of texts or ids, as numbers or as base64 of
- * little-endian floats.
+/* embeddings.c - OpenAI's Embeddings API: returns the pooled hidden states of texts or token ids, as JSON numbers or
+ * as base64 of little-endian floats. Also Ollama's /api/embed and its older /api/embeddings.
  *
- * How hidden states are pooled is a setting of the server, because it belongs to the model. Ollama's API has
- * the same in other words; the older of its two forms has one text, and its vector without normalization.
+ * The pooling method is a setting of the server, because it depends on the model. /api/embeddings accepts one text,
+ * and its vector is not normalized.
  */
 #include <math.h>
 #include <openssl/evp.h>
@@ -23,7 +23,7 @@ static int embeddings_read_request(struct request *q, struct err *e)
     return 0;
 }
 
-/* Scales V [n] to length 1, unless all of it is zero. */
+/* Scales the vector V [n] to Euclidean length 1. A zero vector stays unchanged. */
 static void normalize(float *v, size_t n)
 {
     double sum = 0, scale;
@@ -49,8 +49,7 @@ static void put_base64(const float *v, size_t n, struct buf *out)
     buf_char(out, '"');
 }
 
-/* A copy of the embedding of prompt I behind the Dense modules of the model; *N its length. NULL: no memory.
- */
+/* Returns a copy of prompt I's embedding after the model's Dense modules; *N: its length. NULL: out of memory. */
 static float *finished_vector(const struct dialect_writer *w, size_t i, size_t *n)
 {
     const struct dense *d = w->q->server->dense;
@@ -126,7 +125,7 @@ const struct dialect embeddings_dialect = {.prefix = "embd-",
                                            .error = dialect_error,
                                            .error_schema = &dialect_error_schema};
 
-/* ---- Ollama's ---- */
+/* ---- Ollama's embeddings ---- */
 
 static int read_ollama(struct request *q, struct err *e)
 {

@@ -1,4 +1,4 @@
-/* logprobs.c - tokens with their texts, log-probabilities and alternatives, as JSON. */
+/* logprobs.c - writes tokens with their texts, log-probabilities and most likely alternatives as JSON. */
 #include "api/dialect/logprobs.h"
 
 #include <math.h>
@@ -11,14 +11,14 @@
 #include "engine/sampling/sampling.h"
 #include "text/tok/tok.h"
 
-#define LOWEST_LOGPROB (-9999.0f) /* what stands for minus infinity, which JSON does not have */
+#define LOWEST_LOGPROB (-9999.0f) /* written for minus infinity, which JSON cannot express */
 
 static const char *data_of(const struct buf *b)
 {
     return b->data ? b->data : "";
 }
 
-/* Appends the text of the single token ID to OUT. */
+/* Appends the text of the token ID, decoded alone, to OUT. */
 static void token_text(const struct request *q, int32_t id, struct buf *out)
 {
     const struct tok *tok = engine_info(q->server->engine)->tok;
@@ -46,12 +46,12 @@ static void put_chat_token(const struct request *q, int32_t id, float logprob, s
     buf_json_str(out, data_of(&text), text.len);
     buf_json_key(out, "logprob");
     put_logprob(out, logprob);
-    if (tok) { /* the bytes of the token, also where token_id:N is its text */
+    if (tok) { /* "bytes" has the token's bytes even if its text is written as token_id:N */
         if (q->field.output.tokens_as_ids) {
             buf_clear(&text);
             text.oom |= tok_decode(tok, &id, 1, false, &text, NULL) != 0;
         }
-        tok_bytes(tok, id, &text); /* also for a part of a character, whose text is U+FFFD */
+        tok_bytes(tok, id, &text); /* exact also for a part of a character, whose text is U+FFFD */
     }
     buf_json_key(out, "bytes");
     buf_json_begin(out, '[');
@@ -62,7 +62,7 @@ static void put_chat_token(const struct request *q, int32_t id, float logprob, s
     buf_fini(&text);
 }
 
-/* With logprob_token_ids the token itself precedes the ids that were asked for. */
+/* Writes top_logprobs of V: the most likely tokens or, with logprob_token_ids, V and then the requested tokens. */
 static void put_chat_top(const struct request *q, const struct answer_tokens *t, const struct answer_token *v,
                          struct buf *out)
 {
@@ -114,12 +114,12 @@ size_t logprobs_n_characters(const struct buf *text)
     return count;
 }
 
-/* One of several texts that follow one another in a buffer. */
+/* A range of a buffer that holds several texts one after another. */
 struct span {
-    size_t at, n;
+    size_t at, n; /* offset and length in bytes */
 };
 
-/* Returns whether the last of SPAN [n] in TEXT equals one before it. */
+/* Returns whether the last range of SPAN [n] has the same bytes in TEXT as an earlier range. */
 static bool is_repeated(const struct buf *text, const struct span *span, size_t n)
 {
     const struct span *last = &span[n - 1];
@@ -131,8 +131,8 @@ static bool is_repeated(const struct buf *text, const struct span *span, size_t 
     return false;
 }
 
-/* Writes V and MOST of its alternatives as an object. Of tokens that have the same text an object can hold
- * one: V, or the likeliest. */
+/* Writes V and at most MOST of its alternatives as an object of token text to log-probability. Among tokens with the
+ * same text, only V or else the most likely one is written. */
 static void put_top(const struct request *q, const struct answer_tokens *t, const struct answer_token *v,
                     size_t most, struct buf *out)
 {
@@ -164,8 +164,8 @@ static void put_top(const struct request *q, const struct answer_tokens *t, cons
     buf_fini(&text);
 }
 
-/* Moves P past the text of token ID: a special token that is left out has no text, and a character of several
- * tokens belongs to the last one. */
+/* Advances P by the number of characters that the token ID adds to the text: 0 for an omitted special token, and all
+ * of a character that spans several tokens at the last of them. False: out of memory. */
 static bool pass_token(const struct request *q, struct logprobs_place *p, int32_t id)
 {
     const struct tok *tok = engine_info(q->server->engine)->tok;
@@ -213,7 +213,7 @@ void logprobs_fini_lists(struct logprobs_lists *l)
     buf_fini(&l->top);
 }
 
-/* Writes a list: the elements of PROMPT, then those of LIST. */
+/* Writes the member NAME, an array with the elements of PROMPT and then of LIST. */
 static void put_list(const char *name, const struct buf *prompt, const struct buf *list, struct buf *out)
 {
     buf_json_key(out, name);
@@ -239,7 +239,7 @@ void logprobs_put_lists(const struct logprobs_lists *prompt, struct logprobs_lis
     logprobs_fini_lists(l);
 }
 
-/* Writes an element of prompt_logprobs. */
+/* Writes the member of an element of prompt_logprobs for the token ID, with its log-probability and rank. */
 static void put_ranked(const struct request *q, int32_t id, float logprob, size_t rank, struct buf *out)
 {
     struct buf text = {.tag = MEM_API};
@@ -269,7 +269,7 @@ void logprobs_put_prompt(const struct request *q, const struct answer_prompt *p,
         const struct answer_token *v = &p->scored.v[i];
         size_t n = v->n_top < most ? v->n_top : most, rank = v->rank;
 
-        for (size_t k = 0; k < n; k++) /* of tokens that are equally likely, the place in the list counts */
+        for (size_t k = 0; k < n; k++) /* equally likely tokens rank in the order of the list */
             rank = p->scored.top[v->top + k].id == v->id ? k + 1 : rank;
         buf_json_begin(out, '{');
         put_ranked(q, v->id, v->logprob, rank, out);

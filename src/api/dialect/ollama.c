@@ -1,8 +1,8 @@
-/* ollama.c - Ollama's /api/generate and /api/chat, made into a chat or a plain prompt, with answers of one
- * JSON object a line.
+/* ollama.c - Ollama's /api/generate and /api/chat: converts a request into a chat or a plain prompt, and writes the
+ * answer as JSON objects, one on each line.
  *
- * Streams are the default. Times are in nanoseconds. Tool calls come complete, at the end of an answer. Form:
- * https://github.com/ollama/ollama/blob/main/docs/api.md.
+ * Answers are streamed by default. Times are in nanoseconds. Tool calls are sent complete, at the end of an answer.
+ * Specification: https://github.com/ollama/ollama/blob/main/docs/api.md.
  */
 #include "api/dialect/ollama.h"
 
@@ -16,8 +16,8 @@
 
 /* ---- requests ---- */
 
-/* Makes messages of the prompt, or takes those of the request, with the names of tools as OpenAI's chat has
- * them. */
+/* Appends the messages of the request to LIST or, if it has none, messages with its system text and its prompt.
+ * `tool_name` is copied to `name`, as in OpenAI's chat format. */
 static int make_messages(struct request *q, json_t *list, struct err *e)
 {
     struct fields *f = &q->field;
@@ -72,7 +72,7 @@ static int ollama_read_request(struct request *q, struct err *e)
     fields_blame(f, "messages", 0);
     rc = make_messages(q, list, e);
     f->input.messages = list;
-    f->input.prompt = NULL; /* it is a chat from here on */
+    f->input.prompt = NULL; /* the request is a chat from here on */
     return rc;
 }
 
@@ -91,8 +91,8 @@ void ollama_error(struct buf *out, int status, const char *message, const char *
     buf_str(out, "}");
 }
 
-/* Writes the arguments of a call as an object, which clients expect. Arguments that are not an object,
- * because a limit has cut them or the model did not write JSON, become a member of one. */
+/* Writes the arguments TEXT [n] of a tool call as an object, because clients expect one. Arguments that are not an
+ * object (cut off by a limit, or invalid JSON) become the string member `arguments` of an object. */
 static void put_arguments(const char *text, size_t n, struct buf *out)
 {
     json_t *object;
@@ -127,7 +127,7 @@ static void put_member(const char *key, const struct buf *text, struct buf *out)
     dialect_put_text(out, text);
 }
 
-/* Writes what H has that was not sent; H NULL: nothing. */
+/* Writes the unsent text, reasoning and tool calls of choice H. H NULL: writes empty text. */
 static void put_news(const struct request *q, const struct answer_choice *h, struct buf *out)
 {
     static const struct answer_choice none;
@@ -197,7 +197,7 @@ static void ollama_put_whole(const struct dialect_writer *w, struct buf *out)
     put_figures(w, out);
 }
 
-/* The line that ends an answer has no text of it. */
+/* Writes a line with the unsent part of choice I. The line that ends the answer has no text. */
 static void ollama_put_part(const struct dialect_writer *w, size_t i, struct buf *out)
 {
     const struct answer_choice *h = &w->a->choice[i];

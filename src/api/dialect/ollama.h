@@ -1,4 +1,4 @@
-/* ollama.h - Ollama's API for answers: /api/generate and /api/chat. */
+/* ollama.h - Ollama's paths that generate answers: /api/generate and /api/chat. */
 #ifndef GALLOP_API_DIALECT_OLLAMA_H
 #define GALLOP_API_DIALECT_OLLAMA_H
 
@@ -9,11 +9,11 @@
 extern const struct schema ollama_error_schema;
 void ollama_error(struct buf *out, int status, const char *message, const char *param);
 
-/* PATH is one of Ollama's. */
+/* Returns whether PATH belongs to Ollama's API. */
 bool ollama_owns(const char *path);
 
-/* Q has neither a prompt nor messages: so Ollama's clients load or unload a model. The model stays loaded,
- * which ollama_put_loaded() says. */
+/* Returns whether Q has neither a prompt nor messages. Ollama's clients load or unload a model with such a request.
+ * Gallop's model is always loaded; ollama_put_loaded() writes an answer that reports so. */
 bool ollama_loads(const struct request *q);
 void ollama_put_loaded(const struct request *q, struct buf *out);
 

@@ -1,4 +1,4 @@
-/* openai.c - heads, usage and ends of answers in OpenAI's words. */
+/* openai.c - writes the first members, the usage and the end of answers in OpenAI's format. */
 #include "api/dialect/openai.h"
 
 #include "base/buf.h"

@@ -1,6 +1,6 @@
-/* openai_chat.c - chat completions, whole or in events.
+/* openai_chat.c - OpenAI's chat completions: writes answers as one object, or as a stream of events.
  *
- * Form: https://platform.openai.com/docs/api-reference/chat.
+ * Specification: https://platform.openai.com/docs/api-reference/chat.
  */
 #include "api/api.h"
 #include "api/dialect/logprobs.h"
@@ -9,8 +9,8 @@
 
 static const char object[] = "chat.completion", chunk[] = "chat.completion.chunk";
 
-/* Writes an element of tool_calls. In a stream it has a number, and arguments may come in several elements.
- */
+/* Writes an element of tool_calls. In a stream it has an index, and several elements with the same index may carry
+ * parts of the arguments. */
 static void put_call(const struct request *q, const struct answer_calls *calls, size_t i, struct buf *out)
 {
     const struct answer_call *v = &calls->v[i];
@@ -29,8 +29,8 @@ static void put_call(const struct request *q, const struct answer_calls *calls, 
     buf_str(out, "}}");
 }
 
-/* Writes the members content, reasoning and tool_calls that are not empty. WITH_CONTENT: content also if it
- * is empty; it is null if there is reasoning or a tool call. */
+/* Writes those of the members content, reasoning and tool_calls that are not empty. WITH_CONTENT: empty content is
+ * written too, as null if there is reasoning or a tool call, else as an empty string. */
 static void put_pieces(const struct request *q, const struct answer_choice *h, bool with_content,
                        struct buf *out)
 {
@@ -105,7 +105,7 @@ static void chat_put_whole(const struct dialect_writer *w, struct buf *out)
 
 /* ---- events ---- */
 
-/* Writes an event for each choice that has the role and nothing else. */
+/* Writes one event for each choice, which contains only the role. */
 static void put_roles(const struct dialect_writer *w, struct buf *out)
 {
     const struct request *q = w->q;
@@ -127,7 +127,7 @@ static void put_roles(const struct dialect_writer *w, struct buf *out)
     }
 }
 
-/* The text of an event ends with a whole character. */
+/* Writes an event with the unsent part of choice I. Its text never ends inside a character. */
 static void chat_put_part(const struct dialect_writer *w, size_t i, struct buf *out)
 {
     const struct answer_choice *h = &w->a->choice[i];

@@ -1,6 +1,7 @@
-/* openai_completions.c - completions, whole or in events, with the log-probabilities of prompts and answers.
+/* openai_completions.c - OpenAI's completions: writes answers as one object or as a stream of events, with the
+ * log-probabilities of prompts and answers.
  *
- * Form: https://platform.openai.com/docs/api-reference/completions.
+ * Specification: https://platform.openai.com/docs/api-reference/completions.
  */
 #include "api/dialect/logprobs.h"
 #include "api/dialect/openai.h"
@@ -10,17 +11,17 @@
 
 static const char object[] = "text_completion";
 
-/* The lists of a prompt that an echo begins with. */
+/* The log-probabilities of a prompt that the answer repeats (`echo`). */
 struct echo {
-    enum { ECHO_UNLISTED, ECHO_WANTED, ECHO_LISTED } state; /* WANTED: the next part needs the lists */
+    enum { ECHO_UNLISTED, ECHO_WANTED, ECHO_LISTED } state; /* WANTED: the next part needs LISTS */
     struct logprobs_lists lists;
 };
 
-/* How far the tokens of a choice are listed. */
+/* The position up to which the log-probabilities of a choice were written. */
 struct listed {
-    struct tok_stream *stream;
-    size_t n_characters;
-    bool written; /* the answer has it, because it is among the best */
+    struct tok_stream *stream; /* decodes the tokens of the choice; owned */
+    size_t n_characters;       /* characters before the next token */
+    bool written;              /* best_of: the choice was chosen and written */
 };
 
 struct state {
@@ -60,7 +61,7 @@ static size_t most_alternatives(const struct request *q)
     return q->field.output.logprobs > 0 ? (size_t)q->field.output.logprobs : 0;
 }
 
-/* Lists the tokens of prompt I. */
+/* Fills the lists of prompt I with its tokens and their log-probabilities. */
 static void list_prompt(const struct dialect_writer *w, size_t i)
 {
     struct echo *echo = &((struct state *)w->state)->echo[i];
@@ -77,7 +78,7 @@ static void list_prompt(const struct dialect_writer *w, size_t i)
     echo->state = ECHO_LISTED;
 }
 
-/* Writes member logprobs of choice I. WITH_PROMPT: the tokens of the prompt precede its own. */
+/* Writes the member `logprobs` of choice I. WITH_PROMPT: the tokens of the prompt come first. */
 static void put_logprobs(const struct dialect_writer *w, size_t i, bool with_prompt, struct buf *out)
 {
     const struct request *q = w->q;
@@ -106,7 +107,7 @@ static void put_logprobs(const struct dialect_writer *w, size_t i, bool with_pro
     logprobs_put_lists(with_prompt ? &echo->lists : NULL, &l, out);
 }
 
-/* A choice of prompt I has something to send for the first time. */
+/* Returns whether a choice of prompt I is about to send its first part. */
 static bool begins(const struct dialect_writer *w, size_t i)
 {
     const struct answer_choice *first = &w->a->choice[i * w->q->n];
@@ -117,7 +118,8 @@ static bool begins(const struct dialect_writer *w, size_t i)
     return false;
 }
 
-/* The next part begins with the prompts of an echo. Their tokens came before the first token of an answer. */
+/* Implements dialect.n_ahead: returns the number of log-probabilities in the repeated prompts (`echo`) that the next
+ * part begins with, and marks these prompts as ECHO_WANTED. */
 static size_t count_ahead(const struct dialect_writer *w)
 {
     struct state *s = w->state;
@@ -144,7 +146,7 @@ static void write_ahead(const struct dialect_writer *w)
 
 /* ---- answers ---- */
 
-/* Writes the text of choice I. WITH_PROMPT: after the prompt. */
+/* Writes the text of choice I. WITH_PROMPT: the text of the prompt comes first. */
 static void put_text(const struct dialect_writer *w, size_t i, bool with_prompt, struct buf *out)
 {
     const struct buf *prompt = &w->q->prompt[i / w->q->n].text, *own = &w->a->choice[i].text;
@@ -173,7 +175,7 @@ const struct schema openai_completions_schema = {
     "'null']}}}}}}",
     (const struct schema *const[]){&openai_usage_schema, &openai_finish_schema, NULL}};
 
-/* Writes choice I, which is number INDEX of the answer. */
+/* Writes choice I as the element INDEX of the answer's list of choices. */
 static void put_choice(const struct dialect_writer *w, size_t i, size_t index, struct buf *out)
 {
     const struct answer_choice *h = &w->a->choice[i];
@@ -193,8 +195,8 @@ static void put_choice(const struct dialect_writer *w, size_t i, size_t index, s
     buf_str(out, "}");
 }
 
-/* Returns the choice of prompt P with the highest log-probability per token among those that are not written
- * yet; of equal ones the first. */
+/* Returns the index of the choice of prompt P with the highest mean log-probability per token among the choices that
+ * are not written yet (of equal choices the first), and marks the choice as written. */
 static size_t best_choice(const struct dialect_writer *w, size_t p)
 {
     struct listed *listed = ((struct state *)w->state)->listed;

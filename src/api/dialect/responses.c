@@ -1,10 +1,10 @@
-/* responses.c - OpenAI's Responses: makes a chat of a conversation of items, and writes answers as items.
+/* responses.c - OpenAI's Responses API: converts a request's items into chat messages, and writes answers as items.
  *
- * The server keeps nothing: a reference to an earlier response is refused. It reads messages, tool calls,
- * their results and the reasoning of earlier turns. The model sees a function of a namespace as
- * namespace__function. Tools that a server would run are left out with a warning. Each event has a number;
- * the last one has the whole response. Form: https://platform.openai.com/docs/api-reference/responses,
- * .../responses-streaming.
+ * The server stores no responses, so a reference to an earlier response is refused. Supported items are messages, tool
+ * calls, tool results and the reasoning of earlier turns. The model sees a function in a namespace as
+ * namespace__function. Tools that a server would run are ignored with a warning. The events of a stream are numbered,
+ * and the last event contains the whole response. Specification:
+ * https://platform.openai.com/docs/api-reference/responses, .../responses-streaming.
  */
 #include <math.h>
 #include <stdio.h>
@@ -19,14 +19,14 @@
 #include "base/json/json_tree.h"
 #include "base/mem.h"
 
-/* ---- from items to a chat ---- */
+/* ---- requests: from items to a chat ---- */
 
 static int out_of_memory(struct err *e)
 {
     return err_nomem(e, "input");
 }
 
-/* Sets *TEXT to the text of PART, borrowed, or to NULL. False: its type has no text. */
+/* Sets *TEXT to the text of PART (borrowed), or to NULL. False: content parts of this type have no text. */
 static bool find_text(const json_t *part, const json_t **text)
 {
     static const char *const types[] = {"input_text", "output_text", "text", "reasoning_text",
@@ -42,7 +42,7 @@ static bool find_text(const json_t *part, const json_t **text)
     return false;
 }
 
-/* Sets *OUT to CONTENT, a text, a list of texts or null, in the form of a chat: a new reference. */
+/* Sets *OUT to a new reference to CONTENT (a string, a list of text parts, or null) in the chat format. */
 static int read_content(const json_t *content, size_t at, json_t **out, struct err *e)
 {
     const json_t *part;
@@ -77,7 +77,8 @@ static int responses_add(json_t *list, json_t *message, struct err *e)
     return json_array_append_new(list, message) == 0 ? 0 : out_of_memory(e);
 }
 
-/* Returns the assistant's message at the end of LIST, and adds one if there is none. Borrowed. */
+/* Returns the message of the assistant at the end of LIST (borrowed). If the last message has another role, appends an
+ * empty message of the assistant. */
 static json_t *open_turn(json_t *list)
 {
     json_t *last = json_array_get(list, json_array_size(list) - 1);
@@ -102,7 +103,7 @@ static int read_message(json_t *list, const json_t *item, size_t at, struct err 
     turn = json_array_get(list, json_array_size(list) - 1);
     if (rc == 0 && dialect_is(role, "assistant") && dialect_is(json_object_get(turn, "role"), "assistant") &&
         dialect_is(json_object_get(turn, "content"),
-                   "")) /* it has reasoning or tool calls, and no content yet */
+                   "")) /* so far this message has only reasoning or tool calls */
         rc = json_object_set(turn, "content", content) == 0 ? 0 : out_of_memory(e);
     else if (rc == 0)
         rc = responses_add(list, json_pack("{s:s,s:O}", "role", json_string_value(role), "content", content),
@@ -111,8 +112,8 @@ static int read_message(json_t *list, const json_t *item, size_t at, struct err 
     return rc;
 }
 
-/* Returns the name by which the model knows ITEM, a function of NAMESPACE (NULL: of none) or a call of one: a
- * new reference; NULL: it has no name. */
+/* Returns a new reference to the function name that the model sees for ITEM, a function or a tool call: its name, with
+ * the prefix NAMESPACE__ if NAMESPACE is not NULL. NULL: ITEM has no name. */
 static json_t *full_name(const json_t *item, const char *namespace)
 {
     const json_t *name = json_object_get(item, "name");
@@ -122,7 +123,7 @@ static json_t *full_name(const json_t *item, const char *namespace)
     return json_sprintf("%s__%s", namespace, json_string_value(name));
 }
 
-/* Appends a tool call of NAME with ARGUMENTS, a text, to the assistant's message. */
+/* Appends a call of the function NAME with the string ARGUMENTS to the assistant's message at the end of LIST. */
 static int add_call(json_t *list, const json_t *id, const json_t *name, const json_t *arguments, size_t at,
                     struct err *e)
 {
@@ -153,7 +154,7 @@ static int read_call(json_t *list, const json_t *item, size_t at, struct err *e)
     return rc;
 }
 
-/* Returns VALUE as JSON text: a new reference; NULL: out of memory, or there is no value. */
+/* Returns a new JSON string with VALUE serialized as JSON. NULL: VALUE is NULL, or out of memory. */
 static json_t *as_text(const json_t *value)
 {
     struct buf text = {.tag = MEM_API};
@@ -167,8 +168,8 @@ static json_t *as_text(const json_t *value)
     return out;
 }
 
-/* Calls of tools that the client ran and that are not functions: the tool (NULL: the call has its name), and
- * the member with the arguments. */
+/* Types of items that are calls of client tools other than functions. TOOL: name of the tool (NULL: the item has the
+ * name); MEMBER: member of the item with the arguments. */
 static const struct own_call {
     const char *type, *tool, *member;
 } own_calls[] = {{"custom_tool_call", NULL, "input"},
@@ -201,7 +202,7 @@ static int read_own_call(json_t *list, const struct own_call *own, const json_t 
     return rc;
 }
 
-/* Reads OUTPUT of a tool: a text, a list of texts, or any other value, as JSON. */
+/* Sets *OUT to the text of the tool result OUTPUT: a string, a list of text parts, or any other value as JSON. */
 static int read_output(const json_t *output, size_t at, json_t **out, struct err *e)
 {
     if (!output || json_is_null(output) || json_is_string(output) ||
@@ -264,12 +265,12 @@ static bool is_one_of(const json_t *type, const char *const *list, size_t n)
     return false;
 }
 
-/* Types of items with the result of a tool that the client ran. */
+/* Types of items that contain the result of a tool run by the client. */
 static const char *const results[] = {"function_call_output", "custom_tool_call_output",
                                       "local_shell_call_output", "shell_call_output",
                                       "apply_patch_call_output"};
 
-/* Types of items about OpenAI's own tools, or that only OpenAI's models can read. */
+/* Types of items that are ignored: about tools that OpenAI's servers run, or readable only by OpenAI's models. */
 static const char *const foreign[] = {"web_search_call",
                                       "file_search_call",
                                       "computer_call",
@@ -309,13 +310,13 @@ static int read_item(struct request *q, json_t *list, const json_t *item, size_t
     return 0;
 }
 
-/* What is made of `tools`. */
+/* The functions of the field `tools`. */
 struct functions {
-    json_t *list;    /* in the form of a chat */
-    json_t *origins; /* of each of them: JSON pointer to its schema, and `strict` */
+    json_t *list;    /* functions in the chat format */
+    json_t *origins; /* for each function, an object: JSON pointer to its schema, and `strict` */
 };
 
-/* Appends TOOL, a function of NAMESPACE (NULL: of none) at the JSON pointer AT, in the form of a chat. */
+/* Appends the function TOOL in the chat format. NAMESPACE: its namespace, or NULL. AT: JSON pointer to TOOL. */
 static int add_function(const struct functions *to, const json_t *tool, const char *namespace, const char *at,
                         struct err *e)
 {
@@ -340,7 +341,8 @@ static int add_function(const struct functions *to, const json_t *tool, const ch
     return responses_add(to->list, json_pack("{s:s,s:o}", "type", "function", "function", function), e);
 }
 
-/* Reads TOOL, which is in NAMESPACE (NULL: in none), at the JSON pointer AT, in element I of tools. */
+/* Reads TOOL: appends a function, all functions of a namespace, or nothing with a warning. NAMESPACE: the namespace
+ * that contains TOOL, or NULL. AT: JSON pointer to TOOL. I: index in `tools`, for errors. */
 static int read_tool(struct request *q, const struct functions *to, const json_t *tool, const char *namespace,
                      const char *at, size_t i, struct err *e)
 {
@@ -411,7 +413,7 @@ static int responses_read_request(struct request *q, struct err *e)
         rc = responses_add(list, json_pack("{s:s,s:O}", "role", "user", "content", f->input.prompt), e);
     for (size_t i = 0; i < json_array_size(f->input.prompt) && rc == 0; i++)
         rc = read_item(q, list, json_array_get(f->input.prompt, i), i, e);
-    f->input.prompt = NULL; /* it is a chat from here on */
+    f->input.prompt = NULL; /* the request is a chat from here on */
     f->input.messages = list;
     return rc;
 }
@@ -420,10 +422,10 @@ static int responses_read_request(struct request *q, struct err *e)
 
 struct state {
     struct blocks blocks;
-    size_t n_events;
-    struct buf head, said; /* of the open item: its first members, and its text or arguments */
-    size_t name, n_name;   /* range of HEAD: the member with the name of a function that is called */
-    struct buf items;      /* the items that are closed, as JSON */
+    size_t n_events;       /* number of events written so far */
+    struct buf head, said; /* JSON of the first members of the open item; its text or arguments so far */
+    size_t name, n_name;   /* offset and length in HEAD of the member with the called function's name */
+    struct buf items;      /* JSON of the closed items, separated by commas */
 };
 
 static bool open_state(struct dialect_writer *w)
@@ -460,7 +462,7 @@ static void put_number(const char *name, double x, struct buf *out)
     buf_json_real(out, x);
 }
 
-/* Writes the members of a response that repeat the request. */
+/* Writes the members of a response that repeat settings of the request. */
 static void put_settings(const struct request *q, struct buf *out)
 {
     static const char *const echoed[][2] = {{"instructions", "null"},
@@ -521,8 +523,8 @@ const struct schema responses_schema = {
     "'total_tokens':{'type':'integer'}}}}}",
     NULL};
 
-/* ENDED: the response as it is at its end, and not as a stream begins with it, when the answer may be
- * complete already. FAULT: why it failed, or NULL. */
+/* Writes the response object. ENDED: with the final status and usage; otherwise with the status in_progress, as at the
+ * beginning of a stream, even if the answer is complete already. FAULT: the error of a failed answer, or NULL. */
 static void put_response(const struct dialect_writer *w, bool ended, const char *fault, struct buf *out)
 {
     const struct answer_choice *h = w->a->choice;
@@ -568,7 +570,7 @@ static bool is_open(const struct state *s, enum blocks_kind kind)
     return s->blocks.kind == kind;
 }
 
-/* Writes the id of the open item. The client may have chosen a part of it. */
+/* Writes the id of the open item. It ends with the id of the request, which the client may have chosen. */
 static void put_id(const struct dialect_writer *w, struct buf *out)
 {
     static const char *const prefixes[] = {
@@ -580,7 +582,7 @@ static void put_id(const struct dialect_writer *w, struct buf *out)
     dialect_put_string(out, id);
 }
 
-/* Writes the members that say which item an event is about; PART: and which part of it. */
+/* Writes the members of an event that identify the open item and, if PART, its content part. */
 static void put_place(const struct dialect_writer *w, bool part, struct buf *out)
 {
     const struct state *s = w->state;
@@ -599,7 +601,7 @@ static void put_item_part(const struct state *s, struct buf *out)
     buf_str(out, text ? ",\"annotations\":[],\"logprobs\":[]}" : "}");
 }
 
-/* Writes the open item; FULL: with its text or arguments. */
+/* Writes the open item as JSON. FULL: with its text or arguments and its final status. */
 static void put_item(const struct dialect_writer *w, bool full, struct buf *out)
 {
     const struct state *s = w->state;
@@ -644,8 +646,8 @@ static void put_part_event(const struct dialect_writer *w, const char *type, str
     buf_str(out, "}\n\n");
 }
 
-/* Returns the namespace of TOOLS that has the function NAME, as the model calls it, and sets *INNER to the
- * name of the function there. NULL: the function is in no namespace. */
+/* Splits NAME, the function name that the model sees (namespace__function). Returns the namespace of TOOLS that
+ * contains the function, and sets *INNER to the name without the namespace. NULL: the function has no namespace. */
 static const char *find_namespace(const json_t *tools, const char *name, const char **inner)
 {
     const json_t *tool, *one;
@@ -674,7 +676,7 @@ static const char *find_namespace(const json_t *tools, const char *name, const c
     return found;
 }
 
-/* Keeps the first members of the item of a tool call. */
+/* Saves the first members of a new tool call item in the state, for later events. */
 static void keep_head(const struct dialect_writer *w, const char *id, const char *name)
 {
     struct state *s = w->state;
@@ -759,7 +761,7 @@ static void responses_put_whole(const struct dialect_writer *w, struct buf *out)
     put_items(w, out);
     if (out->oom)
         return;
-    buf_clear(out); /* the events are not sent; the state has the items */
+    buf_clear(out); /* drop the events: only the items in the state are needed */
     put_response(w, true, NULL, out);
 }
 
@@ -780,7 +782,7 @@ static void put_begin(const struct dialect_writer *w, struct buf *out)
 
 static void responses_put_part(const struct dialect_writer *w, size_t i, struct buf *out)
 {
-    (void)i; /* there is one choice */
+    (void)i; /* Responses has only one choice */
     put_items(w, out);
 }
 
