@@ -1,17 +1,17 @@
-// answer.js - one answer of the model, from the request to its end. Uses no elements of the page.
+// answer.js - requests one answer of the model and collects it in a message. Does not access elements of the page.
 //
-// The message that it fills is saved about once a second and when the page closes, in state "writing". A message that
-// is read in that state and has no Answer was interrupted.
+// While the answer arrives, the message has the state "writing" and is saved about once a second and when the page
+// closes. A stored message in this state without an Answer object was interrupted.
 import {ApiError, chatChunks} from "./api.js";
 
 const SAVE_MS = 1000;
 
-// A rate is shown only for answers of at least so many pieces of text over at least so much time. Short answers arrive
-// at once, and so does text that the server held back (marks that may begin a tool call).
+// The rate of tokens is shown only if an answer arrived in at least RATE_PIECES pieces of text over at least RATE_MS.
+// Short answers arrive at once, and so does text that the server held back (a mark that may begin a tool call).
 const RATE_MS = 200, RATE_PIECES = 4;
 
-// The messages of CONVERSATION that are sent to the model. Empty answers are left out, and messages of the same role
-// that would then follow each other are joined, because many chat templates accept alternating roles only.
+// Returns the messages of CONVERSATION in the form that is sent to the model. Empty answers are omitted, and adjacent
+// messages of the same role are joined, because many chat templates accept alternating roles only.
 export function history(conversation) {
     const out = [];
 
@@ -33,7 +33,8 @@ function seconds(ms) {
     return `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
 }
 
-// Tokens per second of an answer that arrived in so many PIECES, the last one MS after the first; 0 if it is not shown.
+// Returns the tokens per second of an answer, or 0 if the rate is not to be shown. PIECES: number of pieces of text;
+// MS: milliseconds between the first and the last piece.
 export function tokenRate(tokens, pieces, ms) {
     const enough = tokens > 1 && ms >= RATE_MS && pieces >= RATE_PIECES && 2 * pieces >= tokens;
 
@@ -52,7 +53,7 @@ export class Answer {
         this.pieces = 0;
     }
 
-    // Runs to the end of the answer and never throws. BODY: the fields of the request except the messages.
+    // Sends the request and receives the whole answer; never throws. BODY: the fields of the request without messages.
     async run(body, key) {
         const onhide = () => this.save();
         const timer = setInterval(() => this.save(), SAVE_MS);
@@ -94,7 +95,7 @@ export class Answer {
             throw new ApiError("The connection ended before the answer was complete.");
     }
 
-    // Appends text of the answer and of its reasoning; either may be missing.
+    // Appends a piece of the answer's text and of its reasoning; either may be undefined.
     #take(text, reasoning) {
         if (!text && !reasoning)
             return;

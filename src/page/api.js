@@ -1,9 +1,9 @@
-// api.js - the server's API: requests, streamed answers, and errors as sentences.
+// api.js - calls the server's API: sends requests, reads streamed answers, and turns errors into sentences.
 //
-// URLs are relative to the page, so that it also works under a path of a reverse proxy.
+// URLs are relative to the page, so that the page also works under a path of a reverse proxy.
 import {events} from "./events.js";
 
-// An answer with a status other than 2xx, or no answer. `status` is 0 if the server could not be reached.
+// A failed request. `status` is the HTTP status, or 0 if the server could not be reached.
 export class ApiError extends Error {
     constructor(message, status = 0) {
         super(message);
@@ -24,7 +24,7 @@ function sentence(status, text, retryAfter) {
     return retryAfter && /^\d+$/.test(retryAfter) ? `${message} Try again in ${retryAfter} s.` : message;
 }
 
-// The response to GET, or to POST if there is a BODY. Throws ApiError, or AbortError when SIGNAL is aborted.
+// Returns the response to a POST of BODY as JSON or, without BODY, to a GET. Throws ApiError, or AbortError by SIGNAL.
 async function request(path, {key = "", body, signal} = {}) {
     const headers = {};
     let response;
@@ -50,7 +50,7 @@ async function request(path, {key = "", body, signal} = {}) {
     return response;
 }
 
-// The models that the server serves, as {name, contextLength}; contextLength is 0 if the server does not report it.
+// Returns the server's models as {name, contextLength}; contextLength is 0 if the server does not report it.
 export async function servedModels(key) {
     const response = await request("v1/models", {key});
 
@@ -64,7 +64,7 @@ export async function metricsText(key, signal) {
     return (await request("metrics", {key, signal})).text();
 }
 
-// The chunks of a streamed chat completion, as objects. Throws errors that the stream reports.
+// Yields the chunks of a streamed chat completion as objects. Throws an error that the stream reports.
 export async function* chatChunks(body, key, signal) {
     const response = await request("v1/chat/completions", {key, body, signal});
 

@@ -1,11 +1,11 @@
-// charts.js - line and bar charts with Chart.js, and the same numbers as a table, for screen readers and for programs
-// that were built without it.
+// charts.js - line and bar charts with Chart.js. Each chart also has a table of the same numbers, for screen readers
+// and for servers that were built without Chart.js.
 import {make} from "./dom.js";
 import {library} from "./library.js";
 
-const ROWS = 10; // of the table of lines: the latest
+const ROWS = 10; // number of latest samples in the table of a line chart
 
-// Colours come from the style sheet, so that charts follow the page's dark or light theme.
+// Returns the colours of a chart from the style sheet, so that charts follow the page's dark or light theme.
 function colours(element) {
     const style = getComputedStyle(element);
     return {text: style.color, grid: style.borderTopColor, series: [style.fill, style.stroke]};
@@ -39,7 +39,7 @@ class Chart {
         this.redraw?.();
     }
 
-    // Draws DATA, if Chart.js is there.
+    // Draws DATA if Chart.js is available.
     drawChart(type, data, options) {
         this.redraw = () => this.drawChart(type, data, options);
         if (!this.library || !this.element.isConnected)
@@ -65,7 +65,8 @@ export class LineChart extends Chart {
         this.names = names;
     }
 
-    // SERIES[i][k] is the value at SECONDS[k], which is negative: before now. SHOW formats a number.
+    // Draws SERIES[i][k], the value of line i at SECONDS[k]. SECONDS are relative to now, so they are negative.
+    // SHOW(number) returns the text for a number.
     draw(seconds, series, show) {
         const rows = seconds.map((s, k) => [`${s} s`, ...series.map(values => show(values[k]))]);
 
@@ -85,7 +86,7 @@ export class BarChart extends Chart {
         this.show = show;
     }
 
-    // BUCKETS are those of metrics.js; empty ones at both ends are left out. CAPTION stands beside the title.
+    // Draws BUCKETS, as metrics.js returns them, without empty buckets at both ends. CAPTION is shown beside the title.
     draw(buckets, caption) {
         const filled = buckets.map(b => b.count > 0), first = filled.indexOf(true), last = filled.lastIndexOf(true);
         const used = first < 0 ? [] : buckets.slice(first, last + 1);

@@ -1,12 +1,12 @@
-// chat.js - the conversation that is shown: its messages, the input field, and answers in progress.
+// chat.js - shows a conversation: its messages, the input field, and answers in progress.
 //
-// Answers continue while another conversation is shown. Each conversation has at most one at a time.
+// Answers continue while another conversation is shown. Each conversation has at most one answer in progress.
 import {Answer} from "./answer.js";
 import {byId, button} from "./dom.js";
 import {MessageView} from "./message.js";
 
 const TITLE_CHARACTERS = 60;
-const NEAR_END = 80; // pixels above the end within which the view follows an answer
+const NEAR_END = 80; // the view scrolls with a growing answer if it is at most this many pixels above the end
 
 function titleOf(text) {
     const line = text.trim().split("\n")[0];
@@ -17,7 +17,7 @@ export class Chat {
     // ONCHANGE() is called when the list of conversations changes. NOTICE(text, ...elements) reports an error.
     constructor(store, settings, onchange, notice) {
         Object.assign(this, {store, settings, onchange, notice});
-        this.running = new Map(); // conversation's id: Answer
+        this.running = new Map(); // conversation id to its Answer in progress
         this.views = [];
         this.log = byId("log");
         this.input = byId("input");
@@ -67,7 +67,7 @@ export class Chat {
         this.#scroll();
     }
 
-    // How much of the context the conversation used at the end of its last answer.
+    // Shows how much of the context the conversation used at the end of its last answer.
     showContext() {
         const used = this.conversation.messages.findLast(message => message.context)?.context ?? 0;
         const length = this.settings.contextLength();
@@ -81,7 +81,7 @@ export class Chat {
         byId("context-text").textContent = text;
     }
 
-    // Draws everything again, because another tab changed it or Markdown is available now.
+    // Draws the conversation again after another tab changed it, or when Markdown has become available.
     refresh() {
         const c = this.store.get(this.conversation.id);
         if (c && !this.running.has(c.id))
@@ -146,7 +146,7 @@ export class Chat {
         this.running.get(this.conversation.id)?.stop();
     }
 
-    // Removes MESSAGE and all later messages.
+    // Removes MESSAGE and all later messages from the conversation.
     #cut(message) {
         const at = this.conversation.messages.indexOf(message);
 

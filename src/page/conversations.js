@@ -2,7 +2,7 @@
 import {button, byId, make} from "./dom.js";
 
 export class Conversations {
-    // CHAT shows a conversation; NOTICE(text) reports an error.
+    // CHAT is the Chat object that shows a conversation; NOTICE(text) reports an error.
     constructor(store, chat, notice) {
         Object.assign(this, {store, chat, notice});
         byId("new").onclick = () => this.open(store.create());
@@ -19,7 +19,7 @@ export class Conversations {
         };
     }
 
-    // On a narrow screen the open list covers the page.
+    // Opens or closes the list. On a narrow screen the open list covers the page.
     #toggle(open) {
         document.body.classList.toggle("side-open", open);
         byId("menu").setAttribute("aria-expanded", String(open));

@@ -1,6 +1,6 @@
-// dom.js - makes elements in one line. Text is always set as text: no string is parsed as HTML here.
+// dom.js - short functions that create elements. Strings become text nodes and are never parsed as HTML.
 
-// An element TAG with properties and children (elements or strings; null is left out).
+// Returns an element TAG with PROPERTIES and CHILDREN (elements or strings; null is skipped).
 export function make(tag, properties = {}, ...children) {
     const element = document.createElement(tag);
 
@@ -22,7 +22,7 @@ export function byId(id) {
     return document.getElementById(id);
 }
 
-// Copies TEXT and confirms it on the button B. Browsers offer the clipboard to pages from https and localhost only.
+// Copies TEXT to the clipboard and confirms this on the button B. Only pages from https or localhost have a clipboard.
 export async function copy(text, b) {
     const before = b.textContent;
 

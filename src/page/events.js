@@ -1,7 +1,7 @@
-// events.js - server-sent events of a response: the data of each event, as a string.
+// events.js - reads the server-sent events of a response body, and yields the data of each event as a string.
 //
-// https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream Comments (pings) and fields
-// other than data are ignored. An event that the end of the stream cuts off is dropped.
+// Comments (pings) and fields other than data are ignored. An incomplete event at the end of the stream is dropped.
+// Specification: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 
 export async function* events(body) {
     const reader = body.getReader(), decoder = new TextDecoder();

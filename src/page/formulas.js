@@ -1,11 +1,11 @@
-// formulas.js - TeX formulas in Markdown: found by an extension of marked, drawn by KaTeX.
+// formulas.js - shows TeX formulas in Markdown. An extension of marked finds the formulas, and KaTeX draws them.
 //
 // $...$ and \(...\) are formulas within a line, $$...$$ and \[...\] are formulas on their own. Formulas in code stay
-// code. As in Pandoc, a single $ begins a formula only before a character that is not white space, and ends one only
-// after such a character and not before a digit, so that prices stay prices. Without KaTeX a formula is shown as TeX.
+// code. As in Pandoc, a single $ begins a formula only if no white space follows, and ends a formula only if no white
+// space precedes and no digit follows, so that prices ($5 and $6) stay text. Without KaTeX a formula is shown as TeX.
 //
-// A formula of an answer is not trusted: KaTeX refuses links, pictures, HTML and attributes, and limits macros and
-// sizes. It makes elements and sets their styles one by one, which the page's Content-Security-Policy allows.
+// Formulas from the model are not trusted: KaTeX refuses links, pictures, HTML and attributes, and limits macros and
+// sizes. KaTeX creates elements and sets single style properties, which the page's Content-Security-Policy allows.
 import {library} from "./library.js";
 
 const INLINE = [
@@ -15,14 +15,15 @@ const INLINE = [
     [/^\$(?![\s$])((?:[^$\\`\n]|\\[^\n]|\n(?!\s*\n))*?(?:[^\s$\\`]|\\[^\s]))\$(?!\d)/, false],
 ];
 const BLOCK = /^ {0,3}(?:\$\$((?:(?!\n\n)(?:[^$\\]|\\[^]))+?)\$\$|\\\[((?:(?!\n\n)[^])+?)\\\])[ \t]*(?:\n+|$)/;
-const MAX_CHARACTERS = 5000; // of a formula that is drawn
+const MAX_CHARACTERS = 5000; // a longer formula is not drawn
 const OPTIONS = {strict: "ignore", maxSize: 25, maxExpand: 1000};
 
 function formula(raw, text, display) {
     return {type: "formula", raw, text: text.trim(), display};
 }
 
-// Extensions of marked. ESCAPE escapes a text for HTML. The element holds the formula as TeX until it is drawn.
+// Returns the extensions for marked. They write each formula as an element with its TeX, for drawFormula() to draw.
+// ESCAPE escapes a text for HTML.
 export function formulaExtensions(escape) {
     const renderer = token => `<em class="${token.display ? "formula display" : "formula"}">${escape(token.raw.trim())}</em>`;
 
@@ -51,8 +52,7 @@ export function formulaExtensions(escape) {
     }];
 }
 
-// Draws ELEMENT, which has the classes above and holds a formula with its delimiters. A formula that is wrong, or uses
-// what is refused, stays TeX.
+// Draws the formula in ELEMENT, which contains TeX with its delimiters. A formula that KaTeX refuses stays TeX.
 export async function drawFormula(element) {
     const written = element.textContent, text = written.replace(/^(?:\$\$?|\\[([])([^]*?)(?:\$\$?|\\[)\]])$/, "$1").trim();
     const katex = text.length <= MAX_CHARACTERS ? await library("katex") : null;
@@ -71,6 +71,6 @@ export async function drawFormula(element) {
     }
     if (refused)
         element.textContent = written;
-    for (const svg of element.querySelectorAll("svg[style]")) // set as an attribute, which the policy forbids
+    for (const svg of element.querySelectorAll("svg[style]")) // KaTeX sets this attribute, which the policy blocks
         svg.style.cssText = svg.getAttribute("style");
 }

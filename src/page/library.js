@@ -1,13 +1,13 @@
-// library.js - third-party libraries, each loaded when it is first needed. Without one (they are optional at build
-// time) the page shows Markdown and formulas as text, code without colours, histograms as tables.
+// library.js - loads each third-party library when it is first needed. The libraries are optional at build time:
+// without them the page shows Markdown and formulas as text, code without colours, and charts as tables.
 import {libraries} from "./libraries.js";
 
 const GLOBALS = {marked: "marked", dompurify: "DOMPurify", "highlight.js": "hljs", "chart.js": "Chart", katex: "katex"};
 const STYLED = ["katex"]; // libraries with a style sheet
 const loading = new Map();
 
-// DOMPurify of Debian 12 (2.4.1+dfsg+~2.4.0-2+deb12u1) throws, because it reads the depth of a variable that it does
-// not declare. Upstream has no such check. A depth of 0 lets it continue.
+// DOMPurify of Debian 12 (2.4.1+dfsg+~2.4.0-2+deb12u1) throws, because it reads the property __depth of a variable
+// shadowNode that it never declares. Upstream has no such check. With this global variable DOMPurify works.
 globalThis.shadowNode = Object.freeze({__depth: 0});
 
 async function load(name) {
@@ -23,7 +23,7 @@ async function load(name) {
     return globalThis[GLOBALS[name]] ?? null;
 }
 
-// The exports of the library NAME, or null. Requests it from the server once.
+// Returns the exports of the library NAME, or null if it is not available. Loads the library once.
 export function library(name) {
     if (!loading.has(name))
         loading.set(name, load(name));

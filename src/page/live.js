@@ -1,15 +1,14 @@
-// live.js - the live view: what the server is doing, from its metrics, which are requested once a second while it is
-// shown.
+// live.js - the live view of the server's current work. It requests the metrics once a second while it is visible.
 import {metricsText} from "./api.js";
 import {make} from "./dom.js";
 import {BarChart, LineChart} from "./charts.js";
 import {histogram, quantile, readMetrics} from "./metrics.js";
 
 const PERIOD_MS = 1000;
-const KEPT = 120;  // samples of the lines
-const RATE = 5;    // samples that a rate spans
-const RATE_MS = PERIOD_MS / 2; // shorter spans give no rate: two samples can come at once after a pause
-const RECENT = 60; // samples of "the last minute"
+const KEPT = 120;  // number of samples that a line chart shows
+const RATE = 5;    // a rate is computed over this many sample periods
+const RATE_MS = PERIOD_MS / 2; // minimum time for a rate, because two samples can come at once after a pause
+const RECENT = 60; // number of samples in the last minute
 const WAITING = "gallop:operator_waiting_seconds_total";
 
 function whole(x) {
@@ -28,7 +27,7 @@ export function duration(s) {
     return Number.isFinite(s) ? s < 1 ? `${Number((1000 * s).toPrecision(3))} ms` : `${Number(s.toPrecision(3))} s` : "–";
 }
 
-// Each tile: its name, and a function of the metrics and the view that returns its text.
+// Each tile has a name, and a function that returns its text from the metrics and the Live object.
 const TILES = [
     ["Running", m => whole(m.value.get("num_requests_running"))],
     ["Waiting", m => whole(m.value.get("num_requests_waiting"))],
@@ -44,8 +43,8 @@ const HISTOGRAMS = [
     ["request_time_per_output_token_seconds", "Time per output token"],
 ];
 
-// What each kind of operator used between two samples: its share of the time, bytes and operations per second, and the
-// share of the machine's roof that this is, if the server has measured one.
+// A table with a row for each kind of operator: its share of the time between two samples, bytes and operations per
+// second, and these as a share of the machine's roofline, if the server has measured it.
 class Operators {
     constructor() {
         this.rows = make("tbody");
@@ -58,20 +57,20 @@ class Operators {
 
     draw(now, then) {
         const counter = (sample, name, operator) => sample.operator.get(operator)?.[name] ?? 0;
-        // A counter that decreased: the server was restarted.
+        // A counter decreases when the server was restarted; the growth is then 0.
         const grown = (name, operator) => Math.max(0, counter(now, name, operator) - counter(then, name, operator));
         const names = [...now.operator.keys()];
-        // Time in which threads waited for each other, which belongs to no operator.
+        // Threads also spend time waiting for each other, which is not part of any operator.
         const waited = Math.max(0, now.value.get(WAITING) - then.value.get(WAITING)) || 0;
         const all = names.reduce((sum, name) => sum + grown("seconds", name), waited);
         const bandwidth = now.value.get("gallop:roof_bytes_per_second"), flops = now.value.get("gallop:roof_flops_per_second");
 
         if (!(all > 0))
-            return; // nothing was computed: the last table stays
+            return; // nothing was computed, so the last table stays
         this.element.hidden = false;
         this.rows.replaceChildren(...names.map(name => {
             const s = grown("seconds", name), read = grown("bytes", name) / s, done = grown("flops", name) / s;
-            // Weights that fit into the processor's caches are read faster than the roof of the memory.
+            // Weights in the processor's caches are read faster than from memory, so the share is capped at 1.
             const least = Math.min(1, Math.max(read / bandwidth, done / flops));
             return make("tr", {}, make("th", {scope: "row", textContent: name}), ...[percent(s / all),
                 read > 0 ? rate(read / 1e9) : "–", done > 0 ? rate(done / 1e9) : "–", least > 0 ? percent(least) : "–",
@@ -142,7 +141,7 @@ export class Live {
             this.timer = setTimeout(() => this.#sample(), PERIOD_MS);
     }
 
-    // The growth of the counter NAME per second at the sample AT, over up to RATE samples; NaN at first.
+    // Returns the growth per second of the counter NAME over up to RATE periods before the sample AT, or NaN.
     rate(name, at = this.samples.length - 1) {
         const now = this.samples[at], then = this.samples[Math.max(0, at - RATE)];
         const grown = now.value.get(name) - then.value.get(name);

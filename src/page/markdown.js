@@ -1,12 +1,12 @@
-// markdown.js - shows the text of an answer as elements while it grows.
+// markdown.js - shows the Markdown text of an answer as elements while the text grows.
 //
-// Text of a model is not trusted. HTML in it is shown as text; the output of marked goes through DOMPurify with a short
-// list of tags and attributes; links lead to http, https and mailto only and send no referrer; pictures, which would
-// contact other hosts, become links. The page's Content-Security-Policy is the second line of defence. Without marked
-// and DOMPurify the text is shown as it is.
+// Text of a model is not trusted. HTML in it is shown as text. DOMPurify reduces the output of marked to a short list
+// of tags and attributes. Links use http, https or mailto only, and send no referrer. Pictures would contact other
+// hosts, so they become links. The page's Content-Security-Policy is the second line of defence. Without marked and
+// DOMPurify the text is shown as plain text.
 //
-// Markdown blocks (paragraphs, lists, code) are compared with those drawn before, so that only what changed is drawn
-// again.
+// Each Markdown block (paragraph, list, code) is compared with the block drawn before, and only changed blocks are
+// drawn again.
 import {button, canCopy, copy, make} from "./dom.js";
 import {drawFormula, formulaExtensions} from "./formulas.js";
 import {library} from "./library.js";
@@ -20,15 +20,15 @@ const ALLOWED = {
 };
 const COLOURED = {ALLOWED_TAGS: ["span"], ALLOWED_ATTR: ["class"], ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false,
     RETURN_DOM_FRAGMENT: true};
-const MAX_COLOURED = 100000; // characters of code that are coloured
+const MAX_COLOURED = 100000; // longer code is not coloured, in characters
 
 function escape(text) {
     return text.replace(/[&<>"']/g, c => `&#${c.charCodeAt(0)};`);
 }
 
-let reader = null; // {parse, purify} when both libraries are there
+let reader = null; // functions that use marked and DOMPurify; null until both are loaded
 
-// PURIFY removes what it must, and nothing else.
+// Tests PURIFY with a sample: returns whether it removes forbidden HTML and keeps allowed HTML.
 function isSound(purify) {
     const box = document.createElement("div");
 
@@ -40,7 +40,7 @@ function isSound(purify) {
     return box.innerHTML === "<b>a</b><a>b</a>";
 }
 
-// Loads what is needed to show Markdown. True: it is available.
+// Loads the libraries for Markdown. Returns whether they are available.
 export async function loadMarkdown() {
     const [marked, purify] = await Promise.all([library("marked"), library("dompurify")]);
 
@@ -69,7 +69,7 @@ async function colour(code, language) {
         code.replaceChildren(reader.purify.sanitize(hljs.highlight(language, text, true).value, COLOURED));
 }
 
-// Adds a head with the language and a button to the code element PRE. It is highlighted when it is COMPLETE.
+// Adds a header with the language and a copy button to the code block PRE, and highlights the code if it is COMPLETE.
 function dressCode(pre, complete) {
     const code = pre.querySelector("code") ?? pre;
     const language = /^language-([\w+#.-]{1,30})$/.exec(code.className)?.[1] ?? "";
@@ -93,7 +93,7 @@ function draw(token, complete) {
         link.target = "_blank";
         link.rel = "noopener noreferrer nofollow";
     }
-    const formulas = fragment.querySelectorAll("em.formula"); // HTML of the answer is text, so these are the renderer's own
+    const formulas = fragment.querySelectorAll("em.formula"); // all are the renderer's, as HTML of the answer is text
     for (const element of fragment.querySelectorAll("[class]"))
         if (element.tagName !== "CODE" && element.tagName !== "EM")
             element.removeAttribute("class");
@@ -112,22 +112,22 @@ function draw(token, complete) {
     return fragment;
 }
 
-// A growing text inside ELEMENT.
+// Shows a growing Markdown text inside an element.
 export class Markdown {
     constructor(element) {
         this.element = element;
-        this.raw = []; // of each block that is drawn
+        this.raw = []; // Markdown source of each block that is drawn
         this.shown = "";
     }
 
-    // Shows TEXT, which is COMPLETE or will grow. Returns the text of Markdown blocks that this call completed.
+    // Shows TEXT. COMPLETE: the text will not grow any more. Returns the text of the blocks that this call completed.
     show(text, complete) {
         if (!reader) {
             this.#showPlain(text);
             return "";
         }
         if (this.shown)
-            this.element.replaceChildren(); // it was plain while the libraries were on their way
+            this.element.replaceChildren(); // the text was plain while the libraries were loading
         this.shown = "";
         this.element.classList.remove("plain");
         return this.#showBlocks(reader.blocks(text), complete);

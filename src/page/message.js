@@ -1,8 +1,8 @@
-// message.js - the element of one message: its text, how it ended, and the actions for it.
+// message.js - the element of one message: its text, a note about its end, and buttons for actions.
 import {button, canCopy, copy, make} from "./dom.js";
 import {Markdown} from "./markdown.js";
 
-const DRAW_MS = 100; // a growing answer is drawn at most ten times a second
+const DRAW_MS = 100; // minimum time between two drawings of a growing answer
 
 const NOTES = {
     length: "The answer reached its maximum length.",
@@ -12,7 +12,7 @@ const NOTES = {
     failed: "No answer.",
 };
 
-// The text about the end of ANSWER; "" if there is none. ACTIVE: it is being written here.
+// Returns the note about the end of ANSWER, or "". ACTIVE: this page is still receiving the answer.
 function noteOf(answer, active) {
     if (active || answer.state === "done")
         return "";
@@ -22,7 +22,7 @@ function noteOf(answer, active) {
 }
 
 export class MessageView {
-    // ACTIONS: edit(message, text) and retry(message). SPEAK(text) reads to users of screen readers.
+    // ACTIONS has edit(message, text) and retry(message). SPEAK(text) announces a text to users of screen readers.
     constructor(message, actions, speak) {
         const mine = message.role === "user";
 
@@ -56,7 +56,7 @@ export class MessageView {
             this.buttons.append(this.figures);
     }
 
-    // Shows the current state of an answer. While it is being written (ACTIVE), it is drawn every DRAW_MS.
+    // Shows the current state of an answer. While the answer grows (ACTIVE), it is drawn at most every DRAW_MS.
     update(active) {
         this.active = active;
         if (!active) {

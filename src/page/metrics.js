@@ -1,7 +1,7 @@
-// metrics.js - reads the text format of Prometheus, and computes with its histograms.
+// metrics.js - reads metrics in Prometheus' text format, and computes quantiles of their histograms.
 //
-// https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format Samples of one name that differ in
-// labels other than le (several engines) are added up.
+// Samples of the same name with different labels (several engines) are added up; only the label le is kept apart.
+// Specification: https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
 
 const SAMPLE = /^([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)/;
 const OPERATOR = /^gallop:operator_(seconds|bytes|flops)_total$/, OPERATOR_NAME = /(?:^|,)operator="([^"]*)"/;
@@ -11,8 +11,8 @@ function number(text) {
     return text === "+Inf" ? Infinity : text === "-Inf" ? -Infinity : Number(text);
 }
 
-// {value: Map of name to number, bucket: Map of name to Map of upper bound to count at or below it, operator: Map of
-// its name to {seconds, bytes, flops}}.
+// Returns {value, bucket, operator}. value: Map of name to number. bucket: Map of histogram name to a Map of upper
+// bound to the number of values at or below this bound. operator: Map of operator name to {seconds, bytes, flops}.
 export function readMetrics(text) {
     const value = new Map(), bucket = new Map(), operator = new Map();
 
@@ -40,7 +40,7 @@ export function readMetrics(text) {
     return {value, bucket, operator};
 }
 
-// The histogram NAME as [{from, to, count}], ascending, without what was already counted in the earlier metrics BEFORE.
+// Returns the histogram NAME as an ascending list of {from, to, count}, minus the counts of the earlier metrics BEFORE.
 export function histogram(metrics, name, before = null) {
     const now = metrics.bucket.get(name), then = before?.bucket.get(name);
     const out = [];
@@ -55,8 +55,8 @@ export function histogram(metrics, name, before = null) {
     return out;
 }
 
-// The value below which the part Q of BUCKETS lies, interpolated within a bucket; NaN if they are empty. In the last
-// bucket, which has no upper bound, it is the lower bound.
+// Returns the quantile Q (0 to 1) of BUCKETS, interpolated within a bucket; NaN if all buckets are empty. In the last
+// bucket, which has no upper bound, the result is its lower bound.
 export function quantile(buckets, q) {
     const total = buckets.reduce((sum, b) => sum + b.count, 0);
     let left = q * total;

@@ -1,8 +1,7 @@
-/* page.c - answers requests for the files of the page: types, digests, compressed bytes, and the
- * Content-Security-Policy for browsers.
+/* page.c - serves the files of the page with content type, ETag, gzip and Content-Security-Policy.
  *
- * The policy lets the page load scripts, styles and pictures from this server only, and send nothing to other
- * servers. Scripts and styles inside HTML are not run, so that text of a model cannot become one.
+ * The policy lets the page load scripts, styles and pictures from this server only, and send data to no other server.
+ * Inline scripts and styles are blocked, so that text of a model can never run as a script.
  */
 #include "page/page.h"
 
@@ -20,7 +19,7 @@ static const char policy[] =
     "Cache-Control: no-cache\r\n"
     "Vary: Accept-Encoding\r\n";
 
-/* page_files.S and page_files.def are written by cmake/page.cmake. */
+/* The bytes of the files. cmake/page.cmake generates page_files.S and page_files.def. */
 #define PAGE_FILE(n, path, type, etag)                                                    \
     extern const unsigned char page_file_##n[], page_file_##n##_end[], page_packed_##n[], \
         page_packed_##n##_end[];
@@ -42,7 +41,8 @@ static const struct page_file *page_find(const char *path)
     return NULL;
 }
 
-/* Splits the list VALUE ("gzip;q=0.5, br"). True: *ITEM [n] is its next item. False: it has no more. */
+/* Reads the next item of the comma-separated list *VALUE ("gzip;q=0.5, br") into *ITEM and its length *N, and advances
+ * *VALUE. False: the list has no more items. */
 static bool next_item(const char **value, const char **item, size_t *n)
 {
     *value += strspn(*value, ", \t");
@@ -69,7 +69,7 @@ static bool accepts_gzip(const char *value)
     return false;
 }
 
-/* TAG is one of IF_NONE_MATCH. Weak tags count as well. */
+/* Returns whether the header IF_NONE_MATCH contains TAG, as a strong or weak ETag, or is "*". */
 static bool is_known(const char *if_none_match, const char *tag)
 {
     const char *item;

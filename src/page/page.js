@@ -1,4 +1,4 @@
-// page.js - the entry point: makes the parts of the page and connects them.
+// page.js - the entry point of the page: creates chat, list, settings and live view, and connects them.
 import {servedModels} from "./api.js";
 import {Chat} from "./chat.js";
 import {Conversations} from "./conversations.js";
@@ -8,7 +8,7 @@ import {loadMarkdown} from "./markdown.js";
 import {Settings} from "./settings.js";
 import {Store} from "./store.js";
 
-// Shows TEXT and the elements after it above the conversation; "" removes them.
+// Shows a notice with TEXT and ELEMENTS above the conversation. TEXT "" removes the notice.
 function notice(text, ...elements) {
     byId("notice").replaceChildren(text, " ", ...elements);
     byId("notice").hidden = !text;

@@ -1,11 +1,11 @@
-// settings.js - the user's settings: model, sampling, key, appearance. Stored in this browser; the key only until the
-// tab is closed (sessionStorage).
+// settings.js - the user's settings: model, sampling, API key, appearance. Settings are stored in this browser, except
+// the API key, which is kept until the tab is closed (sessionStorage).
 import {byId, make} from "./dom.js";
 import {libraries} from "./libraries.js";
 
 const STORED = "gallop.settings", KEY = "gallop.key";
 
-// Fields of a request. An empty one is not sent, so that the default of the model or the server applies.
+// Sampling fields of a request. An empty field is not sent, so that the default of the model or the server applies.
 const SAMPLING = [
     {name: "max_completion_tokens", label: "Maximum tokens of an answer", min: 1, max: 2147483647, step: 1},
     {name: "temperature", label: "Temperature", min: 0, max: 100, step: "any",
@@ -113,7 +113,7 @@ export class Settings {
         try {
             localStorage.setItem(STORED, JSON.stringify(this.values));
         } catch {
-            // the settings apply until the page is closed
+            // storing failed, so the settings apply only until the page is closed
         }
         this.#apply();
     }
@@ -144,14 +144,14 @@ export class Settings {
         }
     }
 
-    // MODELS as returned by servedModels().
+    // Sets the models that the user can choose. MODELS: the result of servedModels().
     setModels(models) {
         this.models = models.map(model => model.name);
         this.lengths = new Map(models.map(model => [model.name, model.contextLength]));
         this.#apply();
     }
 
-    // The context length of the model in use; 0 if it is not known.
+    // Returns the context length of the chosen model in tokens; 0 if it is unknown.
     contextLength() {
         return this.lengths?.get(this.modelName()) ?? 0;
     }
@@ -160,7 +160,7 @@ export class Settings {
         return this.models.includes(this.values.model) ? this.values.model : this.models[0] ?? "";
     }
 
-    // The fields of a request that are set.
+    // Returns an object with the request fields that the user has set.
     fields() {
         const out = {}, stop = (this.values.stop ?? "").split("\n").filter(line => line !== "");
 
@@ -174,7 +174,7 @@ export class Settings {
         return out;
     }
 
-    // Opens the dialog, at the field NAME if given.
+    // Opens the settings dialog. If NAME is given, the field NAME gets the focus.
     open(name) {
         this.#fill();
         this.dialog.showModal();

@@ -1,9 +1,9 @@
 // store.js - the conversations, stored in this browser only (localStorage).
 //
-// A conversation is {id, title, system, updated, messages}; a message is {role, content} and, if it is an answer,
-// {state, reasoning, error, figures, context, contextLength}: CONTEXT tokens of CONTEXTLENGTH were in use at its end.
-// States: writing, done, length, stopped, interrupted, failed. Each conversation has an entry of its own, so that two
-// tabs overwrite only a conversation that both change.
+// A conversation is {id, title, system, updated, messages}. A message is {role, content}; an answer also has {state,
+// reasoning, error, figures, context, contextLength}. context is the number of tokens in use at the answer's end, of at
+// most contextLength. States: writing, done, length, stopped, interrupted, failed. Each conversation is a separate
+// entry, so that two tabs overwrite each other's changes only in a conversation that both change.
 
 const PREFIX = "gallop.conversation.";
 const FORMAT = "gallop-conversations";
@@ -17,7 +17,7 @@ function isText(value) {
     return typeof value === "string";
 }
 
-// FROM as a message with the known fields only, or null: it may come from an untrusted file.
+// Returns a copy of the untrusted message FROM with the known fields only, or null if FROM is invalid.
 function readMessage(from) {
     if (!from || !["user", "assistant"].includes(from.role) || !isText(from.content))
         return null;
@@ -56,11 +56,11 @@ function parse(text) {
 }
 
 export class Store {
-    // ONFAIL is called with a sentence when the browser cannot store more.
+    // ONFAIL(sentence) is called when the browser cannot store more.
     constructor(onfail) {
         this.onfail = onfail;
         this.known = new Map();
-        this.removed = new Set(); // answers that still come for these are not kept
+        this.removed = new Set(); // ids of deleted conversations: answers that still arrive are dropped
         try {
             for (const key of Object.keys(localStorage))
                 if (key.startsWith(PREFIX))
@@ -79,7 +79,7 @@ export class Store {
         return {id: newId(), title: "", system: "", updated: Date.now(), messages: []};
     }
 
-    // The latest one comes first.
+    // Returns all conversations, the most recently changed first.
     list() {
         return [...this.known.values()].sort((a, b) => b.updated - a.updated);
     }
@@ -105,11 +105,11 @@ export class Store {
         try {
             localStorage.removeItem(PREFIX + id);
         } catch {
-            // a conversation that was never stored need not be removed
+            // storage is not available, so there is nothing to remove
         }
     }
 
-    // Another tab has changed the entry KEY. Returns the id of its conversation, or null.
+    // Takes over a change that another tab made to the entry KEY. Returns the id of the conversation, or null.
     follow(key, text) {
         if (!key || !key.startsWith(PREFIX))
             return null;
@@ -125,8 +125,9 @@ export class Store {
         return JSON.stringify({format: FORMAT, version: 1, conversations: this.list()}, null, 1);
     }
 
-    // Adds the conversations of an exported file. A conversation that is already here stays, and the one of the file is
-    // added beside it. Returns how many were added. Throws an Error with a sentence, and then adds none.
+    // Adds the conversations of TEXT, an exported file. Existing conversations are not replaced: a different
+    // conversation of the file with the same id is added as a copy. Returns the number of added
+    // conversations. If the file is invalid, throws an Error with a sentence and adds none.
     imported(text) {
         let file;
 
