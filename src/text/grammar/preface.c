@@ -1,11 +1,11 @@
-/* preface.c - builds reasoning and headers of harmony from marks. */
+/* preface.c - builds the grammars of reasoning between two marks and of harmony's message headers. */
 #include "text/grammar/preface.h"
 
 #include <string.h>
 
 #include "text/grammar/free_text.h"
 
-enum { MOST_BLANKS = 4 /* characters of white space behind reasoning */ };
+enum { MOST_BLANKS = 4 /* maximum characters of white space after reasoning */ };
 
 static const char control[] = {(char)TOKEN_TRIE_CONTROL};
 
@@ -39,7 +39,7 @@ static uint32_t mark(struct grammar *g, const struct token_trie *trie, const cha
     return grammar_term(g, preface_mark(&g->regex, trie, text));
 }
 
-/* Returns TEXT spelled out, or with its control tokens. */
+/* Returns the expression of TEXT either as plain text or with its control tokens. */
 static uint32_t either_way(struct regex_store *s, const struct token_trie *trie, const char *text)
 {
     return regex_or(s, regex_literal(s, text, strlen(text)), preface_mark(s, trie, text));

@@ -1,8 +1,9 @@
 /* preface.h - grammars of the text before the constrained part of an answer: reasoning between two marks, or
- * the messages and headers of OpenAI's harmony.
+ * messages with headers in OpenAI's harmony format.
  *
- * A mark that is a control token of the tokenizer is that token; other marks are spelled out. Free text
- * contains no spelled-out mark, because parsers of answers could not tell it from a mark.
+ * A mark that is a control token of the tokenizer must be generated as this token; other marks may be generated
+ * as any tokens with the same text. Free text never contains the text of a mark, because a parser of answers
+ * would take it for the mark.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_PREFACE_H
 #define GALLOP_TEXT_GRAMMAR_PREFACE_H
@@ -13,32 +14,33 @@
 #include "text/grammar/automata/grammar.h"
 #include "text/grammar/token_trie.h"
 
-/* Returns the regular expression of TEXT, in which a name of a control token of TRIE means that token, and a
+/* Returns the regular expression of TEXT. The name of a control token of TRIE in TEXT means this token, and a
  * tab means an optional blank. TRIE NULL: there are no control tokens. */
 uint32_t preface_mark(struct regex_store *s, const struct token_trie *trie, const char *text);
 
-/* Returns free text up to the mark CLOSE, some white space, and then REST. The free text has no match of the
- * regular expression EXCLUDED. A mark that is a control token may also be spelled out. */
+/* Returns the expression of reasoning whose opening mark is already written: free text, the mark CLOSE, white
+ * space, and then REST. The free text contains no match of the regular expression EXCLUDED. CLOSE may be a
+ * control token or plain text. */
 uint32_t preface_after(struct grammar *g, const struct token_trie *trie, const char *close, uint32_t excluded,
                        uint32_t rest);
 
-/* Returns preface_after() behind the mark OPEN, or REST alone. */
+/* Returns the expression of the mark OPEN followed by preface_after(), or of REST alone. */
 uint32_t preface_between(struct grammar *g, const struct token_trie *trie, const char *open,
                          const char *close, uint32_t excluded, uint32_t rest);
 
-/* ---- harmony: an answer is messages, each with a header; the prompt ends with "<|start|>assistant" ---- */
+/* ---- harmony: an answer is a list of messages with headers; the prompt ends with "<|start|>assistant" ---- */
 
-/* Returns any number of messages of the channel analysis and, if IS_FREE, commentary, and then REST, which
- * begins with a header. If IS_FREE, an answer may also end with such a message. */
+/* Returns the expression of any number of messages followed by REST, which begins with a header. The messages are
+ * in the channel `analysis`. If IS_FREE, they may be in `commentary` too, and a message may also end the answer. */
 uint32_t preface_messages(struct grammar *g, const struct token_trie *trie, bool is_free, uint32_t rest);
 
-/* Returns a message of the channel final with CONTENT. */
+/* Returns the expression of a message in the channel `final` with the content CONTENT. */
 uint32_t preface_final(struct grammar *g, const struct token_trie *trie, uint32_t content);
 
-/* Returns the text of a message, which contains no mark of harmony. */
+/* Returns the expression of a message's text: any text without harmony's marks. */
 uint32_t preface_message_text(struct grammar *g);
 
-/* Returns the header of a message that calls the function NAME, an expression of the grammar. */
+/* Returns the expression of the header of a tool call message. NAME is the expression of the function's name. */
 uint32_t preface_call_header(struct grammar *g, const struct token_trie *trie, uint32_t name);
 
 #endif

@@ -1,4 +1,4 @@
-/* tool_calls.c - the forms of tool calls, and their grammars. */
+/* tool_calls.c - the table of tool call formats, and a grammar for each. */
 #include "text/grammar/tool_calls.h"
 
 #include <string.h>
@@ -72,7 +72,7 @@ struct writer {
     const struct token_trie *trie;
     const struct tool_calls *calls;
     const struct tool_calls_form *form;
-    uint32_t function; /* the expression of "name BETWEEN arguments AFTER" for any of the functions */
+    uint32_t function; /* expression of NAME BETWEEN ARGUMENTS AFTER, for any one of the functions */
 };
 
 static uint32_t literal(struct regex_store *s, const char *text)
@@ -92,7 +92,7 @@ static uint32_t text_of(const struct writer *w, const char *text)
 
 /* ---- functions ---- */
 
-/* Returns NAME in the spelling of FORM. */
+/* Returns the function name NAME as FORM writes it: plain, or escaped as in a JSON string. */
 static uint32_t name_text(struct grammar *g, const struct tool_calls_form *form, const char *name)
 {
     static const char hex[] = "0123456789abcdef";
@@ -112,7 +112,7 @@ static uint32_t name_text(struct grammar *g, const struct tool_calls_form *form,
     return grammar_term(g, x);
 }
 
-/* Returns whether parsers of FORM's markup find the end of NAME. */
+/* Returns whether a parser of FORM can find the end of the function name NAME. */
 static bool is_writable(const struct tool_calls_form *form, const char *name)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
@@ -120,7 +120,7 @@ static bool is_writable(const struct tool_calls_form *form, const char *name)
     return form->is_json_name || strspn(name, plain) == strlen(name);
 }
 
-/* Sets *OUT to "NAME BETWEEN arguments AFTER" of function I, or to its message where the form has channels. */
+/* Sets *OUT to the expression of a call of function I: a harmony message, or NAME BETWEEN ARGUMENTS AFTER. */
 static int add_function(const struct writer *w, size_t i, tool_calls_schema *schema, void *context,
                         uint32_t *out, struct err *e)
 {
@@ -164,7 +164,8 @@ static int add_functions(struct writer *w, tool_calls_schema *schema, void *cont
 
 /* ---- answers ---- */
 
-/* Returns one or (IS_PARALLEL) more tool calls, without the first SKIPPED bytes of OPEN and BEFORE. */
+/* Returns the expression of one tool call, or with IS_PARALLEL of one or more. The first SKIPPED bytes of
+ * OPEN and BEFORE are omitted, because the caller has already matched them. */
 static uint32_t some_calls(const struct writer *w, size_t skipped, bool is_parallel)
 {
     const struct tool_calls_form *form = w->form;
@@ -181,7 +182,7 @@ static uint32_t some_calls(const struct writer *w, size_t skipped, bool is_paral
                             grammar_sequence(g, x, text_of(w, form->close)));
 }
 
-/* Returns tool calls as the whole answer. */
+/* Returns the expression of an answer that consists of tool calls only. */
 static uint32_t whole(const struct writer *w)
 {
     uint32_t x = some_calls(w, 0, w->calls->is_parallel);
@@ -201,11 +202,11 @@ uint32_t tool_calls_marks(struct regex_store *s, const struct tool_calls_form *f
         marks = regex_or(s, marks, literal(s, form->optional));
     if (form->excluded && pattern_read(s, form->excluded, strlen(form->excluded), regex_characters,
                                        PATTERN_WHOLE, &excluded, NULL) != 0)
-        return REGEX_NOTHING; /* the store has a fault: the expressions are fixed */
+        return REGEX_NOTHING; /* these patterns are constants, so only a fault of the store gets here */
     return regex_or(s, marks, excluded);
 }
 
-/* Returns tool calls, or a text that does not begin like tool calls. */
+/* Returns the expression of an answer that is either tool calls or text. The text must not begin with BARE. */
 static uint32_t whole_or_text(const struct writer *w)
 {
     struct regex_store *s = &w->g->regex;
@@ -217,7 +218,7 @@ static uint32_t whole_or_text(const struct writer *w)
     return grammar_either(w->g, whole(w), grammar_term(w->g, regex_and(s, text, regex_not(s, bare))));
 }
 
-/* Returns free text in which tool calls follow each mark. */
+/* Returns the expression of free text with tool calls in it, each after its mark. */
 static uint32_t among_text(const struct writer *w)
 {
     struct grammar *g = w->g;
@@ -227,7 +228,7 @@ static uint32_t among_text(const struct writer *w)
              until = grammar_term(g, regex_concat(s, text, mark(w, form->mark))),
              more = w->calls->is_parallel ? grammar_call(g, rule) : grammar_term(g, text);
 
-    /* Further tool calls begin with the mark again, but for those of one list. */
+    /* Each further tool call begins with the mark again, except inside a list that CLOSE ends. */
     grammar_define(
         g, rule,
         grammar_either(
@@ -239,7 +240,8 @@ static uint32_t among_text(const struct writer *w)
     return grammar_call(g, rule);
 }
 
-/* Returns messages of harmony. The last message is a tool call or, where calls are free, one of the channel final. */
+/* Returns the expression of harmony messages. The last message is a tool call or, if tool calls are optional, a
+ * message of the channel `final`. */
 static uint32_t among_messages(const struct writer *w)
 {
     struct grammar *g = w->g;

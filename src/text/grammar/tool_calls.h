@@ -1,8 +1,9 @@
-/* tool_calls.h - grammars of answers with tool calls in the markup of a model, whose arguments are valid
- * under the functions' schemas.
+/* tool_calls.h - grammars of answers with tool calls. The calls use the markup of the model, and their arguments
+ * are valid under the functions' JSON Schemas.
  *
- * A mark that is a control token of the vocabulary is that token; other marks are spelled out. Reasoning between
- * marks is not part of these grammars (preface.h); the messages of harmony are.
+ * A mark that is a control token of the vocabulary must be generated as this token; other marks may be generated
+ * as any tokens with the same text. These grammars include harmony's messages, but no reasoning between marks
+ * (preface.h adds it).
  */
 #ifndef GALLOP_TEXT_GRAMMAR_TOOL_CALLS_H
 #define GALLOP_TEXT_GRAMMAR_TOOL_CALLS_H
@@ -16,72 +17,73 @@
 #include "text/grammar/automata/grammar.h"
 #include "text/grammar/token_trie.h"
 
-/* How a model writes tool calls:
+/* The format in which a model writes tool calls:
  *
  *     OPEN (BEFORE name BETWEEN arguments AFTER) SEPARATOR (BEFORE name ...) CLOSE
  *
- * A tab stands for a blank that may be missing.
+ * In these strings a tab means an optional blank.
  */
 struct tool_calls_form {
-    /* The name of the parser (docs/TOOLS.md) and, if it has several spellings, of the spelling. */
+    /* Name of the tool call parser (docs/TOOLS.md), with a suffix if the parser accepts several spellings. */
     const char *name;
     const char *open, *before, *between, *after;
-    const char *separator; /* between two tool calls */
+    const char *separator; /* text between two tool calls */
     const char *close;
-    bool is_json_name; /* the name is inside a JSON string and must be escaped */
-    /* A tool call is a message of harmony, and an answer has at most one. The strings above are unused. */
+    bool is_json_name; /* the function name is inside a JSON string and must be escaped */
+    /* Tool calls are messages of OpenAI's harmony format, at most one in an answer. Other members are NULL. */
     bool has_channels;
-    /* The prefix of OPEN and BEFORE that begins tool calls in free text; text is free before the mark and
-     * after the tool calls. NULL: tool calls are the whole answer, and BARE is set. */
+    /* The prefix of OPEN and BEFORE that announces tool calls. Free text is allowed before the mark and after the
+     * tool calls. NULL: an answer is either tool calls or text, and BARE tells them apart. */
     const char *mark;
-    const char *bare;     /* a text that begins with BARE after white space must be a tool call; or NULL */
-    const char *optional; /* a mark that may precede OPEN, or NULL */
-    /* A regular expression that must not match in free text, because it begins tool calls in another
-     * spelling; or NULL. */
+    const char *bare; /* an answer that begins with BARE, after white space, must be tool calls; or NULL */
+    const char *optional; /* mark that the model may write before OPEN, or NULL */
+    /* Regular expression of other spellings of the mark, which free text must not contain; or NULL. */
     const char *excluded;
 };
 
-/* The form called NAME: hermes, llama3_json, mistral, mistral_list, phi4_mini_json, openai. NULL: none is. */
+/* Returns the format called NAME (hermes, llama3_json, mistral, mistral_list, phi4_mini_json, openai), or NULL if
+ * there is no such format. */
 const struct tool_calls_form *tool_calls_form_named(const char *name);
 
 struct tool_calls_function {
     const char *name;
-    const json_t *parameters; /* a JSON Schema; NULL: any object */
-    const char *pointer;      /* JSON pointer to PARAMETERS, for messages; or NULL */
+    const json_t *parameters; /* JSON Schema of the arguments; NULL: any object */
+    const char *pointer;      /* JSON pointer to PARAMETERS in the request, for error messages; or NULL */
     bool is_lax;              /* unsupported keywords are ignored with a warning instead of refused */
 };
 
-/* The functions that an answer may call, and in which way. */
+/* The functions that an answer may call, and whether and how often it must call them. */
 struct tool_calls {
     const struct tool_calls_form *form;
     const struct tool_calls_function *function; /* [n] */
     size_t n;
     bool is_free;     /* text beside or instead of tool calls is allowed (tool_choice auto) */
     bool is_parallel; /* several tool calls are allowed, if the form supports them */
-    /* With IS_FREE: the expression of answers without tool calls. GRAMMAR_NEVER: such answers are free text. */
+    /* If IS_FREE, the grammar expression of an answer without tool calls. GRAMMAR_NEVER: any text. */
     uint32_t content;
 };
 
-/* Adds the arguments of FUNCTION to G, and sets *START to their expression. Returns 0 or the code of an error. */
+/* Adds a grammar of FUNCTION's arguments to G, and sets *START to its expression. Returns 0 or an error code. */
 typedef int tool_calls_schema(void *context, struct grammar *g, const struct tool_calls_function *function,
                               uint32_t *start, struct err *e);
 
-/* Adds the answers with CALLS to G, and sets *START to their expression. At least one tool call is required unless
- * CALLS are free. SCHEMA compiles the functions' parameters. TRIE has the control tokens; NULL: there are none.
- * ERR_UNSUPPORTED also where the markup cannot write a name. Error messages name the function. */
+/* Adds a grammar of answers with tool calls to G, and sets *START to its expression. At least one tool call is
+ * required unless CALLS->is_free. SCHEMA compiles the functions' parameters. TRIE contains the control tokens; NULL:
+ * there are none. Returns ERR_UNSUPPORTED also if the markup cannot express a function's name. Error messages name
+ * the function. */
 int tool_calls_grammar(struct grammar *g, const struct tool_calls *calls, const struct token_trie *trie,
                        tool_calls_schema *schema, void *context, uint32_t *start, struct err *e);
 
-/* Returns the regular expression of the marks that begin tool calls of FORM, spelled out. */
+/* Returns the regular expression of the marks that announce tool calls of FORM, as plain text. */
 uint32_t tool_calls_marks(struct regex_store *s, const struct tool_calls_form *form);
 
-/* Does the same with CALLS from the JSON object V:
+/* Reads CALLS from the JSON object V, and then does what tool_calls_grammar() does. V is
  *
  *     {"markup": name of a form, "functions": [{"name", "parameters", "strict", "pointer"}], "required", "parallel"}
  *
- * Functions without "parameters" take any object, "strict" false makes a function lax, and the last two are booleans
- * [false]. The caller sets CALLS->content; the other members are set here, and the functions are gone on return.
- * ERR_INPUT: V has another form. */
+ * A function without "parameters" accepts any object, and one with "strict": false is lax. "required" and "parallel"
+ * are booleans (default: false). The caller sets CALLS->content; this function sets the other members, and frees the
+ * array of functions before it returns. Returns ERR_INPUT if V does not have this form. */
 int tool_calls_read(struct grammar *g, const json_t *v, const struct token_trie *trie,
                     tool_calls_schema *schema, void *context, struct tool_calls *calls, uint32_t *start,
                     struct err *e);

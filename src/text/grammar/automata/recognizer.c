@@ -1,8 +1,9 @@
-/* recognizer.c - computes rows, their edges, and the tables of equal rows and frames.
+/* recognizer.c - an Earley recognizer that stores its item sets (rows) and the transitions between them, like the
+ * states of a lazily built automaton.
  *
- * A row is made from its kernel: the items inside terminals after a byte was scanned. The closure of the
- * kernel adds the items of Earley's completion and prediction. Rules that match the empty text need no
- * special case, because grammar_heads() looks past them.
+ * A row is computed from its kernel: the items inside terminals after a byte was scanned. The closure of the kernel
+ * adds the items of Earley completion and prediction. Rules that match the empty text need no special case, because
+ * grammar_heads() looks past them. Hash tables find equal rows and equal frames, so that each is stored once.
  */
 #include "text/grammar/automata/recognizer.h"
 
@@ -13,24 +14,29 @@
 
 enum { FIRST_SLOTS = 64 };
 
-/* A row. A tuple is an item to expand (RULE, REST, ORIGIN), an item whose next symbol is a rule (that rule's
- * NUMBER, RULE, REST, ORIGIN), or in kernels and inside terminals a struct recognizer_scan. */
+/* A row: the Earley items after a byte. An item is stored as a tuple of four numbers, in three layouts:
+ *
+ *     to be expanded (recognizer.position):                (RULE, REST, ORIGIN, 0)
+ *     next symbol is the rule NUMBER (waiting, frames):    (NUMBER, RULE, REST, ORIGIN)
+ *     inside a terminal (kernels, scanning):               struct recognizer_scan
+ */
 struct recognizer_row {
-    uint32_t kernel, n_kernel;     /* range of tuple: the kernel */
-    uint32_t scanning, n_scanning; /* range of tuple: items inside terminals */
-    uint32_t frame;                /* the items whose next symbol is a rule */
-    struct regex_set first;        /* bytes that may follow, and perhaps more */
-    struct edges next;
-    bool may_end;
+    uint32_t kernel, n_kernel;     /* index in recognizer.tuple and count: the kernel */
+    uint32_t scanning, n_scanning; /* index in recognizer.tuple and count: items inside terminals */
+    uint32_t frame;                /* index of the frame with the items whose next symbol is a rule */
+    struct regex_set first;        /* superset of the bytes that may follow */
+    struct edges next;             /* computed transitions: the next row for each byte */
+    bool may_end;                  /* the text may end here */
 };
 
-/* A frame: the items of a row whose next symbol is a rule. They are the predecessors of the rules predicted
- * there. Rows with equal frames are interchangeable as origins. */
+/* A frame: the items of a row whose next symbol is a rule. When a rule that was predicted in this row is complete,
+ * these items advance over it. Rows with equal frames are interchangeable as origins. */
 struct recognizer_frame {
-    uint32_t waiting, n; /* range of tuple, sorted by the next rule */
+    uint32_t waiting, n; /* index in recognizer.tuple and count, sorted by the next rule */
 };
 
-/* An origin that means the frame of the row under construction, or the frame that contains the tuple. */
+/* The origin of an item that was predicted in the row under construction, whose frame has no number yet; in a
+ * stored tuple, the frame of the tuple's own row. */
 enum { SELF = 0 };
 
 static bool has_fault(const struct recognizer *r)
@@ -44,7 +50,7 @@ static void no_memory(struct recognizer *r)
         r->g->regex.fault = REGEX_NO_MEMORY;
 }
 
-/* Charges the work on N tuples to the step limit: 8 tuples cost about as much as a step. */
+/* Counts the work on N tuples against the step limit: 8 tuples cost about as much as one step. */
 static void recognizer_charge(struct recognizer *r, size_t n)
 {
     struct regex_store *s = &r->g->regex;
@@ -63,7 +69,7 @@ static void add(struct recognizer *r, struct tuples *to, uint32_t a, uint32_t b,
 }
 
 /* Finds the items of the frame ORIGIN whose next symbol is RULE, by binary search. Returns the index of the
- * first one in r->tuple and sets *N to their number. Counts as work. */
+ * first item in r->tuple, and sets *N to their number. The work counts against the step limit. */
 static uint32_t find_waiting(struct recognizer *r, uint32_t rule, uint32_t origin, uint32_t *n)
 {
     const struct recognizer_frame *from = &r->frame[origin];
@@ -84,8 +90,8 @@ static uint32_t find_waiting(struct recognizer *r, uint32_t rule, uint32_t origi
     return from->waiting + low;
 }
 
-/* Earley completion: RULE, predicted at ORIGIN, is complete, so its predecessors advance over it. Returns
- * true if RULE is the start rule, which completes the text. */
+/* Earley completion: RULE, predicted in the frame ORIGIN, is complete, so the items of ORIGIN that wait for RULE
+ * advance over it. Returns true if RULE is the start rule: then the text may end. */
 static bool complete(struct recognizer *r, uint32_t rule, uint32_t origin)
 {
     uint32_t n, first;
@@ -101,9 +107,9 @@ static bool complete(struct recognizer *r, uint32_t rule, uint32_t origin)
     return false;
 }
 
-/* Adds an item of RULE (predicted at ORIGIN) whose next symbol is the rule NUMBER and whose rest is then
- * REST. If REST is empty, the item is replaced by the predecessors of RULE, as in Leo's algorithm: right
- * recursion then adds no frames. */
+/* Adds an item of RULE (predicted in the frame ORIGIN) whose next symbol is the rule NUMBER, followed by REST. If
+ * REST is empty, the items of ORIGIN that wait for RULE are added instead, with NUMBER as their next symbol, as in
+ * Leo's algorithm: then right recursion adds no frames. */
 static void wait_for(struct recognizer *r, uint32_t number, uint32_t rule, uint32_t rest, uint32_t origin)
 {
     uint32_t n = 0, first = 0;
@@ -119,7 +125,8 @@ static void wait_for(struct recognizer *r, uint32_t number, uint32_t rule, uint3
         add(r, &r->waiting, number, rule, rest, origin);
 }
 
-/* Computes the closure of r->position: scanning, prediction and completion. True if the text may end. */
+/* Expands the items of r->position by prediction and completion until no new item appears. Fills r->scanning and
+ * r->waiting. Returns true if the text may end. */
 static bool close_row(struct recognizer *r)
 {
     bool may_end = false;
@@ -146,7 +153,7 @@ static bool close_row(struct recognizer *r)
 
 /* ---- tables of equal lists of tuples ---- */
 
-/* Returns the tuples that identify a row (its kernel) or a frame. */
+/* Returns the tuples that identify the frame or row NUMBER, and sets *N to their count. A row's are its kernel. */
 static const struct tuple *run_of(const struct recognizer *r, bool is_frame, uint32_t number, size_t *n)
 {
     *n = is_frame ? r->frame[number].n : r->row[number].n_kernel;
@@ -186,9 +193,9 @@ static int compare_tuples(const void *a, const void *b)
     return 0;
 }
 
-/* Looks up the row or frame that is identified by the tuples from FIRST to the end of r->tuple, after sorting
- * them and dropping duplicates. If it exists, returns its number and removes these tuples. Otherwise returns
- * 0 and sets *SLOT to the table's slot for a new number, or to NULL after a fault. */
+/* Looks up a row or frame by the tuples from index FIRST to the end of r->tuple, which are first sorted and freed of
+ * duplicates. If it exists, removes these tuples and returns the number of the row or frame. Otherwise returns 0 and
+ * sets *SLOT to the table's slot for the new number, or to NULL after a fault. */
 static uint32_t find_run(struct recognizer *r, bool is_frame, uint32_t first, uint32_t **slot)
 {
     struct recognizer_table *t = is_frame ? &r->frames : &r->rows;
@@ -219,7 +226,7 @@ static uint32_t find_run(struct recognizer *r, bool is_frame, uint32_t first, ui
 
 /* ---- rows ---- */
 
-/* Appends the tuples of FROM to r->tuple. */
+/* Appends the tuples of FROM to r->tuple. False: out of memory or over the limit. */
 static bool keep(struct recognizer *r, const struct tuples *from)
 {
     if (!regex_reserve(&r->g->regex, (void **)&r->tuple, &r->cap_tuples, r->n_tuples, from->n,
@@ -231,7 +238,7 @@ static bool keep(struct recognizer *r, const struct tuples *from)
     return true;
 }
 
-/* Returns the number of the frame with the items r->waiting, which is made if it is new. */
+/* Returns the number of the frame with the items of r->waiting. Creates the frame if it is new. */
 static uint32_t frame_of_row(struct recognizer *r)
 {
     uint32_t first = (uint32_t)r->n_tuples, found, *slot;
@@ -246,7 +253,8 @@ static uint32_t frame_of_row(struct recognizer *r)
     return *slot = (uint32_t)r->n_frames++;
 }
 
-/* Adds a row with the kernel tuple[kernel, kernel + n_kernel). Items in r->position are expanded as well. */
+/* Adds a row with the kernel r->tuple[KERNEL .. KERNEL + N_KERNEL - 1] and the items already in r->position. Returns
+ * the number of the row, or RECOGNIZER_DEAD after a fault. */
 static uint32_t add_row(struct recognizer *r, uint32_t kernel, uint32_t n_kernel)
 {
     struct recognizer_row x = {.kernel = kernel, .n_kernel = n_kernel};
@@ -277,7 +285,7 @@ static uint32_t add_row(struct recognizer *r, uint32_t kernel, uint32_t n_kernel
     return (uint32_t)r->n++;
 }
 
-/* Returns the row whose kernel is r->tuple from index KERNEL on. The row is made if it is new. */
+/* Returns the number of the row with the kernel r->tuple[KERNEL ..]. Creates the row if it is new. */
 static uint32_t row_of_kernel(struct recognizer *r, uint32_t kernel)
 {
     uint32_t *slot, found = find_run(r, false, kernel, &slot);
@@ -323,7 +331,7 @@ void recognizer_close(struct recognizer *r)
 
 /* ---- reading ---- */
 
-/* Computes the row after BYTE for an edge that is not yet known (Earley scanning). */
+/* Earley scanning: returns the row that BYTE leads to from ROW. RECOGNIZER_DEAD: BYTE is not allowed, or a fault. */
 static uint32_t compute_next(struct recognizer *r, uint32_t row, uint8_t byte)
 {
     struct recognizer_row x = r->row[row];

@@ -590,7 +590,7 @@ static void read_dependencies(struct reading *r, const char *keyword)
         }
 }
 
-/* Returns the form with the values of the array LIST. */
+/* Returns a form that accepts exactly the N values of the array LIST (`enum`). */
 static const struct schema_form *form_of_values(struct reading *r, json_t *const *list, size_t n)
 {
     struct schema_compiler *c = r->c;

@@ -1,4 +1,9 @@
-/* schema_unevaluated.c - computes the cases of a schema as the products of the cases of its branches. */
+/* schema_unevaluated.c - for `unevaluatedProperties` and `unevaluatedItems`, lists the cases of a schema: which
+ * properties and elements are evaluated, under which condition on the value.
+ *
+ * Each case of a schema combines its own keywords (`properties`, `items` ...) with one case of every branch (allOf,
+ * anyOf, oneOf, if, $ref, dependentSchemas): the Cartesian product of the branches' lists of cases.
+ */
 #include "text/grammar/schema/schema_unevaluated.h"
 
 #include <string.h>
@@ -32,7 +37,7 @@ static void put(struct schema_compiler *c, struct cases *list, const struct sche
         list->of[list->n++] = *x;
 }
 
-/* Returns the case in which both A and B hold: what either evaluates is evaluated. */
+/* Returns the intersection of the conditions of A and B, with the union of their evaluated properties and elements. */
 static struct schema_case both_cases(struct schema_compiler *c, const struct schema_case *a,
                                      const struct schema_case *b)
 {
@@ -56,7 +61,7 @@ static struct schema_case both_cases(struct schema_compiler *c, const struct sch
     return r;
 }
 
-/* Replaces A by the products of its cases with the cases of B. */
+/* Replaces the list A by the Cartesian product of A and B. */
 static void multiply(struct schema_compiler *c, struct cases *a, const struct cases *b)
 {
     struct cases *r = new_cases(c);
@@ -85,7 +90,7 @@ static const struct schema_case nothing = {
 static struct cases *cases_of(struct schema_compiler *c, const json_t *json, uint32_t resource,
                               bool is_outermost, int depth);
 
-/* Returns the cases of the subschema TERM, restricted to the values in CONDITION. */
+/* Returns the cases of the subschema TERM, each restricted to values that satisfy CONDITION. */
 static struct cases *cases_of_term(struct schema_compiler *c, uint32_t term, uint32_t condition, int depth)
 {
     struct cases *r;
@@ -108,7 +113,7 @@ static void append(struct schema_compiler *c, struct cases *to, const struct cas
         put(c, to, &from->of[i]);
 }
 
-/* Adds to YES the case that evaluates nothing, with the condition NO. */
+/* Adds to the list YES a case with the condition NO in which nothing is evaluated. Returns YES. */
 static struct cases *or_nothing(struct schema_compiler *c, struct cases *yes, uint32_t no)
 {
     struct schema_case x = nothing;
@@ -119,7 +124,7 @@ static struct cases *or_nothing(struct schema_compiler *c, struct cases *yes, ui
     return yes;
 }
 
-/* Sets *X to what the keywords of JSON itself evaluate. */
+/* Sets *X to the properties and elements that JSON's own keywords evaluate, apart from its branches. */
 static void own_case(struct schema_compiler *c, const json_t *json, uint32_t resource, bool is_outermost,
                      struct schema_case *x)
 {
@@ -151,7 +156,7 @@ static void own_case(struct schema_compiler *c, const json_t *json, uint32_t res
         x->elements = schema_subschema(c, contains, resource);
 }
 
-/* Multiplies X by the cases of LIST, the value of `anyOf` or `oneOf`. */
+/* Replaces X by its Cartesian product with the cases of LIST, the value of `anyOf` or (IS_ONE_OF) `oneOf`. */
 static void multiply_list(struct schema_compiler *c, struct cases *x, const json_t *list, uint32_t resource,
                           bool is_one_of, int depth)
 {
