@@ -131,8 +131,8 @@ void dtype_to_f32(float *dst, const void *src, enum dtype t, size_t n, size_t st
 
 bool dtype_all_finite(const void *x, size_t n, enum dtype t)
 {
-    /* Bits without the sign order like absolute values. Adding ADD to a word of two or four numbers carries
-     * into the sign bit of each number that is infinite or NaN, and never into the next number. */
+    /* Without sign bits, bit patterns compare like the absolute values. Adding ADD to a word of two or four numbers
+     * carries into the sign bit of each infinite or NaN number, and never into the next number. */
     static const struct {
         uint64_t size, add;
     } of[] = {[DT_F32] = {UINT64_C(0x7fffffff7fffffff), UINT64_C(0x0080000000800000)},

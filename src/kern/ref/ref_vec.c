@@ -123,8 +123,8 @@ float ref_exp_sum(const float *x, size_t n, float max)
     return ref_fold(lane);
 }
 
-/* Bits without the sign order like absolute values. Adding the constant carries into the sign bit for
- * infinity and NaN only, so the OR of all sums shows whether any number is not finite. */
+/* With the sign bit cleared, bit patterns compare as integers like the absolute values. Adding the constant carries
+ * into the sign bit for infinity and NaN only, so the OR of all sums shows whether any number is not finite. */
 bool ref_pack_words(uint32_t *panel, const char *const *column, size_t n, bool bf16)
 {
     const uint32_t size = bf16 ? 0x7fff7fff : 0x7fffffff, add = bf16 ? 0x00800080 : 0x00800000;
