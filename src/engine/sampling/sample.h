@@ -7,13 +7,14 @@
  * the likelier tokens is below p); min_p (relative to the likeliest token); softmax; pick. Greedy decoding
  * takes the largest logit after the bad words; of equal logits, that of the lowest id.
  *
- * The pick is the token with the largest sum of logit / temperature and Gumbel noise, which is a hash of seed, index of
- * the output token and token id. This draws each token with its probability (Gumbel-max trick). The pick is a pure
- * function of logits, parameters, seed and index, so it does not depend on other sequences of the batch or on threads.
- * Two similar distributions mostly give the same token, so that a draft model with the same seed guesses well (Daliri,
- * Musco, Suresh, arXiv 2408.07978). Ids above the tokenizer's vocabulary are ordinary tokens. Log-probabilities are
- * computed from the raw logits, before all stages. Only sample_open() and the functions of histories allocate. Each
- * thread needs its own struct sample_scratch.
+ * The pick is the token with the largest sum of logit / temperature and Gumbel noise, which is a hash of
+ * seed, index of the output token and token id. This draws each token with its probability (Gumbel-max
+ * trick). The pick is a pure function of logits, parameters, seed and index, so it does not depend on other
+ * sequences of the batch or on threads. Two similar distributions mostly give the same token, so that a
+ * draft model with the same seed guesses well (Daliri, Musco, Suresh, arXiv 2408.07978). Ids above the
+ * tokenizer's vocabulary are ordinary tokens. Log-probabilities are computed from the raw logits, before all
+ * stages. Only sample_open() and the functions of histories allocate. Each thread needs its own struct
+ * sample_scratch.
  */
 #ifndef GALLOP_ENGINE_SAMPLE_H
 #define GALLOP_ENGINE_SAMPLE_H

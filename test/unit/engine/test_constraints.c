@@ -95,7 +95,7 @@ static void answers_are_the_same_alone_and_in_company(void **state)
 
     for (size_t w = 0; w < n_ways; w++)
         for (int k = 0; k < 3; k++) {
-            struct gallop *g = open_way(&ways[w], k == 1 ? 9 : 64, k == 2 ? 2 : 1, k == 2 ? 272 : 0);
+            struct gallop *g = open_way(&ways[w], k == 1 ? 9 : 64, k == 2 ? 2 : 1, k == 2 ? 256 : 0);
 
             memset(out, 0, sizeof(out));
             for (size_t i = 0; i < N; i++) {
