@@ -146,8 +146,7 @@ int input_bos(const struct tok *t, struct tok_ids *prefix, struct err *e)
 int input_check_window(size_t ctx, size_t prefix, size_t context, struct err *e)
 {
     if (ctx > context)
-        return err_set(e, ERR_INPUT, "--ctx: found %zu, expected at most %zu, which is the context length",
-                       ctx, context);
+        return err_set(e, ERR_INPUT, "--ctx %zu exceeds the context length of %zu tokens", ctx, context);
     return prefix < ctx
                ? 0
                : err_set(e, ERR_INPUT,

@@ -485,12 +485,14 @@ int engine_submit(struct gallop *g, const struct gallop_request *r, const struct
     if (!sampling_given(&merged, SAMPLING_SEED))
         merged.seed = g->default_seed;
     sr.sampling = &merged;
-    sr.reasoning = (struct reasoning_request){.budget = merged.thinking_token_budget,
-                                              .open = r->reasoning_open,
-                                              .close = r->reasoning_close,
-                                              .begun = r->reasoning_begun != 0};
-    if (!r->reasoning_close && !sampling_given(user, SAMPLING_THINKING_TOKEN_BUDGET))
-        sr.reasoning.budget = SIZE_MAX; /* the model's generation config has one, and no marks are known */
+    /* A budget of the model's generation config is ignored if the marks of its reasoning are not known. */
+    sr.reasoning = (struct reasoning_request){
+        .is_limited = merged.thinking_token_budget != SIZE_MAX &&
+                      (r->reasoning_close || sampling_given(user, SAMPLING_THINKING_TOKEN_BUDGET)),
+        .budget = merged.thinking_token_budget,
+        .open = r->reasoning_open,
+        .close = r->reasoning_close,
+        .begun = r->reasoning_begun != 0};
     if ((rc = read_ids(g, r, &sr, &ids, e)) == 0 && (rc = new_answers(g, r, &sr, &s, e)) == 0 &&
         (rc = step_take_place(&g->step, sr.n_ids, e)) != 0)
         seq_free_list(s);

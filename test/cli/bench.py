@@ -158,7 +158,7 @@ def every_backend_stands_beside_ours():
         for shape in shapes:
             own = [r for r in rows if (r["kind"], r["name"], r["n"], r["k"]) == shape]
             what = f"{shape[1]}, {quant}"
-            here = {x for x in accepting if x in built.split("there are")[1]}
+            here = {x for x in accepting if x in built.split("available are")[1]}
             check({r["backend"] for r in own} == here,
                   f"{what}: backends {[r['backend'] for r in own]}, expected {here}")
             counts = [1, 5] if shape[0] == "lm_head" else [1, 5, 40, 512]

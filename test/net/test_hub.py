@@ -235,8 +235,8 @@ def refusals_are_explained(home):
     world.add("org/missing", demo(), listed=sorted(demo()) + ["vocab.json"])
     bad(home.run("org/missing"), "a file that is listed and not there", "vocab.json", "404")
     os.makedirs(os.path.join(home.folder, "models"))
-    bad(home.run("models/typo"), "a mistyped path", "models/typo: the folder models is here",
-        "hf.co/models/typo asks the hub")
+    bad(home.run("models/typo"), "a mistyped path", "models/typo: the folder models exists",
+        "use hf.co/models/typo")
     check(not world.requests("models/typo"), "a mistyped path asks no hub")
     bad(home.run("hf.co/models/typo"), "what hf.co/ names is asked of the hub", "models/typo",
         "404")

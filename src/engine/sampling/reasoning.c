@@ -48,7 +48,7 @@ int reasoning_init(struct reasoning *r, const struct reasoning_request *q, const
                    const struct tok *tok, struct arena *a, struct err *e)
 {
     *r = (struct reasoning){.budget = q->budget};
-    if (q->budget == SIZE_MAX)
+    if (!q->is_limited)
         return 0;
     if (!tok || !q->open || !q->close)
         return err_about(e, ERR_UNSUPPORTED, "thinking_token_budget", "%s",

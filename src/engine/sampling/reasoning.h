@@ -40,11 +40,12 @@ struct reasoning_run {
     size_t n_forced; /* tokens of the closing mark that are forced already */
 };
 
-/* How a request limits its reasoning; OPEN and CLOSE may be NULL where BUDGET is SIZE_MAX, which is no limit. */
+/* How a request limits its reasoning. Zeroed: it does not. */
 struct reasoning_request {
-    size_t budget;
-    const char *open, *close;
-    bool begun; /* the prompt has opened reasoning, whatever its end */
+    bool is_limited;
+    size_t budget;            /* tokens */
+    const char *open, *close; /* NULL: not known */
+    bool begun;               /* the prompt has opened reasoning, whatever its end */
 };
 
 /* Fills R, whose arrays lie in A, for answers to the prompt IDS [n]. ERR_INPUT, ERR_UNSUPPORTED or ERR_NOMEM. */

@@ -826,7 +826,7 @@ static void options_that_are_not_known_or_out_of_range_are_refused_by_name(void 
     REFUSE_OPTION("block_size: found -9", o.block_size = INT64_MIN);
     REFUSE_OPTION("bmc_splits: found -1", o.bmc_splits = -1);
     REFUSE_OPTION("block_size: found 8, expected 16 to 256", o.block_size = 8);
-    REFUSE_OPTION("block size 17", o.block_size = 17);
+    REFUSE_OPTION("KV block size is 17 rows", o.block_size = 17);
     REFUSE_OPTION("block_size: found 512", o.block_size = 512);
     REFUSE_OPTION("block_size: found 9", o.block_size = INT64_MAX);
     REFUSE_OPTION("65 splits", o.kv_cache_type = "bmc"; o.bmc_splits = LONGEST + 1);

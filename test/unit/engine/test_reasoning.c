@@ -351,7 +351,7 @@ static void marks_are_found_wherever_they_begin(void **state)
     for (size_t i = 0; i < sizeof(example) / sizeof(example[0]); i++)
         for (size_t cut = 0; cut < strlen(example[i].text); cut++) {
             const struct reasoning_request q = {
-                .budget = 900, .open = "#", .close = example[i].mark, .begun = true};
+                .is_limited = true, .budget = 900, .open = "#", .close = example[i].mark, .begun = true};
             struct reasoning_run run;
             struct tok_ids ids = {0};
             struct reasoning r;
