@@ -21,7 +21,7 @@
 
 /* The limits of steps. A step computes one new transition, in about 100 ns. */
 enum {
-    COMPILE_STEPS = 10000000, /* for compiling a source: at most about 2 s */
+    COMPILE_STEPS = 20000000, /* for compiling a source: at most about 2 s */
     MASK_STEPS = 1000000,     /* for computing one mask */
 };
 

@@ -427,6 +427,7 @@ static void sort_parts(struct regex_store *s, unsigned kind, size_t start)
     size_t n = start;
     bool has_empty = false;
 
+    s->steps += (s->n_work - start) / 4;
     if (s->n_work - start > 1)
         qsort(s->work + start, s->n_work - start, sizeof(*s->work), compare_numbers);
     for (size_t i = start; i < s->n_work; i++)
@@ -741,13 +742,17 @@ static void refine(struct classes *c, const struct regex_set *set)
     }
 }
 
-/* Refines the partition by the bytes that R's derivative depends on. */
-static void regex_split(const struct regex_store *s, uint32_t r, struct classes *c)
+enum { REFINE_STEPS = 4 };
+
+/* Refines the partition by the bytes that R's derivative depends on. Each refinement counts as a few steps,
+ * because it takes as long. */
+static void regex_split(struct regex_store *s, uint32_t r, struct classes *c)
 {
     for (;; r = s->node[r].b) {
         struct regex_node x = s->node[r];
         struct regex_set one = {{0}};
 
+        s->steps += x.kind == BYTES || x.kind == LITERAL ? (size_t)REFINE_STEPS : 1;
         if (x.kind == BYTES)
             refine(c, &s->set[x.a]);
         if (x.kind == LITERAL) {
@@ -938,6 +943,12 @@ static int counted_part(const struct regex_store *s, uint32_t r)
     return -1;
 }
 
+/* True if A is B+. Then A{0,} is B{0,}, whose derivatives do not show where an A begins. */
+static bool is_repeated_once_or_more(const struct regex_store *s, uint32_t a)
+{
+    return s->node[a].kind == REPEAT && s->node[a].m == 1 && s->node[a].n == REGEX_NO_LIMIT;
+}
+
 bool regex_counter(const struct regex_store *s, uint32_t r, struct regex_counter *out)
 {
     uint32_t rest;
@@ -946,6 +957,8 @@ bool regex_counter(const struct regex_store *s, uint32_t r, struct regex_counter
     if (i < 0)
         return false;
     r = part_of(s, r, i, &rest);
+    if (is_repeated_once_or_more(s, s->node[r].a))
+        return false;
     *out = (struct regex_counter){s->node[r].a, s->node[r].m, s->node[r].n};
     return true;
 }

@@ -56,7 +56,7 @@ struct regex_store {
     size_t n_slots;
     struct edges_tables tables;
     size_t bytes, max_bytes; /* memory in use and its limit, in bytes */
-    size_t steps, max_steps; /* derivatives computed so far and their limit */
+    size_t steps, max_steps; /* derivatives computed so far, other work in their measure, and the limit */
     enum regex_fault fault;
     uint32_t *work; /* [n_work] stack: members of the union or intersection under construction */
     size_t n_work, cap_work;
