@@ -419,7 +419,7 @@ def the_load_is_told_while_requests_are_there():
                [{"server_load": 0}, {"queue_size": 0, "active_requests": 0}],
                "before the first request")
         held = [s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=64, **WAY),
-                s.send(COMPLETIONS, prompt=PROMPT, max_tokens=1, n=5)]
+                s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=5, **WAY)]
         check(s.wait(lambda g: g["num_requests_running"] == 1 and g["num_requests_waiting"] > 20
                      and get("/load") == {"server_load": 2}),
               "one of 69 answers to two requests is computed")
