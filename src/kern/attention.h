@@ -24,9 +24,9 @@ struct kern_attn {
     /* The query rows, [m, dp] contiguous. The elements from the head dim to dp are zeros. */
     const void *q;
 
-    /* The tiles of keys and of values, [n_tiles] each, of KERN_TILE tokens. The types of the kernels define
-     * their layout. Tiles are best aligned to 64 bytes. Tokens that no row sees may hold any finite
-     * numbers. */
+    /* The tiles of keys and of values, [n_tiles] each, of KERN_TILE tokens. The comment at each kernel type
+     * below defines their layout. Tiles are best aligned to 64 bytes. Tokens that no row sees may hold any
+     * finite numbers. */
     const void *const *k_tile;
     const void *const *v_tile;
 
@@ -44,8 +44,8 @@ struct kern_attn {
      * and attn_i8, kern_i4_scratch_bytes(dp) bytes for attn_i4. */
     float *scratch;
 
-    /* The number of query rows, of any size; the head dim padded to a multiple of 16, at most KERN_ATTN_DIM;
-     * and the number of tiles, at most KERN_CHUNK_TILES. */
+    /* M: the number of query rows, without a limit. DP: the head dim padded to a multiple of 16, at most
+     * KERN_ATTN_DIM. N_TILES: the number of tiles, at most KERN_CHUNK_TILES. */
     size_t m, dp, n_tiles;
 
     /* The number that scales q . k to a score, and the soft cap of the scores (0: none). */

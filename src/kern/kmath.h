@@ -188,7 +188,7 @@ static inline float kmath_log(float x)
     return kmath_join(f, n);
 }
 
-/* Returns 32 random bits for token ID. KEY [2] is that of the row of logits (rng_key()). */
+/* Returns 32 random bits for token ID. KEY [2] belongs to the row of logits (rng_key()). */
 static inline uint32_t kmath_noise(uint32_t id, const uint32_t key[2])
 {
     uint32_t x = id ^ key[0];

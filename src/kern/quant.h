@@ -113,7 +113,7 @@ typedef void kern_to_i4_fn(uint8_t *code, uint8_t *factor, uint16_t *scale, cons
  *   for half = 1, 2, 4, ...:  (x[j], x[j + half]) = (x[j] + x[j + half], x[j] - x[j + half])
  *   x = x * (1 / sqrtf(block))
  *
- * The dot product of two rotated rows equals that of the rows. The rotation spreads a few large elements over
+ * Rotating two rows does not change their dot product. The rotation spreads a few large elements over
  * the whole block; without it they would determine the row's scale and cost the other elements their
  * precision. The rotation is its own inverse. QuaRot, Ashkboos et al. 2024. */
 typedef void kern_hadamard_fn(float *x, size_t n);

@@ -66,7 +66,7 @@ struct roof_round {
     const char *(*piece)(void *work, size_t bytes);
     /* The bytes and operations of one call on one thread. If flops is 0, no roof is measured. */
     double bytes, flops;
-    peak_loop *loop; /* the loop with the arithmetic of the work */
+    peak_loop *loop; /* the loop with the same kind of arithmetic as the work */
     peak_reader *read;
 };
 
@@ -74,7 +74,7 @@ struct roof_round {
 struct roof_round_result {
     double seconds; /* the time of one call */
     double share;   /* the ideal time of the bytes and operations divided by SECONDS; 0 if flops is 0 */
-    bool memory;    /* reading the bytes takes longer than the operations, at the roofs */
+    bool memory;    /* true if reading takes longer than computing, at the roofs */
 };
 
 /* Runs rounds of B for about SECONDS, at least three. */

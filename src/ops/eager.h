@@ -19,15 +19,15 @@ struct eager_limits {
     size_t max_len;
     /* The largest number of heads and of KV heads, and the largest head size, of any layer. */
     size_t n_heads, n_kv, head_dim;
-    /* The largest I of an MLP. */
+    /* The largest intermediate size I of an MLP. */
     size_t inner;
-    /* Number of pairs that each rope of the model rotates; 0: the model does not have that rope. */
+    /* Number of pairs of dims that each rope of the model rotates; 0: the model does not have that rope. */
     size_t rope_half[2];
-    /* The largest K of the linears. */
+    /* The largest input size K of a linear. */
     size_t linear_k;
     /* The largest number of experts, and of experts for each token, of any layer; 0: no experts. */
     size_t n_experts, top_k;
-    /* The largest I of an expert. */
+    /* The largest intermediate size I of an expert. */
     size_t expert_inner;
     /* The hidden size E. */
     size_t hidden;
@@ -41,7 +41,7 @@ struct eager_limits {
     enum dtype kv_dtype;
     /* The engine's kernels; borrowed for as long as the sink exists. */
     const struct kern *kern;
-    /* True for the kinds of operators that use the reference kernels, as the user asked. */
+    /* For each kind of operators: true if it uses the reference kernels (backend "native"). */
     bool native[OP_N_KINDS];
 };
 

@@ -54,7 +54,7 @@ struct eager_attn_plan {
     size_t rows;
     /* Number of tiles of stacked rows. */
     size_t tiles;
-    /* Number of pieces of the sink. */
+    /* Number of pieces (chunks of keys) into which the sink is cut. */
     size_t sinks;
     /* The first chunk that any row sees. */
     size_t first_chunk;
@@ -80,7 +80,8 @@ static bool past_sink(const struct attn_job *j, size_t pos)
     return j->window && pos + 1 > j->sink + j->window;
 }
 
-/* Returns the position of the first key that a row at POS sees, except in a sink apart from its window. */
+/* Returns the position of the first key that a row at POS sees, without the keys of a sink before its
+ * window. */
 static size_t lowest_key(const struct attn_job *j, size_t pos)
 {
     if (j->w->chunk)
@@ -88,7 +89,8 @@ static size_t lowest_key(const struct attn_job *j, size_t pos)
     return past_sink(j, pos) ? pos + 1 - j->window : 0;
 }
 
-/* Returns the number of pieces of the sink for rows up to POS. */
+/* Returns the number of pieces (chunks of keys) of the sink, or 0 if no window of a row up to POS is past
+ * it. */
 static size_t sink_pieces(const struct attn_job *j, size_t pos)
 {
     return past_sink(j, pos) ? (j->sink + KERN_CHUNK - 1) / KERN_CHUNK : 0;
@@ -134,8 +136,8 @@ static void put_words(char *kt, size_t slot, const void *row, size_t n)
         memcpy(kt + (i * KERN_TILE + slot) * 4, (const char *)row + 4 * i, 4);
 }
 
-/* Writes N values of BYTES bytes, each to part PLACE of a word of its own. Inline, so that a copy is one
- * store. */
+/* Copies each of N values of BYTES bytes to one of N adjacent words of 4 bytes, at offset PLACE * BYTES in
+ * the word. Inline, so that a copy is one store. */
 static inline void put_parts(char *words, size_t place, const void *row, size_t n, size_t bytes)
 {
     for (size_t i = 0; i < n; i++)
@@ -334,14 +336,14 @@ static void score_chunk(const struct eager *g, const struct kern_attn *a)
 }
 
 /* A piece of work: the stacked rows [row, row + rows) of a sequence and KV head, with one chunk of keys.
- * SINK: with the part of the sink in that chunk. */
+ * SINK: only with the keys of the sink in that chunk. */
 struct piece {
     const struct batch_seq *q;
     size_t head, row, rows, chunk;
     bool sink;
 };
 
-/* Sets the chunk of P to piece number I; the pieces of the sink come first. */
+/* Sets P to the chunk of piece number I; the pieces of the sink come first. */
 static void set_piece(struct piece *p, size_t i, size_t sinks, size_t first_chunk)
 {
     p->sink = i < sinks;
@@ -499,10 +501,10 @@ static void split_task(const struct attn_job *j, const struct task *u, const str
     }
 }
 
-/* Sets U to task number ITEM of the job, and *SEQ, which is at most the sequence of this task, to that
- * sequence. Tasks of a head follow each other: in a sequence that is not split, its keys and values stay in
- * L2 for all rows, and the tiles with the most keys come first; in a split sequence, chunks are read in
- * order. */
+/* Sets U to task number ITEM of the job, and *SEQ to the index of its sequence; the search starts at the old
+ * *SEQ, which must not be higher. Tasks of a head follow each other: in a sequence that is not split, its
+ * keys and values stay in L2 for all rows, and the tiles with the most keys come first; in a split sequence,
+ * chunks are read in order. */
 static void find_task(const struct attn_job *j, size_t *seq, size_t item, struct task *u)
 {
     size_t i, last, G = j->w->n_heads / j->w->n_kv;

@@ -160,7 +160,7 @@ static void route_rows(void *ctx, int thread, size_t begin, size_t end)
     }
 }
 
-/* Counts the rows of each expert and assigns a row to every (token, choice). */
+/* Counts the rows of each expert, and gives each token and chosen expert a row of the grouped buffers. */
 static void group_rows(struct moe_job *j, size_t T)
 {
     const struct buffers *b = &j->b;
@@ -184,7 +184,7 @@ static void group_rows(struct moe_job *j, size_t T)
 
 /* ---- the experts ---- */
 
-/* Writes X, row ROW of the grouped buffers, in the form of its expert's up linear, or down linear if DOWN. */
+/* Writes X as row ROW of the grouped buffers, in the form that the up (DOWN: down) linear of EXPERT reads. */
 static void put_row(const struct moe_job *j, int thread, size_t expert, bool down, size_t row, const float *x)
 {
     const struct buffers *b = &j->b;
@@ -204,7 +204,7 @@ static void gather_rows(void *ctx, int thread, size_t begin, size_t end)
     for (size_t t = begin; t < end; t++)
         for (size_t i = 0; i < w->top_k; i++) {
             size_t row = j->b.row[t * w->top_k + i];
-            float *scaled = j->b.out + row * E; /* the results of the experts are not in the buffer yet */
+            float *scaled = j->b.out + row * E; /* scratch: the buffer holds no results yet */
             const float *src = j->h + t * E;
 
             if (w->scale_input) {
@@ -256,7 +256,8 @@ static bool take_panels(struct moe_job *j, size_t total, int n_threads, size_t *
     return true;
 }
 
-/* Computes panels of the list, which has the experts with rows in ascending order. */
+/* Takes panels from the list and computes them until none are left. The list has the panels of all experts
+ * with rows, experts ascending. */
 static void panels_share(void *ctx, int thread, int n_threads)
 {
     struct moe_job *j = ctx;

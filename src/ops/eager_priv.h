@@ -9,7 +9,7 @@ struct eager {
     struct eager_limits lim;
     struct pool *pool;
     const struct batch *batch;
-    /* The engine's kernels; and those for operators of a name, the same or the reference kernels. */
+    /* The kernels of the engine; and, for four kinds of operators, the same or the reference kernels. */
     const struct kern *kern;
     const struct kern *norm_k, *rope_k, *attn_k, *mlp_k;
     void *region;
@@ -20,7 +20,7 @@ struct eager {
     float *sink_cos[2], *sink_sin[2];
     /* Queries grouped by KV head, [K, T G, dp]. */
     float *q;
-    /* The queries of q rotated for the sink. */
+    /* Copies of the queries in q, rotated to the position from which they see the sink. */
     float *sink_q;
     /* The input of the current linear, in the form of its backend. */
     void *in;

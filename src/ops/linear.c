@@ -146,8 +146,8 @@ static size_t piece_columns(const struct linear_desc *d, int n_threads)
     return n ? n : KERN_NR;
 }
 
-/* Gives the pages of the packed columns [begin, end) back to the operating system, if their rows are
- * contiguous, so that a matrix is never in memory twice. */
+/* Gives the pages with the source of the packed columns [begin, end) back to the operating system, if their
+ * rows are contiguous, so that a matrix is never in memory twice. */
 static void give_back(const struct linear_desc *d, size_t begin, size_t end)
 {
     size_t first[LINEAR_MAX_PARTS], stop[LINEAR_MAX_PARTS] = {0}, p;
@@ -246,7 +246,7 @@ int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool
         rc = pool_reserve(pool, l->backend->scratch_bytes(l), e);
     if (rc == 0) {
         pool_run(pool, pack_share, &job);
-        for (size_t p = 0; p < d->n_parts; p++) /* the pages that give_back() left */
+        for (size_t p = 0; p < d->n_parts; p++) /* drops the pages that give_back() did not */
             map_file_drop(d->part[p]->data, view_span_bytes(d->part[p]));
         rc = atomic_load(&job.refused) ? find_number(l, d, e) : 0;
     }

@@ -23,7 +23,7 @@ enum { LINEAR_MAX_PARTS = 4 };
 /* The kinds of operators for which a user can choose a backend (--op-config). */
 enum op_kind { OP_NORM, OP_QKV, OP_ROPE, OP_ATTENTION, OP_OUT, OP_MLP, OP_LM_HEAD, OP_N_KINDS };
 
-/* Returns the name of kind K, which is that of PACE: "norm", "qkv_projection", ... */
+/* Returns the name that AMD PACE gives kind K: "norm", "qkv_projection", ... */
 const char *linear_kind_name(enum op_kind k);
 
 /* The description of a linear, from which linear_open() opens it. */
@@ -89,7 +89,7 @@ struct linear_end {
     /* The results [m, n], with rows LDY floats apart. NULL: the results are written to NEXT. */
     float *y;
     size_t ldy;
-    /* The input of another linear whose backend reads the same form, [m * linear_in_bytes(n)]. */
+    /* The input of the next linear, whose backend reads the same form, [m * linear_in_bytes(n)]. */
     void *next;
     /* True if the result is act(y), [m, n], or for a paired linear act(gate) * up, [m, n / 2]. */
     bool activated;
@@ -127,7 +127,7 @@ enum {
 /* A backend of linears: a name and functions. */
 struct linear_backend {
     const char *name;
-    /* The name of the form of the packed bytes, the same on every machine. A new form needs a new name. */
+    /* The name of the layout of the packed weights, the same on all machines. A new layout has a new name. */
     const char *form;
     /* Returns true if the backend can compute D; otherwise sets *WHY_NOT to the reason, for the user. */
     bool (*accepts)(const struct linear_desc *d, const char **why_not);
@@ -179,9 +179,9 @@ struct linear {
      * a part follow those of the part before. */
     enum dtype stored[LINEAR_MAX_PARTS];
     size_t part_panels[LINEAR_MAX_PARTS];
-    /* As in struct linear_desc. */
+    /* The size of quantization groups, as in struct linear_desc. */
     size_t group;
-    /* As in struct linear_desc; linear_desc.largest is stored after the panels. */
+    /* True if all input rows have one scale; linear_desc.largest is then stored after the panels. */
     bool fixed;
     /* Statistics in which linear_put() counts the rows of the input; borrowed. NULL: rows are not counted. */
     struct linear_seen *seen;
@@ -246,8 +246,8 @@ void linear_run(const struct linear *l, struct pool *pool, const void *in, float
 void linear_run_into(const struct linear *l, struct pool *pool, const void *in, const struct linear *next,
                      void *next_in, enum kern_act act, size_t m);
 
-/* Returns true if linear_run_into() can write the input of NEXT: not if NEXT scales a row by its largest
- * element, because the scale is known only when the row is complete. */
+/* Returns true if linear_run_into() can write the input of NEXT. It cannot if NEXT scales a row by its
+ * largest element, because the scale is known only when the row is complete. */
 bool linear_leads_into(const struct linear *l, const struct linear *next);
 
 /* Computes act(y), or act(gate) * up of a paired linear, into Y [m, n or n / 2]. */
@@ -260,7 +260,7 @@ void *linear_scratch(const struct linear *l, const struct pool *pool, int thread
 /* Computes an MLP on all threads of POOL. */
 void linear_run_mlp(const struct linear_mlp *w, struct pool *pool);
 
-/* Computes an MLP whose linears are packed in the panels of "gallop" in fp32 or bf16, SPLIT columns of the
+/* Computes an MLP whose linears are packed as in backend "gallop", in fp32 or bf16, SPLIT columns of the
  * intermediate at a time. SPLIT is a multiple of KERN_PIECE. */
 void linear_run_splits(const struct linear_mlp *w, struct pool *pool, size_t split);
 
@@ -307,7 +307,7 @@ struct kern_gemm linear_gemm(const struct linear *l, const void *in, const struc
 typedef void linear_put_part(const struct linear *l, void *in, const float *x, size_t at, size_t n,
                              size_t row, size_t m, size_t k);
 
-/* The sums of panel number PANEL for the rows [row, row + rows) of M. */
+/* The sums of panel number PANEL for the rows [row, row + rows) of M rows. */
 struct linear_sums {
     /* The sums, [rows, 32], with rows LD floats apart; overwritten. */
     float *sums;

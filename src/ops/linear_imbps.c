@@ -1,4 +1,5 @@
-/* linear_imbps.c - backend "imbps", for MLPs: Intermediate Memory Block Partitioning, as PACE calls it.
+/* linear_imbps.c - backend "imbps", for MLPs: Intermediate Memory Block Partitioning, as AMD
+ * PACE calls it.
  *
  * The intermediate of an MLP is cut into splits of columns that stay in L2 for all rows of a step. For each
  * split the threads compute up (and gate) with the activation, then add the products of the split with down

@@ -30,7 +30,8 @@ static size_t int4_open(struct linear *l, const struct linear_desc *d)
 
 /* ---- the points of a group ---- */
 
-/* The points multiple * code + offset of a group, and their squared error. */
+/* The points multiple * code + offset of a group, for the codes 0 to 15, and the squared error of
+ * rounding. */
 struct points {
     float multiple, offset, error;
 };
@@ -61,7 +62,7 @@ static void span_codes(const struct points *p, float *least, float *most)
     *most = high < INT4_MOST ? high : INT4_MOST;
 }
 
-/* Sets the error of P for X [n]. Returns the offset that has the least error with the same codes. */
+/* Sets the error of P for X [n]. Returns the offset with which the same codes have the least error. */
 static float weigh_points(struct points *p, const float *x, size_t n)
 {
     float least, most, inverse = 1 / p->multiple, error = 0, sum = 0;
@@ -82,8 +83,8 @@ static float clamp_i8(float x)
     return x < -127 ? -127 : x > 127 ? 127 : x;
 }
 
-/* Sets BEST to points with MULTIPLE if their error is smaller. The offset starts with the points around
- * MIDDLE and moves up to three times to the mean of the residuals. */
+/* Finds points with MULTIPLE, and copies them to BEST if their error is smaller. The points first lie around
+ * MIDDLE; then the offset moves up to three times to the mean of the residuals. */
 static void settle_points(struct points *best, float multiple, float middle, const float *x, size_t n)
 {
     struct points p = {.multiple = multiple, .offset = clamp_i8(nearest(middle - multiple * INT4_MOST / 2))};
@@ -99,8 +100,9 @@ static void settle_points(struct points *best, float multiple, float middle, con
     }
 }
 
-/* Returns the best points for X [n], which is scaled to the int8 grid. Multiples from 0.65 to 1 of that which
- * covers all of X are tried: smaller multiples clip too many elements, larger ones waste codes. */
+/* Returns the best points for X [n], which is scaled to the int8 grid. With m the multiple whose points
+ * cover all of X, it tries multiples from 0.65 m to m: smaller ones clip too many elements, larger ones
+ * waste codes. */
 static struct points points_for(const float *x, size_t n)
 {
     struct points best = {.multiple = 1, .error = INFINITY};
@@ -160,7 +162,7 @@ static void put_group(struct column *w, const struct linear *l, const float *fee
     }
 }
 
-/* Reads column I of D, rotates it and scales it to the int8 grid. Returns false if it is not finite. */
+/* Reads column I of D, rotates it and scales it to the int8 grid. Returns false if a weight is not finite. */
 static bool take_column(struct column *w, const struct linear *l, const struct linear_desc *d, size_t i)
 {
     size_t bytes = int4_k(l->k) * sizeof(float);

@@ -26,7 +26,7 @@
 enum {
     UNIT = 2 * KERN_NR,
     MOST_ROWS = 128,
-    /* Number of the row counts that a call may have: 1, 2, 4, ..., 128. */
+    /* Number of primitives, one for each row count of a call: 1, 2, 4, ..., 128. */
     N_ROWS = 8,
     MOST_SETS = 64
 };
@@ -65,7 +65,7 @@ static struct {
 /* The primitives for rows of K elements of TYPE. */
 struct set {
     enum dtype type;
-    /* K, padded. */
+    /* K, rounded up as in packed_k(). */
     size_t k;
     dnnl_primitive_t matmul[N_ROWS];
     dnnl_memory_desc_t rows[N_ROWS], sums[N_ROWS], pad[N_ROWS], weights;
@@ -112,7 +112,7 @@ static const char *load_library(void)
 
 /* ---- primitives ---- */
 
-/* Returns K, padded. */
+/* Returns K rounded up to a multiple of 32 (bf16) or 64 (int8), which the packed weights need. */
 static size_t packed_k(size_t k, enum dtype t)
 {
     size_t multiple = t == DT_I8 ? 64 : 32;
@@ -230,7 +230,7 @@ static size_t unit_bytes(const struct linear *l)
     return packed_k(l->k, l->dtype) * UNIT * dtype_bytes(l->dtype);
 }
 
-/* Returns the corrections of the columns of int8, [columns]; their scales follow. */
+/* Returns the corrections of the int8 columns, [columns]; the scales of the columns follow them in memory. */
 static int32_t *corrections(const struct linear *l)
 {
     return (int32_t *)(void *)((char *)l->packed + units_of(l) * unit_bytes(l));
@@ -249,7 +249,7 @@ static size_t jit_open(struct linear *l, const struct linear_desc *d)
     return units_of(l) * (unit_bytes(l) + tail);
 }
 
-/* Packs a column in int8. W [k] and k integers are scratch. Returns false if a weight is not finite. */
+/* Packs a column in int8. Scratch W: k floats, then k integers. Returns false if a weight is not finite. */
 static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t column, float *w)
 {
     int8_t *unit = (int8_t *)l->packed + column / UNIT * unit_bytes(l), *q = (int8_t *)(w + l->k);
@@ -348,7 +348,8 @@ static void jit_put(const struct linear *l, void *in, const float *x, size_t row
 
 /* ---- running ---- */
 
-/* run() needs the sums and oneDNN's scratchpad; pack() and put() of int8 a row in floats and in integers. */
+/* Returns the bytes of scratch. run() needs the sums and oneDNN's scratchpad; pack() and put() of int8 need
+ * a row in floats and in integers. */
 static size_t jit_scratch_bytes(const struct linear *l)
 {
     size_t run = MOST_ROWS * UNIT * sizeof(float) + find_set(l->k, l->dtype)->pad_bytes,

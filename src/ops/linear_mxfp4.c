@@ -19,18 +19,19 @@
 enum {
     GROUP = MX4_GROUP_SIZE,
     HALF = GROUP / 2,
-    /* The smallest scale byte with which a weight can be infinite: 6 * 2^126. 255 is NaN. */
+    /* The smallest scale byte with which a weight can overflow fp32, as 6 * 2^126 does. 255 is NaN. */
     LARGE = 253,
 };
 
-/* Returns true if V holds MXFP4 groups that can be copied as they are. */
+/* Returns true if V is stored in MXFP4 and its groups can be copied unchanged. */
 static bool is_in_groups(const struct view *v)
 {
     return v->dtype == DT_MXFP4 && v->stride[1] == 1 && v->stride[0] % GROUP == 0 &&
            v->shape[1] % GROUP == 0 && !v->zipped;
 }
 
-/* Returns true if all parts of D hold such groups, or are to be rounded. Rounding keeps MXFP4 exactly. */
+/* Returns true if each part of D can be copied in this way, or if all are to be rounded to MXFP4. Rounding
+ * does not change weights that are MXFP4. */
 static bool is_taken(const struct linear_desc *d)
 {
     for (size_t p = 0; p < d->n_parts; p++)
@@ -242,7 +243,7 @@ static size_t padded_bytes(const struct linear *l)
     return l->padded ? whole_k(l) * sizeof(float) : 0;
 }
 
-/* put() needs scratch for a padded row; run() for a panel, followed by the sums of the gemm. */
+/* Returns the bytes of scratch: put() needs a padded row, run() a panel and the sums of the gemm. */
 static size_t mxfp4_scratch_bytes(const struct linear *l)
 {
     enum kern_fn f = l->dtype == DT_F32 ? KERN_FN_gemm_mx4_f32 : KERN_FN_gemm_mx4_bf16;

@@ -54,7 +54,8 @@ static bool is_stored_so(const struct linear_desc *d)
     return true;
 }
 
-/* Packs the columns [first, first + COLUMNS) of such parts. Returns false if a weight is not finite. */
+/* Packs the columns [first, first + COLUMNS) of parts for which is_stored_so() holds. Returns false if a
+ * weight is not finite. */
 static bool pack_stored(const struct linear *l, const struct linear_desc *d, size_t first, size_t columns,
                         char *panel)
 {
@@ -105,7 +106,7 @@ static float *fixed_at(const struct linear *l)
     return (float *)(void *)((char *)l->packed + l->packed_bytes - FIXED_BYTES);
 }
 
-/* Packs columns in int8. W [k] and k integers after it are scratch. Returns false if a weight is not
+/* Packs columns in int8. W is scratch for k floats and k integers. Returns false if a weight is not
  * finite. */
 static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t begin, size_t end, float *w)
 {

@@ -41,7 +41,7 @@ static size_t kernel_for(size_t m)
 typedef libxsmm_bsmmfunction_reducebatch_addr bf16_kernel;
 typedef libxsmm_smmfunction_reducebatch_addr f32_kernel;
 
-/* Kernels by type (fp32 is 1) and width of a chunk. Written under the lock before their first use. */
+/* Kernels by type (0: bf16, 1: fp32) and width of a chunk. Written under the lock before their first use. */
 static struct {
     bool made;
     bf16_kernel bf16[N_ROWS];
@@ -152,7 +152,7 @@ static void call_kernel(enum dtype t, size_t width, size_t kernel, const void **
                                        sums, &n);
 }
 
-/* Computes the sums of PANEL for KERNEL's number of rows, from ROW on. */
+/* Computes the sums of PANEL for rows_of(KERNEL) rows from row ROW on. */
 static void sum_panel(const struct linear *l, const struct work *w, const void *in, const char *panel,
                       size_t kernel, size_t row, size_t m)
 {

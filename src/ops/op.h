@@ -24,9 +24,9 @@ struct op_embed {
     struct view table;
     /* An exact linear (linear_is_exact()) with the same weights, read instead of TABLE; or NULL. */
     const struct linear *head;
-    /* Is added to the index, because the positions of OPT begin at 2. */
+    /* This number is added to each index; 2 for the positions of OPT. */
     int32_t offset;
-    /* Multiplies the row; 0: no scaling. */
+    /* This number multiplies the row; 0: no scaling. */
     float scale;
 };
 
@@ -35,7 +35,7 @@ struct op_norm {
     float *w, *b;
     size_t n;
     float eps;
-    /* true: LayerNorm; false: RMSNorm. */
+    /* True for LayerNorm, false for RMSNorm. */
     bool layer;
 };
 
@@ -86,7 +86,7 @@ struct op_sink {
     void (*linear)(const struct op_sink *o, float *y, const struct linear *w, const float *x, size_t T);
     /* Applies the norms of W to the heads of q, k and v, and the temperature to q, in place. */
     void (*heads)(const struct op_sink *o, float *qkv, const struct op_attn *w, size_t T);
-    /* Rotates q and k of qkv [T, (H + 2 K) D] in place. */
+    /* Applies RoPE to q and k of qkv [T, (H + 2 K) D], in place. */
     void (*rope)(const struct op_sink *o, float *qkv, const struct op_attn *w, size_t T);
     /* Stores k and v in the cache. Then a[T, H D] = attention of each row to its sequence up to the row
      * itself, or, if W is two-sided, up to the last row of the sequence in B. */

@@ -92,8 +92,8 @@ static void longrope(float *inv, const double *by, const struct rope_params *p, 
         inv[i] = 1.0f / ((float)by[i] * (float)pow(p->theta, (double)((float)(2 * i) / (float)p->dim)));
 }
 
-/* Sets the frequencies of type "proportional": those of the whole head for the first pairs, 0 for the
- * others. */
+/* Sets the inverse frequencies of type "proportional": divides those of the first n_rotated / 2 pairs by the
+ * factor, and sets the others to 0. */
 static void proportional(float *inv, const struct rope_params *p, size_t half)
 {
     for (size_t i = 0; i < half; i++)

@@ -39,7 +39,7 @@ struct rope_params {
     double original;
     /* Type llama3: low_freq_factor and high_freq_factor. */
     double low_freq, high_freq;
-    /* Type yarn. */
+    /* Type yarn: numbers of rotations over the original context, the bounds of the ramp. */
     double beta_fast, beta_slow;
     /* Multiplies cosines and sines; < 0: computed by the formula of the type. */
     double attention_factor;
@@ -51,7 +51,7 @@ struct rope_params {
     size_t n_rotated;
     /* Type longrope: max_position_embeddings, used if factor is not given. */
     double max_pos;
-    /* Type longrope: [dim / 2] each; borrowed during rope_open() only. */
+    /* Type longrope: factors of the wavelengths, [dim / 2] each; borrowed during rope_open() only. */
     const double *short_factor, *long_factor;
 };
 
@@ -66,7 +66,7 @@ struct rope {
     float *inv_long;
 };
 
-/* Computes the inverse frequencies for P. */
+/* Computes the inverse frequencies for the parameters P. */
 int rope_open(struct rope *r, const struct rope_params *p, struct err *e);
 
 /* R may be zeroed. */

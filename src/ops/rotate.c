@@ -19,7 +19,7 @@
 
 static const uint32_t signs[KERN_ROTATED] = {SIGNS_512(0), SIGNS_512(512), SIGNS_512(1024), SIGNS_512(1536)};
 
-/* Writes X [n] with its signs changed by these bits to OUT, which may be X. */
+/* Writes X [n] to OUT, which may be X, with the signs changed by the array of sign bits. */
 static void flip(float *out, const float *x, size_t n)
 {
     for (size_t at = 0; at < n; at += KERN_ROTATED) {

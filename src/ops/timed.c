@@ -12,7 +12,7 @@ const char *timed_name(int kind)
     return kind < OP_N_KINDS ? linear_kind_name((enum op_kind)kind) : "other";
 }
 
-/* Returns the time at which an operator begins, and notes how long the pool has waited so far. */
+/* Returns the time at which an operator begins, and records how long the pool has waited so far. */
 static uint64_t begin_op(const struct op_sink *o)
 {
     struct timed *t = o->ctx;

@@ -15,14 +15,15 @@
 
 /* The kinds of operators: enum op_kind, and TIMED_OTHER for embeddings and elementwise operators. */
 enum { TIMED_OTHER = OP_N_KINDS, TIMED_N_KINDS };
-enum { TIMED_MAX_PARTS = 3 }; /* parts of an operator */
+enum { TIMED_MAX_PARTS = 3 }; /* maximum parts of an operator */
 
-/* The sums of one kind since timed_open(). SECONDS excludes waiting if timed.pool is set. */
+/* The totals of one kind of operators since timed_open(). SECONDS excludes waiting if timed.pool is set. */
 struct timed_kind {
     double seconds, bytes, flops;
 };
 
-/* The needs of one pass over memory: of a linear, of the up linears of the experts, or of attention. */
+/* The bytes and operations of a part of an operator: a linear, the up linears of the experts, or
+ * attention. */
 struct timed_part {
     double bytes, flops;
     /* The type of the arithmetic; for attention, the type of the rows in the cache. */
@@ -35,7 +36,7 @@ struct timed_op {
     int kind; /* enum op_kind or TIMED_OTHER */
     /* The name of the linear, the MLP's up linear or the router, or "norm", "attention", ...; borrowed. */
     const char *name;
-    /* True if NAME is that of the first of several linears. */
+    /* True if NAME is the name of the first of several linears. */
     bool is_module;
     /* The time of the operator, including waiting. */
     double seconds;
@@ -71,7 +72,7 @@ struct timed {
 void timed_open(struct timed *t, const struct op_sink *to, enum dtype kv_dtype, const size_t *window,
                 const size_t *n_sink);
 
-/* Returns "norm", "qkv_projection", ... "other". */
+/* Returns the name of KIND: "norm", "qkv_projection", ... "other". */
 const char *timed_name(int kind);
 
 #endif

@@ -46,7 +46,7 @@ bool dtype_is_grouped(enum dtype t);
 /* Returns the name that safetensors or GGUF gives the type: "F32", "BF16", "Q4_K", ... */
 const char *dtype_name(enum dtype t);
 
-/* Sets *T to the plain type that safetensors calls S[n]. Returns false if no type has this name. */
+/* Sets *T to the plain type whose safetensors name is the N bytes at S. Returns false if there is none. */
 bool dtype_of_name(const char *s, size_t n, enum dtype *t);
 
 /* Returns true for the types that weights may have: F32, F16, BF16 and the quantized types. */

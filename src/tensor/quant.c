@@ -26,7 +26,7 @@ static uint16_t word_at(const uint8_t *p)
 
 /* ---- layouts ---- */
 
-/* Sets OUT to the codes and scales of group G, of 32 elements, of the stored group at B. */
+/* Sets OUT to the codes and scales of group number G (32 elements) of the stored group at B. */
 typedef void read_fn(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f);
 
 /* Layout: d; min in formats with a minimum; with 5 bits, the fifth bits of the codes [4]; the codes. Codes of
@@ -150,7 +150,7 @@ static float power_of(unsigned e)
     return f;
 }
 
-/* Returns the multiple of d (I is 0) or of min (I is 1) of group Q, for its half H. */
+/* Returns the integer that multiplies d (I is 0) or min (I is 1) in half H of group Q. */
 static float multiple_of(const struct quant_codes *q, const struct quant_form *f, int i, int h)
 {
     if (!f->multiples)

@@ -1,11 +1,11 @@
-/* amx_attn_bf16.c - attention over one chunk with TDPBF16PS: class "bf16 tile dot".
+/* amx_attn_bf16.c - attention over one chunk with TDPBF16PS, in the arithmetic class "bf16 tile dot".
  *
- *   scores  a tile of keys is an AMX tile B for each 32 dims, 16 pairs of dims of 16 tokens; if 16 dims are
- *           left at the end, they are an AMX tile of 8 pairs. Two tiles of keys are multiplied with the rows
- *           of q together
+ *   scores  a tile of keys (16 tokens) is read as one AMX tile, operand B, for every 32 dims: 16 pairs of
+ *           dims for each token. If 16 dims remain, the last AMX tile has 8 pairs. The rows of q are
+ *           multiplied with two tiles of keys at a time
  *   weights as in avx512_attn.h
- *   values  a tile of values is an AMX tile B of 8 pairs of tokens for each 16 dims; the sums of four of these
- *           (64 dims) are in registers at once
+ *   values  a tile of values (16 tokens) is read as one AMX tile, operand B, for every 16 dims: 8 pairs of
+ *           tokens for each dim. The sums of four of these AMX tiles (64 dims) are in registers at once
  *
  * So scores are summed in slices of 32 dims and outputs in slices of the 16 tokens of a tile, ascending. Up
  * to 16 rows are computed together. Lines are prefetched in the order of memory: while a tile is computed,
@@ -16,14 +16,14 @@
 #include "kern/avx512/avx512_attn.h"
 
 enum {
-    HALF = AMX_WORDS / 2, /* words of half a tile: the pairs of 16 dims, or of the tokens of a tile */
+    HALF = AMX_WORDS / 2,                        /* 8: the pairs in 16 dims, or in the 16 tokens of a tile */
     Q_STRIDE = AVX512_STRIDE * sizeof(uint32_t), /* bytes from one row of q to the next */
     P_STRIDE = KERN_CHUNK * sizeof(uint32_t), /* bytes from one row of scores, or of weights, to the next */
     DIMS = 4 * KERN_TILE,                     /* dims of the outputs that are summed at once */
 };
 
-/* Sets the shapes of the AMX tiles for ROWS rows: 0 to 3 are sums or A, 4 and 5 B; 6 is A with 8 words, 7 its
- * B. */
+/* Sets the shapes of the AMX tiles for ROWS rows. Tiles 0 to 3 hold sums or operand A, tiles 4 and 5 operand
+ * B. For half products, tile 6 is an A with 8 words in a row, and tile 7 a B with 8 rows. */
 static void shape(size_t rows)
 {
     struct amx_shapes s = {.palette = 1};
@@ -51,7 +51,8 @@ static void ask(const struct avx512_attn *o, size_t i)
         ahead_line(at + n, o->level2);
 }
 
-/* Computes the dot products of all rows with the tiles T and T + 1 of keys, or twice T if it is last. */
+/* Computes the dot products of all query rows with the key tiles T and T + 1, or twice with T if it is
+ * last. */
 static void dots(const struct avx512_attn *o, size_t t)
 {
     const size_t next = t + 1 < o->t1 ? t + 1 : t;
@@ -123,7 +124,7 @@ static void values(const struct avx512_attn *o, size_t d, size_t n)
         AMX_STORE(3, out + 48, out_stride);
 }
 
-/* Computes all three phases for the rows of O. */
+/* Computes the scores, the weights and the values for the rows of O. */
 static void rows(struct avx512_attn *o)
 {
     const size_t dp = o->a->dp;

@@ -1,4 +1,5 @@
-/* amx_blocks.c - C = A x W over weights in quantization groups of integers, with TDPBSSD: class "int8 sum".
+/* amx_blocks.c - C = A x W over weights in quantization groups of integers, with TDPBSSD, in the
+ * arithmetic class "int8 sum".
  *
  *   rows    cut into tiles of 16; the last tile may be smaller. Few rows are computed by the AVX-512 kernel
  *   input   as in groups.h, with these tiles: the 32 bytes of each row of a group are an AMX tile A
@@ -17,7 +18,7 @@
 
 enum {
     GROUPS = GROUPS_SPAN, /* groups of a panel that all tiles of rows multiply before the next groups */
-    WAITING = 4,          /* products that are stored and not added yet */
+    WAITING = 4,          /* maximum products that are stored and not yet added */
     QUARTER = 4,          /* rows whose sums are added between two tile instructions */
 };
 
@@ -31,7 +32,7 @@ struct work {
     size_t n;
     int side;
     bool first; /* the sums start at +0 */
-    /* The lines to prefetch: the lines [ask, asked) of the order of amx_gemm_ask(), from NEXT on. */
+    /* The lines to prefetch: those numbered [ask, asked) by amx_gemm_ask(), which counts from NEXT. */
     const char *next;
     size_t stream, ask, asked;
 };
@@ -52,7 +53,7 @@ SIMD512_INLINE void add_product(__m512 y[AMX_ROWS], const struct product *t, int
             y[r] = groups512_add(y[r], _mm512_loadu_si512(t->n + 16 * r), t->d, t->scale[r], powers);
 }
 
-/* Adds the minimums of part H of the unpacked group C, times the sums of its input IN, to the sums Y. */
+/* Adds the minimums of part H of group C, times the sums of the rows in its input IN, to the float sums Y. */
 SIMD512_INLINE void add_minimums(__m512 y[AMX_ROWS], const struct groups512_group *c, char *in, int side,
                                  int rows, int h, const struct quant_form f)
 {
@@ -65,8 +66,8 @@ SIMD512_INLINE void add_minimums(__m512 y[AMX_ROWS], const struct groups512_grou
 }
 
 /* Computes product S of T, which is half S % HALVES of group S / HALVES, and stores it in TO. If AT is not
- * NULL, adds the product AT to Y between the tile instructions. AMX tiles 0 and 1 are the sums and A of a
- * whole tile of rows, 3 and 4 those of a smaller tile; 2 is B. */
+ * NULL, adds the product AT to Y between the tile instructions. AMX tiles 0 and 1 hold the sums and
+ * operand A for 16 rows, tiles 3 and 4 the same for fewer rows; tile 2 is operand B. */
 SIMD512_INLINE void multiply(const struct work *t, size_t s, int32_t *to, const struct product *at,
                              __m512 y[AMX_ROWS], int rows, int halves, bool powers)
 {
@@ -235,7 +236,7 @@ static void run_panel(const struct walk *w, size_t p)
     }
 }
 
-/* Sets the shapes of the AMX tiles: 0 to 2 for whole tiles of rows, if WHOLE, 3 and 4 for LEFT rows. */
+/* Sets the shapes of the AMX tiles: 0 to 2 for 16 rows, if WHOLE, and 3 and 4 for the last LEFT rows. */
 static void set_shapes(const struct quant_form *f, bool whole, size_t left)
 {
     const size_t rows[5] = {whole ? AMX_ROWS : 0, whole ? AMX_ROWS : 0,
@@ -269,7 +270,7 @@ static void run_tiles(const struct kern_gemm *g, enum dtype t, size_t p0, size_t
         for (size_t p = p0; p < p1; p++)
             run_panel(&w, p);
     }
-    _mm_sfence(); /* as in amx_gemm_drive_many() */
+    _mm_sfence(); /* makes stores past the caches visible, as in amx_gemm_drive_many() */
     AMX_RELEASE();
 }
 

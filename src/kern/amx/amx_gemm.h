@@ -15,7 +15,7 @@
  *           rows, so that the AMX unit never waits
  *   ahead   while a slice is computed, each pair of tiles prefetches its share of the next slice into L2,
  *           in eight streams: if lines are prefetched in one stream, some are dropped
- *   few     rows, one tile: three panels are read at once, each with a short prefetch distance
+ *   few     rows that fill one tile: three panels are read at once, each with a short prefetch distance
  *
  * Between slices, sums are stored in an array of the thread; they are finished as in avx512_gemm.h. K is cut
  * at multiples of 16 steps, where TDPBF16PS starts a new sum, so that no cut changes a bit.
@@ -48,7 +48,7 @@ SIMD512_INLINE struct avx512_gemm_rows amx_gemm_tile(size_t row, size_t m)
     return (struct avx512_gemm_rows){first, m - first < AMX_ROWS ? m - first : AMX_ROWS};
 }
 
-/* Returns the bytes from one panel to the next. */
+/* Returns the distance, in bytes, from one panel to the next. */
 SIMD512_INLINE size_t amx_gemm_panel_bytes(const struct kern_gemm *g, enum avx512_kind kind)
 {
     return (avx512_gemm_steps_of(kern_gemm_panel_k(g), kind) + avx512_gemm_tail(kind)) * AVX512_GEMM_STEP;
@@ -96,7 +96,7 @@ struct amx_gemm_walk {
     struct amx_gemm_ending ending;
 };
 
-/* Computes the product of KIND: AMX tile C += A x B. */
+/* Adds the product of the AMX tiles A and B to AMX tile C, with the instruction for KIND. */
 #define AMX_GEMM_ADD(kind, c, a, b) \
     do {                            \
         if ((kind) == AVX512_DOT)   \
@@ -127,8 +127,9 @@ SIMD512_INLINE void amx_gemm_keep(struct amx_gemm_walk *w)
     w->held[0] = NULL;
 }
 
-/* Adds the product of the AMX tiles A and B to the sums in AMX tile C, which belong to the rows of tile J of
- * a pair and begin AT floats after its first sum. TAKE: stores the sums in C and loads those of T first. */
+/* Adds the product of the AMX tiles A and B to the sums in AMX tile C. These sums belong to tile J of the
+ * pair of tiles of rows, AT floats after its first sum. TAKE: first writes the old sums of C to memory
+ * (w->held), then loads the sums of T into C. */
 #define AMX_GEMM_PRODUCT(w, t, take, kind, c, a, b, j, at)      \
     do {                                                        \
         if ((take) && (w)->held[0])                             \
@@ -140,8 +141,8 @@ SIMD512_INLINE void amx_gemm_keep(struct amx_gemm_walk *w)
         AMX_GEMM_ADD(kind, c, a, b);                            \
     } while (0)
 
-/* Computes one iteration of 16 steps. TAKE: loads the sums of T, each just before its product, so that the
- * AMX unit computes while sums are stored and loaded. */
+/* Computes one iteration of 16 steps. TAKE: replaces the old sums in the AMX tiles by those of T, each just
+ * before its product, so that the AMX unit computes while sums are stored and loaded. */
 SIMD512_INLINE void amx_gemm_iteration(struct amx_gemm_walk *w, const struct amx_gemm *t,
                                        const uint32_t *const a[2], const char *b, bool take,
                                        enum avx512_kind kind)
@@ -167,9 +168,10 @@ SIMD512_INLINE const char *amx_gemm_at(const struct amx_gemm_walk *w, size_t p, 
     return (const char *)w->g->b + (p - w->g->first) * w->panel_bytes + from * AVX512_GEMM_STEP;
 }
 
-/* Computes the epilogue like avx512_gemm_end(), but stores to C past the caches: C of so many rows does not
- * stay in them, and reading each line before writing it costs as much as a fifth of the products. Returns
- * false, and does nothing, if C is NULL, has few rows or does not consist of whole cache lines here. */
+/* Computes the epilogue like avx512_gemm_end(), but stores to C past the caches: with many rows, C does not
+ * fit into them, and reading each line before writing it would cost a fifth of the time of the products.
+ * Does nothing and returns false if C is NULL, if there are few rows, or if panel P does not cover whole
+ * cache lines of C. */
 SIMD512_INLINE bool amx_gemm_stream(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                     float *sums)
 {
@@ -202,16 +204,16 @@ SIMD512_INLINE void amx_gemm_end(const struct amx_gemm_walk *w, size_t p, float 
         amx_gemm_end_rows(w, p, amx_gemm_tile(w->r0 + at, w->g->m), sums + at * KERN_NR, kind);
 }
 
-/* Returns true if the results of panel P and of the panel beside it share cache lines of the input of the
- * next gemm (KERN_GLU). The epilogue of both panels then runs together and stores past the caches. */
+/* Returns true if the results of panel P and of its neighbour share cache lines of the input of the next
+ * gemm (KERN_GLU). The epilogue of both panels then runs together and stores past the caches. */
 SIMD512_INLINE bool amx_gemm_ends_twice(const struct kern_gemm *g, size_t p, enum avx512_kind kind)
 {
     return kind == AVX512_DOT && g->end == KERN_GLU && !g->c && g->m >= AMX_GEMM_BEYOND &&
            (p / 2 + 1) * 2 * KERN_PAIRS <= g->n && (uintptr_t)g->out % AMX_LINE == 0;
 }
 
-/* Computes the epilogue of ROWS, a part of TILE, for panel P, which is even, and P + 1, whose SUMS it
- * gets. */
+/* Computes the epilogue of the panels P (even) and P + 1 for the rows ROWS of TILE. SUMS has the sums of
+ * these rows for both panels. */
 SIMD512_INLINE void amx_gemm_end_two(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows tile,
                                      struct avx512_gemm_rows rows, float *const sums[2])
 {
@@ -284,9 +286,9 @@ SIMD512_INLINE void amx_gemm_settle(struct amx_gemm_walk *w, enum avx512_kind ki
     amx_gemm_end_some(w, SIZE_MAX, kind);
 }
 
-/* Marks the rows [at, stop) of panel Q, whose sums are complete, as pending for their epilogue, which runs
- * from the second iteration of the next rows on, when the sums are in memory. Between products, vectors and
- * stores cost little; alone they would cost a seventh of a gemm. */
+/* Marks the rows [at, stop) of panel Q as pending: their sums are complete, and their epilogue runs from the
+ * second iteration of the next rows on, when the sums are in memory. Between products, vectors and stores
+ * cost little; alone they would cost a seventh of a gemm. */
 SIMD512_INLINE void amx_gemm_end_soon(struct amx_gemm_walk *w, size_t q, size_t at, size_t stop,
                                       enum avx512_kind kind)
 {
@@ -299,7 +301,8 @@ SIMD512_INLINE void amx_gemm_end_soon(struct amx_gemm_walk *w, size_t q, size_t 
         .p = p, .at = at, .stop = stop, .twice = p < q, .sums = w->sums + (p - w->p) * w->rows * KERN_NR};
 }
 
-/* Computes iterations of 16 steps, or one with the rest. The AMX tiles hold the sums afterwards. */
+/* Computes ITERATIONS iterations of 16 steps, or one iteration with the last steps. If ITERATIONS is not 0,
+ * the AMX tiles hold the sums of T afterwards. */
 SIMD512_INLINE void amx_gemm_iterate(struct amx_gemm_walk *w, const struct amx_gemm *t, size_t iterations,
                                      enum avx512_kind kind)
 {
@@ -455,7 +458,7 @@ struct amx_gemm_one {
     size_t bytes, rows, steps;
 };
 
-/* Adds the products of one side of a panel, at AT, to AMX tile C. */
+/* Adds the product of A with the weights at AT, one side of a panel, to AMX tile C. */
 #define AMX_GEMM_SIDE(kind, c, at)         \
     do {                                   \
         AMX_LOAD(6, at, AVX512_GEMM_STEP); \
@@ -493,7 +496,7 @@ SIMD512_INLINE void amx_gemm_one_iterate(const struct amx_gemm_one *t, size_t it
     }
 }
 
-/* Moves the sums of the panels of T, where MOVE is AMX_LOAD or AMX_STORE. */
+/* Loads (MOVE is AMX_LOAD) or stores (AMX_STORE) the sums of all panels of T. */
 #define AMX_GEMM_ONE_SUMS(move, t, panels)           \
     do {                                             \
         const size_t side = AMX_WORDS * (t)->rows;   \

@@ -1,4 +1,5 @@
-/* amx_gemm_bf16.c - C = A x W with TDPBF16PS: class "bf16 tile dot", slices of 32 of K ascending.
+/* amx_gemm_bf16.c - C = A x W with TDPBF16PS, in the arithmetic class "bf16 tile dot": K is summed in
+ * ascending slices of 32.
  *
  *   panel  [K / 2][32][2] bf16: 16 pairs of k of 16 columns are an AMX tile B
  *   A      16 pairs of k of 16 rows are an AMX tile A
@@ -22,7 +23,7 @@ enum {
     NO_DENORMALS = 0x8040 /* bits of MXCSR: flush to zero, denormals are zeros */
 };
 
-/* A line of A of every row, as floats: [even or odd elements][row][pair]. */
+/* The elements of one cache line of every row of A, as floats: [even or odd elements][row][pair]. */
 struct few_line {
     float of[2][FEW][AMX_WORDS];
 };
@@ -68,7 +69,8 @@ struct few {
     float sums[TOGETHER * KERN_NR] __attribute__((aligned(64))); /* [panels][side][rows][16] */
 };
 
-/* Adds the products of N pairs of k from B on, a slice or less, with the elements LINE of A to the sums. */
+/* Adds the products of N pairs of k, at most a slice, to the sums of F. The weights begin at B; LINE has the
+ * elements of A. */
 SIMD512_INLINE void few_slice(struct few *f, const struct few_line *line, const char *b, size_t n, int rows,
                               int panels)
 {

@@ -1,4 +1,5 @@
-/* amx_gemm_i8.c - C = A x W of bytes with TDPBUSD: class "int8 sum"; and the same over 4-bit panels.
+/* amx_gemm_i8.c - C = A x W of bytes with TDPBUSD, in the arithmetic class "int8 sum"; and the same
+ * over 4-bit panels.
  *
  *   panel  [(K + 3) / 4][32][4] int8: 16 fours of k of 16 columns are an AMX tile B; then the correction for
  *          the 128 added to A, and the scales
@@ -30,8 +31,8 @@ static void expand(char *to, const struct amx_unpacked *u, size_t p, size_t from
     KERN_NAME(avx512vnni_i4_expand)(u->g, u->group, p, UNITS * from, UNITS * n, AVX512_GEMM_AHEAD, to);
 }
 
-/* Expands each panel to L2 and calls gemm_i8: for a K that is not a multiple of whole iterations, or for so
- * many rows that storing and loading sums would cost more. */
+/* Expands each panel to bytes in L2 and calls gemm_i8. This is for a K that is not a multiple of whole
+ * iterations, and for so many rows that storing and loading sums would cost more. */
 static void whole_panels(const struct kern_gemm *g, size_t group, size_t p0, size_t p1, void *scratch)
 {
     for (size_t p = p0; p < p1; p++) {

@@ -1,5 +1,5 @@
-/* amx_mx4_bf16.c - C = A x W over MXFP4 panels, class "bf16 tile dot". An iteration of the AMX tiles
- * multiplies one group of 32 weights along K. */
+/* amx_mx4_bf16.c - C = A x W over MXFP4 panels, in the arithmetic class "bf16 tile dot". An iteration
+ * of the AMX tiles multiplies one group of 32 weights along K. */
 #include "kern/amx/amx_unpacked.h"
 #include "kern/avx512/avx512_mx4.h"
 

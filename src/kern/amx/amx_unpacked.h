@@ -19,7 +19,7 @@
 
 enum { AMX_UNPACKED_MANY = 8 /* iterations that are unpacked at once if sums are stored and loaded */ };
 
-/* A gemm over 4-bit weights. unpack() unpacks the iterations [from, from + n) of panel P to TO. */
+/* A gemm over 4-bit weights. The member unpack unpacks the iterations [from, from + n) of panel P to TO. */
 struct amx_unpacked {
     const struct kern_gemm *g;
     size_t group; /* size of a quantization group, for unpack() */
@@ -39,9 +39,10 @@ struct amx_unpacked_one {
     size_t rows;
 };
 
-/* Returns the weights of iteration I of panel P + NUMBER, which the last call has unpacked, and unpacks the
- * weights that are needed next: those of iteration I of the next of PANELS panels, or of iteration I + 1 of
- * panel P. *NOW, the index of the buffer with the returned weights, changes to the other buffer. */
+/* Returns the unpacked weights of iteration I of panel P + NUMBER. The previous call unpacked them; this
+ * call unpacks the weights that are needed next: those of iteration I of the next of PANELS panels, or of
+ * iteration I + 1 of panel P. *NOW, the index of the buffer with the returned weights, changes to the other
+ * buffer. */
 SIMD512_INLINE const char *amx_unpacked_next(struct amx_unpacked_one *t, const struct amx_unpacked *u,
                                              size_t p, size_t i, int number, int panels, size_t *now)
 {
@@ -109,7 +110,7 @@ SIMD512_INLINE void amx_unpacked_drive_one(const struct amx_unpacked *u, size_t 
     AMX_RELEASE();
 }
 
-/* Computes all panels for the rows of W, which are at most two tiles; the sums stay in the AMX tiles. */
+/* Computes all panels for the rows of W, which fill at most two tiles. The sums stay in the AMX tiles. */
 SIMD512_INLINE void amx_unpacked_two(struct amx_gemm_walk *w, const struct amx_unpacked *u, size_t p0,
                                      size_t p1, enum avx512_kind kind)
 {
@@ -146,7 +147,7 @@ struct amx_unpacked_part {
     size_t p, from, n;
 };
 
-/* Returns the part after PART, among the panels before STOP; its n is 0 after the last part. */
+/* Returns the part that follows PART in the panels before panel STOP. After the last part, n is 0. */
 SIMD512_INLINE struct amx_unpacked_part amx_unpacked_after(const struct amx_unpacked *u,
                                                            struct amx_unpacked_part part, size_t stop)
 {
@@ -188,7 +189,7 @@ SIMD512_INLINE void amx_unpacked_iterate(struct amx_gemm_walk *w, const struct a
     }
 }
 
-/* Computes all panels for the rows of W, which are more than two tiles. */
+/* Computes all panels for the rows of W, which fill more than two tiles. */
 SIMD512_INLINE void amx_unpacked_more(struct amx_gemm_walk *w, const struct amx_unpacked *u, size_t p0,
                                       size_t p1, enum avx512_kind kind)
 {
@@ -211,7 +212,7 @@ SIMD512_INLINE void amx_unpacked_drive_many(const struct amx_unpacked *u, size_t
                                             enum avx512_kind kind)
 {
     float sums[2 * KERN_TOGETHER * KERN_NR] __attribute__((aligned(64)));
-    struct kern_gemm ends = *u->g; /* a gemm whose panels are the tails, for the epilogue */
+    struct kern_gemm ends = *u->g; /* the gemm of the epilogue, whose panels are the tails alone */
     struct amx_gemm_walk w = {.g = &ends, .panel_bytes = u->tail_apart, .sums = sums};
 
     ends.b = u->tail;
@@ -222,7 +223,7 @@ SIMD512_INLINE void amx_unpacked_drive_many(const struct amx_unpacked *u, size_t
         else
             amx_unpacked_more(&w, u, p0, p1, kind);
     }
-    _mm_sfence(); /* as in amx_gemm_drive_many() */
+    _mm_sfence(); /* makes stores past the caches visible, as in amx_gemm_drive_many() */
     AMX_RELEASE();
 }
 

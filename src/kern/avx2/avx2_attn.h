@@ -10,8 +10,8 @@
  *   q       is copied to rows at a fixed distance, 256 dims at a time
  *
  * Tiles outside of every row's [lo, hi) are not read. In the other tiles, a masked token has the weight +0
- * and is computed like all tokens. Each phase prefetches lines for some tiles later. The kind is a constant
- * at every call.
+ * and is computed like all tokens. Each phase prefetches tiles that it reads later. The kind of keys and
+ * values is a constant at every call.
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_ATTN_H
 #define GALLOP_KERN_AVX2_AVX2_ATTN_H
@@ -387,7 +387,8 @@ AVX2_INLINE void avx2_attn_cut(struct avx2_attn *o)
     }
 }
 
-/* Computes the first phase: 256 dims at a time, a few tiles at a time if there are several groups. */
+/* Computes the first phase, the scores: 256 dims at a time, with several groups also a few tiles at a
+ * time. */
 AVX2_INLINE void avx2_attn_scores(struct avx2_attn *o, const struct avx2_micro *micro)
 {
     const struct kern_attn *a = o->a;
@@ -408,7 +409,7 @@ AVX2_INLINE void avx2_attn_scores(struct avx2_attn *o, const struct avx2_micro *
     }
 }
 
-/* Computes the third phase, one piece of the tiles after the other. */
+/* Computes the third phase, the weighted sums of values, one piece of the tiles after the other. */
 AVX2_INLINE void avx2_attn_weighted(struct avx2_attn *o, const struct avx2_micro *micro, enum avx2_kind kind)
 {
     const size_t bytes = KERN_TILE * o->a->dp * avx2_attn_size(kind);

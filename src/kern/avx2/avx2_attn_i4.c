@@ -1,4 +1,4 @@
-/* avx2_attn_i4.c - KV rows in 4 bits: format/attn_i4.h compiled for AVX2, with avx2_attn_i8(). */
+/* avx2_attn_i4.c - attention to 4-bit KV rows: format/attn_i4.h compiled for AVX2; calls avx2_attn_i8(). */
 #include "kern/avx2/avx2.h"
 #include "kern/format/attn_i4.h"
 

@@ -89,7 +89,8 @@ AVX2_INLINE void avx2_attn_fma(__m256 *acc, __m256 x, __m256 y)
 }
 
 /* Computes acc += x[row] x element PART of each of the COLS columns b[c]. The rows of x begin STRIDE floats
- * apart. Of the elements of the rows and those of the columns, the fewer are kept in registers. */
+ * apart. Registers hold the columns if there are up to three, or fewer than rows; otherwise
+ * they hold the elements of X. */
 AVX2_INLINE void avx2_attn_outer(avx2_sums acc, const char *const *b, size_t at, const float *x,
                                  size_t stride, int part, int rows, int cols, enum avx2_kind kind)
 {

@@ -1,5 +1,5 @@
-/* avx2_blocks.c - C = A x W over weights in quantization groups of integers, with VPMADDUBSW: class "int8
- * sum".
+/* avx2_blocks.c - C = A x W over weights in quantization groups of integers, with VPMADDUBSW, in the
+ * arithmetic class "int8 sum".
  *
  * Eight groups of a panel at a time are unpacked to bytes in L1, where every tile of rows reads them.
  * VPMADDUBSW adds two products in 16 bits: with codes of up to six bits the sum is below 2^15. Codes of eight
@@ -21,8 +21,8 @@ enum {
     FEW = 2,  /* maximum rows without prefetching, as the hardware prefetches one stream well */
 };
 
-/* Unpacked groups of a panel: the values, and d and min of each column. Without halves, only [0] of d and min
- * is used. */
+/* Unpacked groups of a panel: the values, and d and min of each column. In formats whose groups have no
+ * halves, only [0] of d and min is used. */
 struct chunk {
     uint8_t value[GROUPS][STEPS][2][GROUPS_LINE];
     float d[GROUPS][2][KERN_NR], min[GROUPS][2][KERN_NR];
@@ -41,8 +41,8 @@ AVX2_INLINE bool is_wide(const struct quant_form f)
     return f.zero == 128;
 }
 
-/* Returns the bits that the plane of WIDTH bits holds of the codes of step S, moved to their position in the
- * codes, for quarter I of the 128 bytes of the step. */
+/* Reads a plane of WIDTH bits for quarter I of the 128 bytes of step S. Returns the bits of the codes that
+ * this plane holds, shifted to their position in the codes. */
 AVX2_INLINE __m256i plane_at(const uint8_t *at, int s, int i, unsigned bits, unsigned width)
 {
     const struct groups_plane p = groups_plane_of(bits, width, s);
@@ -93,7 +93,8 @@ static __m256 powers_at(const uint8_t *p)
     return _mm256_mul_ps(_mm256_castsi256_ps(e), _mm256_set1_ps(0.5f));
 }
 
-/* Returns the multiples of d (I is 0) or of min (I is 1) of eight columns for half H, from those at P. */
+/* Returns the integers that multiply d (I is 0) or min (I is 1) of eight columns in half H of a group. P
+ * points to the multiples of the group. */
 AVX2_INLINE __m256 multiples_at(const uint8_t *p, int i, int h, const struct quant_form f)
 {
     __m128i v = _mm_loadl_epi64((const __m128i *)(const void *)(p + (f.in_halves ? h : i) * KERN_NR));
@@ -148,7 +149,7 @@ AVX2_INLINE __m256 scaled(__m256 y, __m256i n, const float *d, __m256 s, bool po
 }
 
 /* Adds the products of N groups of the input from IN on and of the unpacked groups C to SUMS [all][32], for
- * the rows [r0, r0 + rows) of ALL and the 16 columns of SIDE. FIRST: the sums start at zero. */
+ * the rows [r0, r0 + rows) of a tile of ALL rows and 16 columns, those of SIDE. FIRST: sums start at 0. */
 AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all,
                        size_t r0, int side, int rows, const struct quant_form f)
 {
@@ -231,7 +232,7 @@ AVX2_INLINE void tile(float *sums, const struct chunk *c, char *in, size_t n, bo
         }
 }
 
-/* Defines the functions of one format, compiled with its form as a constant. */
+/* Defines the functions of one format, compiled with its struct quant_form as a constant. */
 #define QUANT(name, gguf, elements, bytes, read, ...)                                                       \
     static void tile_##name(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all) \
     {                                                                                                       \

@@ -1,7 +1,8 @@
 /* avx2_draw.c - the random draw of a token on eight lanes.
  *
- * Each lane keeps its largest sum and the place of it. Eight elements that cannot reach any lane's sum, even
- * with the largest noise, are skipped: that is most of a vocabulary if the model is sure.
+ * Each lane keeps its largest sum of logit and noise, and the index of that element. Eight elements are
+ * skipped if none can exceed the sum of its lane, even with the largest noise. If the model is confident,
+ * most of the vocabulary is skipped.
  */
 #include <math.h>
 
@@ -24,7 +25,8 @@ AVX2_INLINE __m256i noise(__m256i id, const uint32_t key[2])
     return x;
 }
 
-/* Returns (x + 1/2) / 2^32 for unsigned lanes. The sum of the halves is rounded once, as a conversion is. */
+/* Returns (x + 1/2) / 2^32 for unsigned lanes. Both 16-bit halves of x convert exactly, and their sum is
+ * rounded once, like a direct conversion. */
 AVX2_INLINE __m256 fraction(__m256i x)
 {
     __m256 high = _mm256_cvtepi32_ps(_mm256_srli_epi32(x, 16));
@@ -74,7 +76,7 @@ AVX2_INLINE __m256 gumbel(__m256i bits)
     return avx2_neg(join(f, n));
 }
 
-/* Returns the lowest place of those whose sum is the largest. */
+/* Returns the index of the largest sum; of equal sums, the lowest index. */
 static size_t first_of_best(__m256 best, __m256i place)
 {
     float y[8], top = avx2_fold_max(best);

@@ -77,7 +77,8 @@ AVX2_INLINE void piece(sums_of *sums, const float *a, const char *const *b, size
 
 typedef void piece_fn(sums_of *sums, const float *a, const char *const *b, size_t depth);
 
-/* WIDE pieces have the sums of all 32 columns in registers, HALVES compute 16 columns after the other 16. */
+/* Define functions that compute a piece: WIDE has the sums of all 32 columns in registers, HALVES computes
+ * the left 16 columns, then the right 16. */
 #define WIDE(NAME, ROWS, N, BF16)                                                       \
     static void NAME(sums_of *sums, const float *a, const char *const *b, size_t depth) \
     {                                                                                   \

@@ -1,5 +1,5 @@
-/* avx2_gemm_i8.c - C = A x W of bytes with VPMADDWD: class "int8 sum". VPMADDUBSW, which multiplies bytes,
- * would saturate.
+/* avx2_gemm_i8.c - C = A x W of bytes with VPMADDWD, in the arithmetic class "int8 sum". VPMADDUBSW,
+ * which multiplies bytes, would saturate.
  *
  *   input   tile after tile of at most 6 rows, each [(K + 3) / 4][rows][4] int16; after all tiles, [M] scales
  *   panel   16 bytes at a time, four k of 4 columns, are loaded and widened to int16. A product adds k, k + 1
@@ -26,7 +26,7 @@ static size_t steps_of(size_t k)
     return (k + FOUR - 1) / FOUR;
 }
 
-/* ---- the form of the input ---- */
+/* ---- the layout of the input ---- */
 
 static float *scales_of(const void *in, size_t m, size_t k)
 {
@@ -67,10 +67,10 @@ void avx2_gemm_in_i8(void *in, const float *x, size_t row, size_t m, size_t k, f
     }
 }
 
-/* ---- a tile through a panel ---- */
+/* ---- a tile of rows times a panel ---- */
 
-/* Sets sums [rows][32] to A x panel B, for ROWS rows and COLS registers of 4 columns from register FIRST
- * on. */
+/* Sets SUMS [rows][32] to the products of the ROWS rows of A and panel B, for COLS registers of 4 columns
+ * from register FIRST on. */
 AVX2_INLINE void multiply(int32_t *sums, const int16_t *a, const char *b, size_t steps, int first, int rows,
                           int cols)
 {

@@ -32,7 +32,7 @@ enum {
     LINE = AVX2_GEMM_LINE,
 };
 
-/* ---- the form of the input ---- */
+/* ---- the layout of the input ---- */
 
 /* Returns the number of floats that a row of K elements takes in the input. */
 static size_t width_of(size_t k)
@@ -71,7 +71,7 @@ void avx2_gemm_in_bf16(void *in, const float *x, size_t row, size_t m, size_t k)
     put_row(in, x, row, m, k, true);
 }
 
-/* ---- where sums go ---- */
+/* ---- the epilogue ---- */
 
 static void store(const struct kern_gemm *g, size_t p, size_t first, size_t rows, const float *sums)
 {
@@ -94,7 +94,8 @@ void avx2_gemm_begin(const struct kern_gemm *g, size_t p, size_t first, size_t r
             _mm256_storeu_ps(sums + r * KERN_NR + v, avx2_get(g->c + (first + r) * g->ldc + at, g->n - at));
 }
 
-/* Applies the activation to row R of a tile, whose bias is added, and stores it in C or the next input. */
+/* Applies the activation to Y, the sums of row R of a tile with the bias added, and stores the result in C
+ * or the next input. */
 AVX2_INLINE void activate(const struct kern_gemm *g, size_t p, struct avx2_rows t, size_t r, float y[KERN_NR],
                           bool bf16)
 {
@@ -249,7 +250,8 @@ static void widen(float *wide, const char *b, size_t depth)
 struct slice {
     const struct kern_gemm *g;
     size_t p, k0, depth, t0, t1;
-    /* The slice in the form that the tiles read; the first line to prefetch and the number of lines. */
+    /* B: the slice as the tiles read it, maybe widened. NEXT: the first line to prefetch; ASK: their
+     * number. */
     const char *b, *next;
     size_t ask;
     float *sums;
@@ -282,13 +284,13 @@ AVX2_INLINE void run_slice(const struct slice *o, bool bf16)
     }
 }
 
-/* Computes the panels [p0, p1) for the tiles [t0, t1) of rows. WIDE [KC][32] is for bf16. */
+/* Computes the panels [p0, p1) for the tiles [t0, t1) of rows. WIDE [KC][32] is a buffer to widen bf16. */
 AVX2_INLINE void panels(const struct kern_gemm *g, size_t p0, size_t p1, size_t t0, size_t t1, float *wide,
                         bool bf16)
 {
     float sums[TILES * ROWS * KERN_NR] __attribute__((aligned(64)));
     const size_t lines = (g->k + bf16) / (1 + bf16), /* lines of a panel, PANEL_LINE bytes each */
-        apart = (kern_gemm_panel_k(g) + bf16) / (1 + bf16) - lines; /* lines between two pieces (panel_k) */
+        apart = (kern_gemm_panel_k(g) + bf16) / (1 + bf16) - lines; /* lines to skip between two panels */
     struct slice o = {.g = g, .t0 = t0, .t1 = t1, .sums = sums, .pairs = bf16 && g->m <= MANY};
 
     for (o.p = p0; o.p < p1; o.p++)

@@ -20,7 +20,7 @@ static inline __m256 scales_at(const uint8_t *s)
     return _mm256_castsi256_ps(f);
 }
 
-/* Returns the bf16 values of the nibbles in 16-bit words. An unused byte has index 0, which gives 0. */
+/* Returns the bf16 value of the nibble in each 16-bit word. The unused byte is looked up as index 0. */
 static inline __m256i look_up(__m256i nibble)
 {
     const __m256i high = _mm256_broadcastsi128_si256(

@@ -40,8 +40,8 @@ AVX2_INLINE __m256 avx2_weights(const char *b, int v, enum avx2_part part)
     return w;
 }
 
-/* Computes acc += a[r] x b[v] for one k. Of the weights and the broadcast elements of A, the fewer are kept
- * in registers: the weights with two registers, the elements with more. */
+/* Computes acc += a[r] x b[v] for one k. With two registers of weights, the weights stay in registers; with
+ * more, the broadcast elements of A stay in registers. */
 AVX2_INLINE void avx2_step(__m256 acc[AVX2_ROWS][4], const char *b, enum avx2_part part, const float *a,
                            size_t stride, int rows, int cols)
 {

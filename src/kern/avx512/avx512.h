@@ -45,7 +45,7 @@ void AVX512_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, 
 /* Expands the whole panel P of a gemm_i4 to PANEL without prefetching. */
 void AVX512_NAME(avx512vnni_i4_panel)(const struct kern_gemm *g, size_t group, size_t p, void *panel);
 
-/* Computes gemm_blocks of 1 to GROUPS_FEW rows with several panels at once, also for several streams. */
+/* Computes gemm_blocks of 1 to GROUPS_FEW rows with several panels at once: several streams from memory. */
 void AVX512_NAME(avx512vnni_groups_at_once)(const struct kern_gemm *g, enum dtype t, size_t p0, size_t p1);
 
 #endif

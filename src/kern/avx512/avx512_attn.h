@@ -2,7 +2,7 @@
  * time.
  *
  *   scores  a tile of 16 tokens is one zmm of scores for each row, so no horizontal sums are needed
- *   weights row by row: scale, softcap, mask, maximum, exp, 16-lane sum; the weights are stored as words of A
+ *   weights row by row: scale, softcap, mask, maximum, exp, 16-lane sum; stored as words of operand A
  *   values  sums of weighted values, tokens ascending through all tiles of the chunk
  *
  * A query row becomes a row of words (avx512_attn_parts.h). The sums in registers are 12 rows x 2 zmm, or up
@@ -27,7 +27,8 @@
 
 #include "kern/avx512/avx512_attn_parts.h"
 
-/* Sets up the prefetches of the second phase: more tiles of values, a few lines with each tile of weights. */
+/* Sets up the prefetches of the second phase: further tiles of values, a few lines for each tile of weights
+ * that it computes. */
 SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
 {
     size_t n = o->t1 - o->t0, steps = o->rows * n, lines = o->lead * o->tile_bytes / 64;
@@ -36,7 +37,7 @@ SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
     o->lines = (AVX512_ATTN_SOME * lines + steps - 1) / steps;
 }
 
-/* Prefetches COLS lines from AHEAD on, and, with few rows, COLS lines from AGAIN on again. */
+/* Prefetches COLS lines from AHEAD on. With few rows, prefetches COLS lines from AGAIN on a second time. */
 SIMD512_INLINE void avx512_attn_ask(const char *ahead, const char *again, int rows, int cols, bool level2)
 {
     SIMD512_UNROLL
@@ -184,7 +185,7 @@ struct avx512_attn_some {
     float *s;                    /* the dot products of the first row; rows begin KERN_CHUNK apart */
     uint32_t *p;                 /* the words of weights of the first row; rows begin KERN_CHUNK apart */
     size_t from, to;             /* the range of tokens whose tiles all of these rows see completely */
-    float by, twos;              /* a dot product times by is a score; times twos, a score / ln 2 */
+    float by, twos;              /* by * dot product = score; twos * dot product = score / ln 2 */
     float top[AVX512_ATTN_SOME]; /* the largest score / ln 2 of each row */
     __m512 sum[AVX512_ATTN_SOME], most[AVX512_ATTN_SOME];
 };
@@ -228,8 +229,8 @@ SIMD512_INLINE void avx512_attn_cap(const struct kern_attn *a, float *s, size_t 
     }
 }
 
-/* Sets the largest score, and the largest score / ln 2, of N rows: the largest dot product times positive
- * numbers, because rounding is monotonic. */
+/* Sets the largest score, and the largest score / ln 2, of N rows. Each is the largest dot product times a
+ * positive number, because rounding is monotonic. */
 SIMD512_INLINE void avx512_attn_top(struct avx512_attn_some *w, int n)
 {
     const struct avx512_attn *o = w->o;
@@ -367,7 +368,7 @@ struct avx512_attn_micro {
                                                    {SIMD512_TO_12(SIMD512_NAMED, values)}, \
                                                    {SIMD512_TO_12(SIMD512_NAMED, narrow)}}
 
-/* Computes all three phases for the rows of O. */
+/* Computes the scores, the weights and the values for the rows of O. */
 SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_attn_micro *micro,
                                      enum avx512_kind kind)
 {
@@ -383,8 +384,8 @@ SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_
         micro->narrow[o->rows - 1](o, d);
 }
 
-/* Returns how many tiles ahead to prefetch: the tiles of a measured number of bytes, but at least one, or two
- * if lines are prefetched into L2. */
+/* Returns the prefetch distance in tiles: a measured number of bytes divided by the size of a tile, but at
+ * least 1, or 2 if lines are prefetched into L2. */
 SIMD512_INLINE size_t avx512_attn_lead(const struct avx512_attn *o)
 {
     size_t bytes = o->level2 ? AVX512_ATTN_LEAD_LEVEL2 : AVX512_ATTN_LEAD;

@@ -1,4 +1,4 @@
-/* avx512_attn_i4.c - KV rows in 4 bits: format/attn_i4.h compiled for AVX-512, with avx512_attn_i8(). */
+/* avx512_attn_i4.c - attention to 4-bit KV rows: format/attn_i4.h for AVX-512; calls avx512_attn_i8(). */
 #include "kern/avx512/avx512.h"
 #include "kern/format/attn_i4.h"
 #include "kern/simd512/simd512.h"

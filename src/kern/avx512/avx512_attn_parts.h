@@ -1,5 +1,5 @@
 /* avx512_attn_parts.h - the parts in which the kinds of attention differ: how a row of q and a row of weights
- * become words of A, and how accumulators become dot products and outputs.
+ * become 32-bit words, the left operand A, and how accumulators become dot products and outputs.
  *
  *   AVX512_F32, WIDE, I8  words are floats (in WIDE, weights are rounded to bf16)
  *   AVX512_DOT            words are pairs of bf16
@@ -103,7 +103,8 @@ SIMD512_INLINE void avx512_attn_fill_fours(struct avx512_attn *o, size_t r, floa
     o->begin[r] = -128 * simd512_fold_add_i32(sum);
 }
 
-/* Rounds the weights of row R to unsigned 8-bit integers, MOST, the largest, to 255, and stores words. */
+/* Rounds the weights of row R to unsigned 8-bit integers, so that MOST, the largest weight, becomes 255, and
+ * stores them as words. */
 SIMD512_INLINE void avx512_attn_put_fours(struct avx512_attn *o, size_t r, float most)
 {
     const float *w = o->s + r * KERN_CHUNK;

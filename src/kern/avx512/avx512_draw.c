@@ -1,7 +1,8 @@
 /* avx512_draw.c - the random draw of a token on sixteen lanes.
  *
- * Each lane keeps its largest sum and the place of it. Sixteen elements that cannot reach any lane's sum, even
- * with the largest noise, are skipped: that is most of a vocabulary if the model is sure.
+ * Each lane keeps its largest sum of logit and noise, and the index of that element. Sixteen elements are
+ * skipped if none can exceed the sum of its lane, even with the largest noise. If the model is confident,
+ * most of the vocabulary is skipped.
  */
 #include <math.h>
 
@@ -75,7 +76,7 @@ SIMD512_INLINE __m512 gumbel(__m512i bits)
     return negative(join(f, n));
 }
 
-/* Returns the lowest place of those whose sum is the largest. */
+/* Returns the index of the largest sum; of equal sums, the lowest index. */
 static size_t first_of_best(__m512 best, __m512i place)
 {
     float y[16], top = simd512_fold_max(best);

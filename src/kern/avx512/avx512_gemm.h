@@ -31,7 +31,7 @@ enum {
     AVX512_GEMM_LINE = 16,      /* words of each row in a line of the input */
     AVX512_GEMM_UNROLL = 4,     /* steps in one iteration of the inner loop */
     AVX512_GEMM_FEW = 5,        /* maximum rows without software prefetching */
-    AVX512_GEMM_FEW_LEVEL2 = 8, /* the same if lines are prefetched into L2 */
+    AVX512_GEMM_FEW_LEVEL2 = 8, /* the same limit if lines are prefetched into L2 */
     AVX512_GEMM_AT_ONCE = 4,    /* panels of 4 to 8 bits that few rows compute at once on level amx */
     AVX512_GEMM_AHEAD = 2048,   /* bytes to prefetch ahead in these panels and in panels for AMX tiles */
     AVX512_GEMM_TILES = 43, /* maximum tiles that compute a panel before the next: 512 rows, 64 KB of sums */
@@ -74,8 +74,8 @@ SIMD512_INLINE size_t avx512_gemm_width(size_t k, enum avx512_kind kind)
     return (words + AVX512_GEMM_LINE - 1) / AVX512_GEMM_LINE * AVX512_GEMM_LINE;
 }
 
-/* Returns the number of steps in which a panel holds weights. avx512_gemm_tail() returns the size of the tail
- * after them (sums and scales of int8), in steps. */
+/* Returns the number of steps that the weights of a panel of K rows take. avx512_gemm_tail() returns the
+ * size, in steps, of the sums and scales after them (int8). */
 SIMD512_INLINE size_t avx512_gemm_steps_of(size_t k, enum avx512_kind kind)
 {
     return (k + avx512_tile_unit(kind) - 1) / avx512_tile_unit(kind);
@@ -276,7 +276,7 @@ SIMD512_INLINE void avx512_gemm_load(const struct kern_gemm *g, size_t p, struct
     }
 }
 
-/* Adds the bias of panel P to its sums: [2][N] floats, a side after the other. */
+/* Adds the bias of panel P to its sums, which are [2][N] floats: first those of the left 16 columns. */
 SIMD512_INLINE void avx512_gemm_bias(const struct kern_gemm *g, size_t p, size_t n, float *sums)
 {
     bool glu = g->end == KERN_GLU;
@@ -304,8 +304,8 @@ SIMD512_INLINE void avx512_gemm_finish(const struct kern_gemm *g, size_t p, stru
         AVX512_NAME(avx512_act)(sums, sums, 2 * n, g->act);
 }
 
-/* Adds the bias and applies the activation to the sums of ROWS of panel P, and stores the columns below N in
- * C or in the input of the next gemm. */
+/* Adds the bias and applies the activation to the sums of ROWS of panel P. Stores the columns below column N
+ * in C or in the input of the next gemm. */
 SIMD512_INLINE void avx512_gemm_activate(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                          float *sums, enum avx512_kind kind)
 {
@@ -377,7 +377,7 @@ SIMD512_INLINE void avx512_gemm_want(const struct kern_gemm *g, size_t p, struct
 }
 
 /* Computes the steps [from, from + n) of the STEPS of panel P for the tiles [t0, t1) of rows, whose sums are
- * in SUMS. Prefetches the ASK lines that follow in this panel, or after its last step in the next. */
+ * in SUMS. Prefetches the next ASK lines: of this panel or, after its last step, of the next panel. */
 SIMD512_INLINE void avx512_gemm_slice(const struct kern_gemm *g, size_t p, size_t from, size_t n,
                                       size_t steps, size_t ask, size_t t0, size_t t1, float *sums,
                                       avx512_gemm_fn *const *micro, enum avx512_kind kind)

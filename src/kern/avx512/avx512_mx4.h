@@ -7,8 +7,8 @@
  * Unpacking gives the exact weight, so every sum has the bits of the gemm over unpacked panels. For "bf16
  * dot", 16 columns of a pair of k need a shift, a permute of words that looks up the four bits, and an
  * addition of the scale to the exponent, unless the value is zero. With scale 0 the addition would be wrong
- * for 0.5 * 2^-127, so groups with such a scale are unpacked by multiplication. For fp32 sums, 16 columns of
- * one k need a shift, a permute of floats and a multiplication.
+ * for 0.5 * 2^-127, so groups with such a scale are unpacked with multiplications. For fp32 sums, 16 columns
+ * of one k need a shift, a permute of floats and a multiplication.
  */
 #ifndef GALLOP_KERN_AVX512_MX4_H
 #define GALLOP_KERN_AVX512_MX4_H
@@ -58,7 +58,7 @@ SIMD512_INLINE __m512i avx512_mx4_exponent(const uint8_t *scales)
     return _mm512_or_si512(_mm512_and_si512(s, _mm512_set1_epi32(0xffff)), _mm512_slli_epi32(s, 16));
 }
 
-/* Returns the values of the nibbles in the low bits of words as bf16, scaled by adding EXPONENT. */
+/* Returns the FP4 values of the nibbles, in the low bits of 16-bit words, as bf16, scaled by EXPONENT. */
 SIMD512_INLINE __m512i avx512_mx4_pairs(__m512i nibbles, __m512i exponent, __m512i words)
 {
     __m512i v = _mm512_permutexvar_epi16(nibbles, words);
@@ -66,8 +66,8 @@ SIMD512_INLINE __m512i avx512_mx4_pairs(__m512i nibbles, __m512i exponent, __m51
     return _mm512_mask_add_epi16(v, _mm512_test_epi16_mask(nibbles, _mm512_set1_epi16(7)), v, exponent);
 }
 
-/* Returns the even (ODD is 0) or odd element of each pair, the nibbles in low bits of words, as scaled
- * floats. */
+/* Returns the even (ODD is 0) or odd element of each pair as scaled floats. NIBBLES has the nibbles in the
+ * low bits of 16-bit words. */
 SIMD512_INLINE __m512 avx512_mx4_element(__m512i nibbles, int odd, __m512 scale, __m512 floats)
 {
     __m512i at = odd ? _mm512_srli_epi32(nibbles, 16) : nibbles;
@@ -83,7 +83,8 @@ SIMD512_INLINE bool avx512_mx4_has_least(const uint8_t *scales)
     return _mm256_movemask_epi8(_mm256_cmpeq_epi8(s, _mm256_setzero_si256())) != 0;
 }
 
-/* Unpacks a group by multiplication to rows of a panel: [32][32] float, or pairs of bf16 [16][32][2]. */
+/* Unpacks a group to rows of a panel, [32][32] float or pairs of bf16 [16][32][2]: converts each value and
+ * multiplies it by the scale of its column. */
 SIMD512_INLINE void avx512_mx4_group(char *panel, const uint8_t *group, enum avx512_kind kind)
 {
     const __m512 floats = avx512_mx4_floats();
@@ -156,8 +157,8 @@ struct avx512_mx4 {
 
 typedef void avx512_mx4_fn(const struct avx512_mx4 *t);
 
-/* Adds the products of line X of a group, two pairs of k, to the sums of ROWS rows, with bf16 dots.
- * avx512_mx4_fma() does the same with fp32 sums. */
+/* Adds the products of line X of a group, which holds two pairs of k, to the sums of ROWS rows, with bf16
+ * dots. avx512_mx4_fma() does the same with fp32 sums. */
 SIMD512_INLINE void avx512_mx4_dot(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, __m512i x,
                                    const __m512i *exponent, __m512i words, int rows, int column)
 {

@@ -1,7 +1,8 @@
 /* avx512_rope.c - rotary embedding of one head, in place: pairs (i, i + half), or (2 i, 2 i + 1).
  *
  * For adjacent pairs (2 i, 2 i + 1), a vector holds 8 pairs: cos and sin are spread to both lanes of a pair,
- * a permute swaps the pairs, and sin is negated in even lanes. fma(x2, -s, .) has the bits of fma(-x2, s, .).
+ * a permute swaps the elements of each pair, and sin is negated in even lanes. fma(x2, -s, .) has the bits of
+ * fma(-x2, s, .).
  */
 #include "kern/avx512/avx512.h"
 #include "kern/simd512/simd512.h"

@@ -53,7 +53,7 @@ SIMD512_INLINE size_t avx512_tile_words(enum avx512_kind kind)
     return kind == AVX512_WIDE ? 2 : kind == AVX512_I8 ? 4 : 1;
 }
 
-/* Stores N floats at A as words. */
+/* Copies N floats from A to WORDS. */
 SIMD512_INLINE void avx512_tile_fill_f32(uint32_t *words, const float *a, size_t n)
 {
     size_t i = 0;
@@ -113,7 +113,7 @@ SIMD512_INLINE __m512 avx512_tile_add(__m512 acc, __m512i a, __m512i b, enum avx
     return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), acc);
 }
 
-/* Returns one zmm of B in the form that word PART of A is multiplied with: widened, or as it is stored. */
+/* Returns one zmm of B as the operand for word PART of A: widened, or as it is stored. */
 SIMD512_INLINE __m512i avx512_tile_load(const char *b, int part, enum avx512_kind kind)
 {
     __m512i v = _mm512_loadu_si512(b);
@@ -127,7 +127,8 @@ SIMD512_INLINE __m512i avx512_tile_load(const char *b, int part, enum avx512_kin
     return kind == AVX512_I8_KEYS ? _mm512_xor_si512(v, _mm512_set1_epi32((int)0x80808080u)) : v;
 }
 
-/* Multiplies one word of each row with B in registers, row after row: for more rows than columns. */
+/* Adds the products of one word of each row with B, which stays in registers, row after row. For more rows
+ * than columns. */
 SIMD512_INLINE void avx512_tile_tall(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
                                      const char *const *b, size_t at, int part, int rows, int cols,
                                      enum avx512_kind kind)
@@ -149,7 +150,8 @@ SIMD512_INLINE void avx512_tile_tall(__m512 acc[AVX512_ROWS][AVX512_COLS], const
         }
 }
 
-/* Multiplies one word of each row, in registers, with B, column after column: for up to as many rows. */
+/* Adds the products of one word of each row, which stay in registers, with B, column after column. For at
+ * most as many rows as columns. */
 SIMD512_INLINE void avx512_tile_flat(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
                                      const char *const *b, size_t at, int part, int rows, int cols,
                                      enum avx512_kind kind)

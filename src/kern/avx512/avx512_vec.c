@@ -193,7 +193,7 @@ SIMD512_INLINE __m512 rotate_within(__m512 v)
 }
 
 /* Computes COUNT stages of hadamard, with the distances HALF, 2 HALF, ..., in one pass over a block, 2^COUNT
- * vectors at a time. FIRST: after the stages within vectors. LAST: multiplies the result by NORM. */
+ * vectors at a time. FIRST: runs rotate_within() before them. LAST: multiplies the result by NORM. */
 SIMD512_INLINE void rotate_stages(float *x, size_t block, size_t half, __m512 norm, int count, bool first,
                                   bool last)
 {
@@ -244,7 +244,7 @@ STAGES(rest, 3, false, true)
 STAGES(rest, 4, false, true)
 #undef STAGES
 
-/* A block of up to 128 elements takes one pass, a block of up to 2048 two. */
+/* A block of up to 128 elements takes one pass over memory, a block of up to 2048 takes two. */
 void KERN_NAME(avx512_hadamard)(float *x, size_t n)
 {
     static stages_fn *const all[] = {all_0, all_1, all_2, all_3}, *const rest[] = {rest_1, rest_2, rest_3,

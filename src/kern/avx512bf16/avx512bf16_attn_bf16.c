@@ -1,4 +1,4 @@
-/* avx512bf16_attn_bf16.c - attention over one chunk with VDPBF16PS: class "bf16 dot".
+/* avx512bf16_attn_bf16.c - attention over one chunk with VDPBF16PS, in the arithmetic class "bf16 dot".
  *
  *   keys    [dp / 2][16][2] bf16: an instruction multiplies a pair of dims of 16 tokens; pairs ascending
  *   values  [8][dp][2] bf16: an instruction multiplies a pair of tokens of 16 dims; pairs ascending

@@ -1,4 +1,5 @@
-/* avx512bf16_gemm_bf16.c - C = A x W with VDPBF16PS: class "bf16 dot", pairs of K ascending.
+/* avx512bf16_gemm_bf16.c - C = A x W with VDPBF16PS, in the arithmetic class "bf16 dot": pairs along K,
+ * ascending.
  *
  *   panel  [K / 2][32][2] bf16, 2 zmm in each step, which are operands of VDPBF16PS as they are stored
  *   A      one pair for each row and step, broadcast

@@ -1,4 +1,4 @@
-/* avx512vnni_attn_i4.c - attention to KV rows in 4 bits: format/attn_i4.h with avx512vnni_attn_i8(). */
+/* avx512vnni_attn_i4.c - attention to 4-bit KV rows: format/attn_i4.h; calls avx512vnni_attn_i8(). */
 #include "kern/avx512/avx512.h"
 #include "kern/format/attn_i4.h"
 #include "kern/simd512/simd512.h"

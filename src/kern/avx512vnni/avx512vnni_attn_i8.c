@@ -1,4 +1,5 @@
-/* avx512vnni_attn_i8.c - attention over one chunk in int8 with VPDPBUSD: class "int8 dot".
+/* avx512vnni_attn_i8.c - attention over one chunk in int8 with VPDPBUSD, in the arithmetic class
+ * "int8 dot".
  *
  *   keys    int8 [dp / 4][16][4], float [16]: an instruction multiplies four dims of 16 tokens
  *   values  int8 [4][dp][4], float [16]: an instruction multiplies four tokens of 16 dims

@@ -1,5 +1,5 @@
-/* avx512vnni_blocks.c - C = A x W over weights in quantization groups of integers, with VPDPBUSD: class "int8
- * sum".
+/* avx512vnni_blocks.c - C = A x W over weights in quantization groups of integers, with VPDPBUSD, in the
+ * arithmetic class "int8 sum".
  *
  * With few rows, weights are unpacked in registers. With more rows, 16 groups of a panel at a time are
  * unpacked to bytes in L1, together with the d and min of their columns. Every tile of rows multiplies these
@@ -53,7 +53,7 @@ typedef __m512i integers[GROUPS_FEW][2];
     for (int s = 0; s < 2; s++)          \
         if (r < (rows) && ((rows) <= GROUPS_ROWS || s == (side)))
 
-/* Returns the start of the integer sum of half H: minus the zero of the format times the sum of the numbers
+/* Returns the start of the integer sum of half H: minus the zero of the format times the sum of the integers
  * of the row. SUMS has the negative sums of the row. */
 SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct quant_form f)
 {
@@ -127,7 +127,8 @@ SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in
         }
 }
 
-/* Adds the products of all groups of T to the sums of SIDE or both, and prefetches LINES lines from NEXT. */
+/* Adds the products of all groups of T to the sums of SIDE, or of both sides if the registers hold both.
+ * Prefetches LINES lines from NEXT. */
 SIMD512_INLINE void add_groups(const struct work *t, const char *next, size_t lines, int side, int rows,
                                const struct quant_form f, bool few)
 {
@@ -158,7 +159,7 @@ SIMD512_INLINE void micro(const struct work *t, int rows, const struct quant_for
 
 typedef void micro_fn(const struct work *t);
 
-/* Defines the functions of one format, compiled with its form as a constant. */
+/* Defines the functions of one format, compiled with its struct quant_form as a constant. */
 #define ONE(rows, name, few, ...)                              \
     static void name##_##rows(const struct work *t)            \
     {                                                          \
@@ -234,7 +235,7 @@ static void run_panel(const struct kern_gemm *g, enum dtype t, size_t p, size_t 
 }
 
 /* Computes the panels [p, p + n) for a few rows, AT_ONCE groups of each panel in turn. While groups are
- * multiplied, as many bytes AVX512_GEMM_AHEAD further on are prefetched. */
+ * multiplied, the same number of bytes is prefetched, AVX512_GEMM_AHEAD bytes further on. */
 static void run_panels(const struct kern_gemm *g, enum dtype t, size_t p, size_t n)
 {
     float sums[AVX512_GEMM_AT_ONCE][GROUPS_FEW * KERN_NR] __attribute__((aligned(64)));

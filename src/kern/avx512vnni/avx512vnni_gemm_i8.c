@@ -1,4 +1,4 @@
-/* avx512vnni_gemm_i8.c - C = A x W of bytes with VPDPBUSD: class "int8 sum".
+/* avx512vnni_gemm_i8.c - C = A x W of bytes with VPDPBUSD, in the arithmetic class "int8 sum".
  *
  *   panel  [(K + 3) / 4][32][4] int8, 2 zmm in each step; then the correction for the 128 added to A, and the
  *          scales

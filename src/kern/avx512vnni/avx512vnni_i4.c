@@ -1,4 +1,4 @@
-/* avx512vnni_i4.c - C = A x W over 4-bit panels with VPDPBUSD: class "int8 sum".
+/* avx512vnni_i4.c - C = A x W over 4-bit panels with VPDPBUSD, in the arithmetic class "int8 sum".
  *
  * The input is that of gemm_i8. A line of 64 bytes of codes is expanded to two lines of weights, each by a
  * mask, a 16-bit product and a sum. With few tiles of rows, each tile expands the codes in registers, panel
@@ -61,7 +61,7 @@ SIMD512_INLINE __m512i weights_at(const uint8_t *b, int part, int h, const struc
 
 /* Adds the products of four k, A times W, to the sums of ROWS rows. Between the products W is replaced by
  * part PART of the unit at B, so that no product waits for its weights; with 12 rows, no registers are left
- * for that. */
+ * for the replacement. */
 SIMD512_INLINE void add_part(__m512i acc[AVX512_ROWS][2], const uint32_t *a, __m512i w[2], const uint8_t *b,
                              int part, const struct expand x[2], int rows)
 {
@@ -86,7 +86,7 @@ SIMD512_INLINE void add_part(__m512i acc[AVX512_ROWS][2], const uint32_t *a, __m
     w[1] = next[1];
 }
 
-/* Adds the products of all units of T. After the last unit it expands bytes beyond it, which are not used. */
+/* Adds the products of all units of T. After the last unit, it also expands bytes beyond it, without use. */
 SIMD512_INLINE void add_units(__m512i acc[AVX512_ROWS][2], const struct tile *t, int rows)
 {
     const size_t rate = (t->ask + t->units - 1) / t->units;

@@ -75,7 +75,7 @@ I4_INLINE int i4_factor(const float *z)
     return best;
 }
 
-/* Computes to_i4 (kern_to_i4_fn in quant.h). */
+/* Implements the kernel to_i4 (kern_to_i4_fn in quant.h). */
 I4_INLINE void i4_quantise(uint8_t *code, uint8_t *factor, uint16_t *scale, const float *x, size_t n)
 {
     float m = 0, inv;

@@ -108,9 +108,9 @@ static inline const uint8_t *groups_codes(const struct quant_form *f, const uint
     return group + groups_multiples(f) * KERN_NR;
 }
 
-/* Where a plane of width WIDTH holds its part of the codes of one step, which is four k: bits [to, to +
- * WIDTH) of a code are bits [from, from + WIDTH) of the byte at BYTE + 64 * side + 4 * column + k % 4. A code
- * of BITS bits has the plane if WIDTH & BITS. */
+/* The position of the codes of one step, which is four k, in a plane of WIDTH bits: bits [to, to + WIDTH) of
+ * a code are bits [from, from + WIDTH) of the byte at BYTE + 64 * side + 4 * column + k % 4. A code of BITS
+ * bits has this plane if WIDTH & BITS is not 0. */
 struct groups_plane {
     size_t byte;
     int from, to;
@@ -200,15 +200,16 @@ static inline void groups_put_sums(char *group, size_t rows, size_t r, const int
     groups_weighed(group, rows)[r] = scale * (float)all;
 }
 
-/* Returns minus the sum of part H of a row from its negative SUMS; PARTS is 2 for halves, or 1. */
+/* Returns minus the sum of part H of a row. SUMS has the negative sums of the row; PARTS is 2 if groups have
+ * halves, otherwise 1, and H is 0. */
 static inline int32_t groups_minus(const int32_t *sums, int h, int parts)
 {
     return parts == 1 ? sums[1] : h ? sums[1] - sums[0] : sums[0];
 }
 
 /* Computes panel P for the tiles [t0, t1) of the rows. Prefetches addresses below STOP only. groups_run()
- * calls such a function for the panels [p0, p1) and part PART of the rows, at most GROUPS_TILES tiles at a
- * time. */
+ * calls such a function for the panels [p0, p1) and for part g->part of the rows, at most GROUPS_TILES tiles
+ * at a time. */
 typedef void groups_panel_fn(const struct kern_gemm *g, enum dtype t, size_t p, size_t t0, size_t t1,
                              const uint8_t *stop);
 

@@ -1,4 +1,4 @@
-/* ref_attn_i4.c - KV rows in 4 bits: format/attn_i4.h with ref_attn_i8(). */
+/* ref_attn_i4.c - attention to 4-bit KV rows: format/attn_i4.h compiled as plain C; calls ref_attn_i8(). */
 #include "kern/format/attn_i4.h"
 #include "kern/ref/ref.h"
 

@@ -57,7 +57,7 @@ static void values_of(const struct quant_form *f, const uint8_t *codes, size_t c
         value[k] = (f->values ? quant_values[f->values][value[k]] : value[k]) - f->zero;
 }
 
-/* Returns the multiple of d (I is 0) or of min (I is 1) of column C, for half H of a group. */
+/* Returns the integer that multiplies d (I is 0) or min (I is 1) of column C in half H of a group. */
 static float multiple_of(const struct quant_form *f, const uint8_t *group, size_t i, size_t h, size_t c)
 {
     if (!f->multiples)

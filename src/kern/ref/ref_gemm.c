@@ -96,7 +96,7 @@ void ref_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1)
     }
 }
 
-/* Returns the offset of the scale in a row of an int8 input: the integers are before it. */
+/* Returns the offset of the scale in a row of an int8 input. The integers come before it. */
 static size_t scale_at(size_t k)
 {
     return (k + 3) / 4 * 4;

@@ -7,7 +7,7 @@
 
 static const float fp4[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
-/* Returns 2^(s - 127), or NaN for 255. */
+/* Returns 2^(s - 127), or NaN if S is 255. */
 static float scale_of(uint8_t s)
 {
     uint32_t u = s == 0 ? 0x00400000u : s == 255 ? 0x7fc00000u : (uint32_t)s << 23;

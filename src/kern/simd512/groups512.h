@@ -38,7 +38,8 @@ SIMD512_INLINE __m512i groups512_moved(__m512i v, int left)
     }
 }
 
-/* Returns the bits that the plane of WIDTH bits holds of the codes of step S and side H, in position. */
+/* Returns the bits of the codes of step S and side H that the plane of WIDTH bits holds, shifted to their
+ * position in the codes. */
 SIMD512_INLINE __m512i groups512_plane_at(const uint8_t *at, int s, int h, unsigned bits, unsigned width)
 {
     const struct groups_plane p = groups_plane_of(bits, width, s);
@@ -76,7 +77,7 @@ SIMD512_INLINE __m512 groups512_halves_at(const uint8_t *p)
                               _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1)), 1);
 }
 
-/* Returns the exponents of sixteen d in formats of powers, as floats. */
+/* Returns the exponents of the d of 16 columns, in formats of powers, as floats. */
 SIMD512_INLINE __m512 groups512_exponents_at(const uint8_t *p)
 {
     __m512i e = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
@@ -84,7 +85,8 @@ SIMD512_INLINE __m512 groups512_exponents_at(const uint8_t *p)
     return _mm512_cvtepi32_ps(_mm512_sub_epi32(e, _mm512_set1_epi32(GROUPS_POWERS)));
 }
 
-/* Returns the multiples of d (I is 0) or of min (I is 1) of 16 columns for half H; the multiples are at P. */
+/* Returns the integers that multiply d (I is 0) or min (I is 1) of 16 columns in half H of a group. P points
+ * to the multiples of the group. */
 SIMD512_INLINE __m512 groups512_multiples_at(const uint8_t *p, int i, int h, const struct quant_form f)
 {
     const int at = f.in_halves ? h : i;
@@ -118,7 +120,7 @@ SIMD512_INLINE __m512 groups512_min_at(const uint8_t *head, const uint8_t *group
                          _mm512_mul_ps(min, groups512_multiples_at(group + 16 * side, 1, h, f)));
 }
 
-/* Returns the sum of the integers of part H of row R in a group of the input, times their scale. */
+/* Returns the scale of row R times the sum of the integers in part H of the row, for a group of the input. */
 SIMD512_INLINE __m512 groups512_weighed(char *in, int rows, int r, int h, const struct quant_form f)
 {
     const int32_t *sums = groups_sums(in, (size_t)rows) + 2 * r;
@@ -142,14 +144,15 @@ SIMD512_INLINE __m512 groups512_add(__m512 y, __m512i n, __m512 d, float scale, 
                   : _mm512_fmadd_ps(x, _mm512_mul_ps(d, row), y);
 }
 
-/* An unpacked group. Without halves, only [0] of d and min is used; in formats of powers, d holds
- * exponents. */
+/* An unpacked group. In formats whose groups have no halves, only [0] of d and min is used; in formats of
+ * powers, d holds exponents. */
 struct groups512_group {
     uint8_t value[GROUPS512_STEPS][2][GROUPS_LINE];
     float d[2][KERN_NR], min[2][KERN_NR];
 };
 
-/* Unpacks N groups of PANEL from FROM on. CENTRED: the zero of the format is subtracted from the values. */
+/* Unpacks N groups of PANEL, from group FROM on. CENTRED: subtracts the zero of the format from the
+ * values. */
 SIMD512_INLINE void groups512_unpack(struct groups512_group *to, const uint8_t *panel, size_t from, size_t n,
                                      const struct quant_form f, bool centred)
 {

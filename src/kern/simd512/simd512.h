@@ -48,7 +48,7 @@
 #define SIMD512_TO_16(what, ...)     \
     SIMD512_TO_12(what, __VA_ARGS__) \
     what(13, __VA_ARGS__) what(14, __VA_ARGS__) what(15, __VA_ARGS__) what(16, __VA_ARGS__)
-/* Expands to name_<rows>, an element of such a list. */
+/* As WHAT of these macros, expands to name_<rows> and a comma: an element of an array initializer. */
 #define SIMD512_NAMED(rows, name) name##_##rows,
 
 #include "kern/kern.h"
@@ -257,7 +257,7 @@ SIMD512_INLINE __m512 simd512_erf(__m512 x)
         x);
 }
 
-/* Returns x / (1 + exp(y)), which computes three of the activations. */
+/* Returns x / (1 + exp(y)), the form of three of the activations. */
 SIMD512_INLINE __m512 simd512_gate(__m512 x, __m512 y)
 {
     return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), simd512_exp(y)));
