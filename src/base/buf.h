@@ -49,9 +49,9 @@ void buf_json_float(struct buf *b, float v);
 void buf_json_bool(struct buf *b, bool v);
 void buf_json_null(struct buf *b);
 
-/* Appends S [n] as a JSON string with quotes. The result is always valid JSON on one line: escapes the
- * characters that JSON requires and the line ends U+0085, U+2028 and U+2029, copies other UTF-8, and writes
- * U+FFFD for each maximal ill-formed sequence. */
+/* Appends S [n] as a JSON string with quotes, which is always valid JSON on one line. The function escapes
+ * the characters that JSON requires and the line ends U+0085, U+2028 and U+2029, writes U+FFFD for each
+ * maximal ill-formed sequence, and copies other UTF-8. */
 void buf_json_str(struct buf *b, const char *s, size_t n);
 
 #endif

@@ -16,9 +16,9 @@ struct cpu_facts {
     unsigned family; /* including the extended family: 0x19 is Zen 3 and 4, 0x1a Zen 5 */
 };
 
-/* Returns the fastest level: the highest one, except CPU_AVX512BF16 on Intel cores with AVX512-FP16 (Sapphire
- * Rapids and later), where VDPBF16PS does half as many operations per second as FMA. The choice follows from
- * CPUID and not from timing, so that a machine always computes the same bits. */
+/* Returns the fastest level: the highest supported level, except CPU_AVX512BF16 on Intel cores with
+ * AVX512-FP16 (Sapphire Rapids and later), where VDPBF16PS does half as many operations per second as FMA.
+ * The choice follows from CPUID and not from timing, so that a machine always computes the same bits. */
 enum cpu_isa cpu_fastest(const struct cpu_facts *f);
 
 /* Returns whether kernels should prefetch into the level 2 cache only. On Zen 4 (AMD family 19h with AVX-512)
@@ -27,17 +27,17 @@ enum cpu_isa cpu_fastest(const struct cpu_facts *f);
 bool cpu_asks_level2(const struct cpu_facts *f);
 
 /* Returns whether the processor and the operating system support ISA. Linux grants the tile registers of
- * CPU_AMX on request; the first call of any function here makes the request. */
+ * CPU_AMX on request; the first call of any function of this file makes the request. */
 bool cpu_has(enum cpu_isa isa);
-/* cpu_fastest() of this machine. Higher levels may also be supported (cpu_has()). */
+/* Returns cpu_fastest() for this machine. The machine may also support higher levels (cpu_has()). */
 enum cpu_isa cpu_best(void);
 bool cpu_level2_ahead(void);                /* cpu_asks_level2() of this machine */
 const char *cpu_isa_name(enum cpu_isa isa); /* "ref", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx" */
 bool cpu_isa_of_name(const char *s, enum cpu_isa *isa);
-/* The processor's brand string, for benchmarks; "unknown" if it has none. */
+/* Returns the processor's brand string, for benchmarks; "unknown" if it has none. */
 const char *cpu_model(void);
 
-/* Bytes of the level 1 data, level 2 or level 3 cache; a typical size if the real one is unknown. */
+/* Returns the bytes of the data cache of LEVEL (1 to 3); a typical size if the real size is unknown. */
 size_t cpu_cache_bytes(int level);
 
 #endif

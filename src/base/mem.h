@@ -55,7 +55,8 @@ bool mem_lib_failed(void);
  * counts, with its growth, until any thread frees it. */
 enum mem_charge {
     MEM_CHARGE_NONE, /* not charged: the default of a thread */
-    /* Charged for a request before it is accepted. An eighth of the budget is reserved for accepted ones. */
+    /* Charged for a request before it is accepted. An eighth of the budget is reserved for accepted
+     * requests. */
     MEM_CHARGE_NEW,
     MEM_CHARGE_OLD, /* charged for an accepted request */
 };

@@ -97,7 +97,7 @@ const char *opt_guess(const char *found, const char *names, char *out, size_t si
     return out;
 }
 
-/* Sets the error of an unknown choice: the refusal of its spelling, or the choices and the nearest one. */
+/* Sets the error of an unknown choice: the refusal of its spelling, or the choices and the nearest choice. */
 static int bad_choice(const struct opt_row *row, const char *where, const char *found, struct err *e)
 {
     struct near near;
@@ -146,7 +146,7 @@ static bool read_flag(const char *text, int64_t *v)
     return false;
 }
 
-/* Sets V to the choice TEXT, or to the choice that TEXT is another spelling of. False: TEXT is neither. */
+/* Sets V to the choice whose name or other spelling is TEXT. False: there is no such choice. */
 static bool read_choice(const struct opt_row *row, const char *text, struct opt_value *v)
 {
     for (const struct opt_word *w = row->words; w && w->text; w++)
@@ -334,8 +334,8 @@ static int make_getopt(struct opt_values *v, struct option **longs, char **short
         return err_nomem(e, "command-line options");
     *longs = l;
     *shorts = s;
-    *s++ = '-'; /* returns positional arguments in order, as option 1 */
-    *s++ = ':'; /* returns ':' for a missing value, and prints nothing */
+    *s++ = '-'; /* '-': getopt returns positional arguments in order, as option 1 */
+    *s++ = ':'; /* ':': getopt returns ':' for a missing value, and prints nothing */
     for (size_t i = 0; i < v->n_rows; i++) {
         const struct opt_row *r = v->slot[i].row;
 
@@ -428,7 +428,7 @@ static int read_arguments(struct opt_values *v, int argc, char **argv, const str
             return bad_option(v, c, argv[at], e);
         s = slot_for(v, c);
         ASSERT(s, "getopt returned %d", c);
-        if (s->row->bare && !optarg) /* getopt accepts an optional value only after '=' */
+        if (s->row->bare && !optarg) /* getopt itself accepts an optional value only after '=' */
             optarg = optind < argc && argv[optind][0] != '-' ? argv[optind++] : no_value;
         rc = add_value(v, s, OPT_GIVEN, s->row->type == OPT_FLAG ? "1" : optarg, e);
     }
@@ -665,7 +665,7 @@ static void add_short_row(const struct opt_row *r, struct buf *out)
 
     if (colon && (size_t)(colon - r->help) < clause)
         clause = (size_t)(colon - r->help);
-    clause -= r->help[clause] == '('; /* and the blank before it */
+    clause -= r->help[clause] == '('; /* omits also the blank before '(' */
     if (r->brief)
         buf_fmt(out, "  -%c, --%s", r->brief, r->name);
     else

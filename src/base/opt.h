@@ -83,7 +83,7 @@ struct opt_list {
 struct opt_word {
     const char *text;    /* NULL ends a list */
     const char *means;   /* the choice that TEXT means; NULL: TEXT is an error */
-    const char *refusal; /* rest of the error: why TEXT is not allowed, and what is */
+    const char *refusal; /* rest of the error: why TEXT is not allowed, and which choices are */
 };
 
 struct opt_row {
@@ -112,7 +112,7 @@ struct opt_row {
 /* An array of rows, and the offset and size of its struct in the command's struct. */
 struct opt_part {
     const struct opt_row *rows; /* NULL ends a table */
-    size_t at, size;            /* size 0: the command's struct has no such struct */
+    size_t at, size;            /* size 0: the command's struct does not contain the struct of the rows */
 };
 
 /* clang-format off */

@@ -12,8 +12,8 @@
 /* Writes 128 random bits to OUT, low words first. SEED is Philox's key, COUNTER_HI:COUNTER_LO its counter. */
 void rng_block(uint64_t seed, uint64_t counter_hi, uint64_t counter_lo, uint32_t out[4]);
 
-/* Returns the key of hashed random numbers: 64 random bits for number INDEX of SEED, independent of the
- * functions below. */
+/* Writes a key for hashed random numbers to KEY: 64 random bits, which are number INDEX of SEED. They are
+ * independent of the results of the functions below. */
 void rng_key(uint64_t seed, uint64_t index, uint32_t key[2]);
 
 /* Returns random number INDEX of SEED, uniform in [0, 1), a multiple of 2^-53. */

@@ -29,8 +29,8 @@ static size_t lead(unsigned char b, unsigned char *lo, unsigned char *hi)
     return 4;
 }
 
-/* Returns how many first bytes of S [n] are a beginning of one well-formed character. Sets *WHOLE to whether
- * the character is complete. */
+/* Returns the length of the longest beginning of S [n] that is a well-formed character or the beginning of
+ * one. Sets *WHOLE to whether that character is complete. */
 static size_t agree(const char *s, size_t n, bool *whole)
 {
     unsigned char lo, hi;

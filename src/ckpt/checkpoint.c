@@ -1,5 +1,5 @@
 /* checkpoint.c - opens a checkpoint with the readers of GGUF files or of folders. The files in a packed
- * checkpoint are read like those of a folder. */
+ * checkpoint are read like the files of a folder. */
 #include "ckpt/checkpoint.h"
 #include "ckpt/config.h"
 #include "ckpt/gguf/gguf.h"
@@ -80,7 +80,8 @@ static bool find_folder(const char *dir, const char *begin, char *name, size_t s
     return found;
 }
 
-/* Finds the snapshot of the main branch, or else the last one, in ROOT, a model's folder in a hub's cache. */
+/* Finds the snapshot of the main branch, or else the last snapshot by name, in ROOT, a model's folder in a
+ * hub's cache. */
 static bool find_snapshot(const char *root, char *name, size_t size)
 {
     char dir[FOLDER_PATH_MAX + 16], file[FOLDER_PATH_MAX];

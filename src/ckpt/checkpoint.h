@@ -58,8 +58,9 @@ int checkpoint_weights(struct weights **out, struct checkpoint *c, struct err *e
 /* Writes config, tokenizer and the other small files of C, or its GGUF metadata, to W. */
 int checkpoint_pack_files(struct checkpoint *c, struct pack_writer *w, struct err *e);
 
-/* Closes the GGUF files when config, tokenizer and weights are no longer needed. First makes the texts of the
- * functions below, which stay usable. ERR_NOMEM: there was no memory for them. */
+/* Closes the GGUF files when config, tokenizer and weights are no longer needed. First makes the texts for
+ * checkpoint_chat() and checkpoint_generation(), which stay usable. ERR_NOMEM: there was no memory for these
+ * texts. */
 int checkpoint_let_go(struct checkpoint *c, struct err *e);
 
 /* Opens the chat template and the special tokens. */

@@ -49,7 +49,7 @@ struct doc {
 
 struct config {
     struct doc *doc;
-    const char *prefix;  /* before names of keys: "", or such as "text_config." */
+    const char *prefix;  /* the prefix of the names of keys: "" or, for example, "text_config." */
     struct strmap index; /* key -> struct node * */
     struct node *first, **last;
     struct config *older; /* the next object in doc->objects */
@@ -273,7 +273,8 @@ static struct node *find_key_value(struct config *c, const char *key)
     return n && n->type != JSON_PULL_NULL ? n : NULL;
 }
 
-/* Sets "PATH: KEYINDEX is FOUND, expected EXPECTED". FOUND is JSON text, and INDEX "" or "[3]". */
+/* Sets the error sentence "PATH: KEYINDEX is FOUND, expected EXPECTED". FOUND is JSON text. INDEX is "" or,
+ * for an element of a list, its index ("[3]"). */
 static int wrong_value(const struct config *c, const struct node *n, const char *index,
                        const struct json_str *found, struct err *e, const char *expected)
 {
@@ -289,7 +290,8 @@ static int wrong(const struct config *c, const struct node *n, struct err *e, co
     return wrong_value(c, n, "", &n->raw, e, expected);
 }
 
-/* Opens a reader of the JSON text of N's value. It sets no sentences, because those of wrong() are better. */
+/* Opens a reader of the JSON text of N's value. The reader sets no error sentences, because wrong_value()
+ * sets better ones. */
 static void value_open(struct json_pull *j, struct config *c, const struct node *n)
 {
     json_pull_open(j, n->raw.s, n->raw.n, c->doc->path, &c->doc->arena, NULL);
@@ -710,7 +712,7 @@ enum config_key config_key_kind(const char *name)
 
 /* ---- keys that were not read ---- */
 
-/* The classes of the keys that were not read. */
+/* The keys that were not read, by class. */
 struct verdict {
     char unknown[512], maths[512]; /* lists of names, truncated if they are long */
     const struct node *quant;

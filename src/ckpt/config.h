@@ -79,8 +79,8 @@ const char *config_quant_method(struct config *c);
 /* Marks KEY and all keys inside it as read, because they have no effect. */
 void config_ignore(struct config *c, const char *key);
 
-/* For tests: returns the I-th of the keys that getters were called with for C's file, present or not, each
- * once ("rope_parameters.factor"). NULL after the last one. */
+/* For tests: returns the I-th key ("rope_parameters.factor") of C's file for which a getter was called,
+ * whether the file has the key or not. Each key counts once. NULL after the last one. */
 const char *config_asked(const struct config *c, size_t i);
 
 /* Checks the keys that were not read, in C and in its sub-objects from config_sub(). Call it once, after the

@@ -40,7 +40,8 @@ struct quantised {
 /* The parts of a matrix X [n, k] to convert. Views may have any alignment. */
 struct source {
     const struct quantised *q;
-    const struct view *codes, *scales, *zeros, *order; /* zeros NULL: none; order NULL: g = k / group */
+    /* zeros NULL: no zero points; order NULL: k is in group k / group */
+    const struct view *codes, *scales, *zeros, *order;
     size_t n, k, group, groups;
     enum dtype to;
     char *out;
@@ -177,7 +178,7 @@ static void convert_share(void *ctx, int thread, int n_threads)
                 put_group(s, n, k, (uint8_t *)s->out + n * s->row_bytes + k / GROUP * dtype_bytes(s->to));
 }
 
-/* Returns the format of GGUF that has the same numbers, or DT_F32. Sets s->refused and s->odd_zero. */
+/* Returns the GGUF format that holds exactly the numbers of S, or DT_F32. Sets s->refused and s->odd_zero. */
 static enum dtype type_for(struct source *s)
 {
     bool plain = true, halves = true;

@@ -23,9 +23,9 @@ struct quantised;
 /* Converts every X.qweight, X.weight_packed or integer X.weight in W and adds it to W as X.weight, if C has a
  * quantization_config of one of the methods above, or else the folder IN has a quantize_config.json
  * (AutoGPTQ) or quant_config.json (AutoAWQ). *OUT owns the matrices and must outlive W. W NULL: the
- * checkpoint is packed, and only C's keys are marked. *OUT is NULL and no key is marked without a method, and
- * for mxfp4, which architectures read themselves. ERR_INPUT and ERR_UNSUPPORTED name the file and the tensor
- * or key. */
+ * checkpoint is packed, and only C's keys are marked. If there is no such method, or the method is mxfp4,
+ * which architectures read themselves, *OUT is NULL and no key is marked. ERR_INPUT and ERR_UNSUPPORTED name
+ * the file and the tensor or key. */
 int quantised_open(struct quantised **out, struct weights *w, struct config *c, struct folder in,
                    struct pool *pool, struct err *e);
 

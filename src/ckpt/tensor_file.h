@@ -29,7 +29,7 @@ struct tensor_file {
     struct strmap index; /* name -> index into tensor[], after tensor_file_seal() */
 };
 
-/* Maps FILE in the folder IN (NULL: the file IN). On failure *e names the file and *f is closed. */
+/* Maps FILE in the folder IN (FILE NULL: the file in.path). On failure *e names the file and *f is closed. */
 int tensor_file_open(struct tensor_file *f, struct folder in, const char *file, struct err *e);
 
 /* For tests and fuzzers: opens the caller's BYTES [len], which must outlive F. PATH is for messages only. */

@@ -228,7 +228,7 @@ static int take_pack(struct weights *w, struct pack *p, struct err *e)
     return join(w, NULL, e);
 }
 
-/* Opens the weights of IN, S or P. The other two are NULL. */
+/* Opens the weights of the folder IN, the GGUF files S or the packed file P; two of them are NULL. */
 static int open_any(struct weights **out, const struct folder *in, struct gguf_set *s, struct pack *p,
                     struct err *e)
 {

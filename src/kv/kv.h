@@ -30,7 +30,7 @@
 #include "kv/prefix.h"
 
 enum {
-    /* A code besides those of err.h: rows that are needed were dropped and must be computed again. */
+    /* An error code besides those of err.h: needed rows were dropped and must be computed again. */
     KV_GONE = 64,
     KV_MAX_GROUPS = 8,
     KV_MIN_BLOCK = 16,
@@ -90,7 +90,7 @@ struct kv_group {
     size_t n_layers;
 };
 
-/* A demand for room: rows [0, n) of sequence SEQ. */
+/* A demand for memory: sequence SEQ needs rows [0, n). */
 struct kv_want {
     size_t seq, n;
 };
@@ -110,7 +110,7 @@ struct kv_ops {
     int (*truncate)(struct kv *c, size_t seq, size_t n);
     int (*fork)(struct kv *c, size_t from, size_t n, size_t to);
     void (*advance)(struct kv *c, size_t seq, size_t pos);
-    /* The prefix cache. NULL: the type has none. */
+    /* The functions of the prefix cache. NULL: the type has no prefix cache. */
     void (*publish)(struct kv *c, size_t seq, const int32_t *token, size_t n, bool last);
     size_t (*adopt)(struct kv *c, size_t seq, struct prefix_key seed, const int32_t *token, size_t n);
     /* Reading ahead from a store; see kv_ahead(). NULL: the type cannot have a store. */
@@ -136,7 +136,8 @@ struct kv_type {
     const char *name;
     const struct kv_ops *ops;
     size_t max_block; /* largest block that kv_block() chooses */
-    /* For types whose regions grow: the new capacity of a region that has HAVE rows and needs NEED. */
+    /* For types whose regions grow: returns the new capacity of a region that has HAVE rows and needs NEED
+     * rows. */
     size_t (*capacity)(const struct kv *c, size_t have, size_t need);
 };
 
@@ -154,8 +155,8 @@ struct kv {
     void *state;       /* private data of the type */
 };
 
-bool kv_type_pooled(const char *name); /* TYPE reserves a pool at open; false for unknown names */
-/* The type's block tables come from the caller; false for unknown names. */
+bool kv_type_pooled(const char *name); /* whether NAME is a type that reserves a pool at open */
+/* Returns whether the caller provides the block tables of the type NAME; false for unknown names. */
 bool kv_type_extern(const char *name);
 /* For tests: the name of the I-th type that makes its own block tables. NULL after the last one. */
 const char *kv_type_name(size_t i);
@@ -215,12 +216,12 @@ size_t kv_n_blocks(const struct kv *c);
 /* ---- reading ahead: loading KV blocks from the store into the pool ---- */
 
 /* Starts to load the blocks of TOKEN [n] that the store has and the pool lacks, so that kv_adopt() with the
- * same arguments will find them. TOKEN is borrowed until the read ends. Returns a handle, and in [*from, *to)
- * the rows that will be added to those in the pool. KV_AHEAD_NOTHING: the store has no more rows of this
- * prefix. KV_AHEAD_LATER: another read is loading these blocks, or all handles are in use. */
+ * same arguments will find them. TOKEN is borrowed until the read ends. Returns a handle, and sets [*from,
+ * *to) to the range of rows that will be added to the pool. KV_AHEAD_NOTHING: the store has no more rows of
+ * this prefix. KV_AHEAD_LATER: another read is loading these blocks, or all handles are in use. */
 int kv_ahead(struct kv *c, struct prefix_key seed, const int32_t *token, size_t n, size_t *from, size_t *to);
 
-/* Adds the blocks that have arrived to the prefix cache and requests the next ones. True: the read is
+/* Adds the blocks that have arrived to the prefix cache and requests the next blocks. True: the read is
  * finished and the handle is free. */
 bool kv_ahead_go_on(struct kv *c, int handle);
 void kv_ahead_end(struct kv *c, int handle); /* cancels the read; blocks that have arrived stay */
@@ -229,8 +230,8 @@ void kv_ahead_wait(struct kv *c, double seconds);
 
 /* Returns the addresses and tile tables of SEQ, valid until the next call that changes the cache. */
 struct kv_view kv_view(const struct kv *c, size_t seq);
-size_t kv_bytes(const struct kv *c);                  /* of all sequences and free blocks */
-size_t kv_held_bytes(const struct kv *c, size_t seq); /* of the blocks, or of the region, of SEQ */
+size_t kv_bytes(const struct kv *c);                  /* bytes of all sequences and free blocks */
+size_t kv_held_bytes(const struct kv *c, size_t seq); /* bytes of the blocks, or of the region, of SEQ */
 
 /* For tests: checks that every block is free, or that as many sequences hold it as its count says. Returns
  * ERR_INPUT and a sentence otherwise. */
@@ -242,7 +243,7 @@ int kv_check(const struct kv *c, struct err *e);
  * from 16 to the maximum of TYPE, that meets two limits: a block of one layer takes at most a quarter of the
  * level 2 cache, and it has at most a quarter of the rows of the smallest window. */
 size_t kv_block(const char *type, const struct kv_limits *lim);
-size_t kv_token_bytes(const struct kv_limits *lim); /* of one token in all layers */
+size_t kv_token_bytes(const struct kv_limits *lim); /* bytes of one token in all layers */
 /* Bytes of N rows of a sequence, without rows that no query sees. */
 size_t kv_seq_bytes(const struct kv_limits *lim, size_t n);
 /* Bytes that a pooled type reserves at open; 0 for other types. */

@@ -80,7 +80,8 @@ static bool extern_has_room(const struct kv *c, const struct kv_want *want, size
     return true;
 }
 
-/* Keeps the table, since the caller may lend it again, unless N is 0. */
+/* Clears the block table of SEQ if N is 0. Otherwise does nothing, since the caller sets the next table with
+ * kv_lend(). */
 static int extern_truncate(struct kv *c, size_t seq, size_t n)
 {
     struct kvpool *p = c->state;
@@ -90,7 +91,7 @@ static int extern_truncate(struct kv *c, size_t seq, size_t n)
     return 0;
 }
 
-/* Is not supported: a caller that shares rows lends the same blocks to both sequences. */
+/* Always fails: a caller that shares rows lends the same blocks to both sequences instead of a fork. */
 static int extern_fork(struct kv *c, size_t from, size_t n, size_t to)
 {
     (void)c;

@@ -205,7 +205,8 @@ static uint32_t evict_block(struct kv *c, size_t g)
     return b;
 }
 
-/* Returns a block of group G with one holder: a free one, or else the oldest cached one. One must exist. */
+/* Returns a block of group G with one holder: a free block, or else the cached block that is evicted first. A
+ * free or cached block must exist. */
 static uint32_t allocate_block(struct kv *c, size_t g)
 {
     struct paged *s = c->state;
@@ -596,7 +597,7 @@ static void copy_block(struct kv *c, size_t seq, size_t i, uint32_t node)
     }
 }
 
-/* Returns whether each group has the blocks of a prefix of N rows and one more for the copy. */
+/* Returns whether each group has the blocks of a prefix of N rows, and one available block for the copy. */
 static bool can_copy(const struct kv *c, const struct paged *s, size_t n)
 {
     for (size_t g = 0; g < c->n_groups; g++) {
@@ -700,7 +701,8 @@ static size_t find_blocks(const struct kv *c, struct paged *s, struct prefix_key
     return i;
 }
 
-/* Makes the cached blocks of NODE [n] the most recently used blocks, those of the first node most of all. */
+/* Makes the cached blocks of NODE [n] the most recently used blocks, in reverse order: the blocks of the
+ * first node are evicted last. */
 static void touch(const struct kv *c, struct paged *s, const uint32_t *node, size_t n)
 {
     while (n--)

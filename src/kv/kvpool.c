@@ -14,13 +14,14 @@ static size_t blocks_of(const struct kv *c, size_t rows)
     return rows / c->lim.block + (rows % c->lim.block != 0);
 }
 
-/* The blocks that hold the sink of group G. */
+/* Returns the number of blocks that hold the sink of group G. */
 static size_t sink_blocks(const struct kv *c, size_t g)
 {
     return blocks_of(c, c->group[g].sink);
 }
 
-/* The first block after the sink that a query at POS sees in group G; 0 while the window touches the sink. */
+/* Returns the first block after the sink that a query at POS sees in group G; 0 while the window touches the
+ * sink. */
 static size_t first_block(const struct kv *c, size_t g, size_t pos)
 {
     size_t first = kv_group_first(&c->group[g], pos) / c->lim.block;
@@ -28,15 +29,16 @@ static size_t first_block(const struct kv *c, size_t g, size_t pos)
     return first > sink_blocks(c, g) ? first : 0;
 }
 
-/* The maximum number of blocks that a sequence holds in group G, which has a window, besides blocks_of(rows
- * of a step). In a step of n rows a sequence holds window + n rows, which touch at most ceil(window / block)
- * + ceil(n / block) + 1 blocks, and the blocks of the sink. */
+/* Returns the maximum number of blocks that a sequence holds in group G, which has a window, without the
+ * blocks for the rows of a step, which the caller adds. In a step of n rows a sequence holds window + n rows,
+ * which touch at most ceil(window / block) + ceil(n / block) + 1 blocks, and the blocks of the sink. */
 static size_t seq_blocks(const struct kv *c, size_t g)
 {
     return sink_blocks(c, g) + blocks_of(c, c->group[g].window) + 2;
 }
 
-/* The number of blocks of group G: the budget, or the maximum that windows, sinks and a step can use. */
+/* Returns the number of blocks of group G: the budget, or the maximum that windows, sinks and a step can
+ * use. */
 static size_t group_blocks(const struct kv *c, size_t g)
 {
     size_t all = blocks_of(c, c->lim.pool_tokens), most;
@@ -344,7 +346,7 @@ size_t kvpool_low(const struct kv *c, const struct kvpool_seq *q, size_t first)
     return q->low > first * c->lim.block ? q->low : first * c->lim.block;
 }
 
-/* The K tiles (VALUE: V tiles) of BLOCK in one layer and KV head. */
+/* Returns the K tiles (VALUE: the V tiles) of BLOCK in one layer and KV head. */
 static char *tiles_of(const struct kvpool *p, size_t layer, size_t head, uint32_t block, bool value)
 {
     const struct kv_layer *y = &p->layer[layer];

@@ -2,10 +2,10 @@
  * reserved at open, and for each sequence and group a table of tile numbers.
  *
  * A block number names the same rows in all layers of a group; in each layer the block holds K and V of all
- * heads. Of the blocks of its positions, a sequence holds [0, head), which are those of its sink, and [first,
- * end). HEAD and FIRST are 0 until the window has left the sink. Between HEAD and FIRST, where a window has
- * dropped rows, the table names a block of zeros that is never written, so that kernels may read it. The
- * cache type decides how blocks are shared; the pool calls its functions ALLOCATE and RELEASE.
+ * heads. A sequence holds blocks [0, head), which contain the rows of its sink, and blocks [first, end). HEAD
+ * and FIRST are 0 until the window has left the sink. Between HEAD and FIRST, where a window has dropped
+ * rows, the table names a block of zeros that is never written, so that kernels may read it. The cache type
+ * decides how blocks are shared; the pool calls its functions ALLOCATE and RELEASE.
  */
 #ifndef GALLOP_KV_KVPOOL_H
 #define GALLOP_KV_KVPOOL_H
@@ -24,7 +24,7 @@ struct kvpool_group {
 struct kvpool_seq {
     uint32_t *tile;    /* [tiles of max_len rows] */
     size_t first, end; /* the sequence holds blocks [first, end) */
-    /* The sequence also holds the sink's blocks [0, head). HEAD is 0, or all of them if FIRST is not 0. */
+    /* The sequence also holds blocks [0, head), which contain the sink. HEAD is 0 while FIRST is 0. */
     size_t head;
     /* The first row after the sink that was ever written; it is in block FIRST or later. */
     size_t low;
@@ -76,13 +76,14 @@ bool kvpool_sees(const struct kv *c, size_t seq, size_t n);
 int kvpool_truncate(struct kv *c, size_t seq, size_t n);
 void kvpool_advance(struct kv *c, size_t seq, size_t pos);
 
-/* The blocks of group G that a query at N sees: [0, head) and [first, end). */
+/* The blocks of group G that a query at position N sees: [0, head) and [first, end). */
 struct kvpool_range {
     size_t head, first, end;
 };
 struct kvpool_range kvpool_range(const struct kv *c, size_t g, size_t n);
-/* Prepares the table of an empty sequence that will hold blocks from FIRST on and those of the sink. Entries
- * before FIRST get the block of zeros. Rows after the sink and before row LOW will never be written. */
+/* Prepares the table of an empty sequence that will hold the blocks from FIRST on and the blocks of the sink.
+ * Entries before FIRST get the block of zeros. Rows after the sink and before row LOW will never be
+ * written. */
 void kvpool_begin(const struct kvpool *p, size_t g, struct kvpool_seq *q, size_t first, size_t low);
 /* Returns the value of LOW for a sequence that shares the blocks of Q from FIRST on. */
 size_t kvpool_low(const struct kv *c, const struct kvpool_seq *q, size_t first);

@@ -59,7 +59,8 @@ struct prefix {
 
 bool prefix_kind_of_name(const char *name, enum prefix_kind *kind); /* "hash", "radix" */
 
-/* Returns the chain hash of a node with TOKEN [n] whose parent (root: seed) has the hash ABOVE (XXH3). */
+/* Returns the chain hash (XXH3) of a node with TOKEN [n]. ABOVE is the chain hash of its parent or, if the
+ * parent is the root, the seed. */
 struct prefix_key prefix_chain(struct prefix_key above, const int32_t *token, size_t n);
 
 int prefix_open(struct prefix *p, enum prefix_kind kind, size_t n_nodes, size_t block, size_t n_groups,
@@ -78,8 +79,8 @@ uint32_t prefix_add(struct prefix *p, uint32_t parent, struct prefix_key seed, c
                     size_t n);
 
 uint32_t prefix_place(const struct prefix *p, uint32_t node, size_t group);
-/* Sets the block of NODE in GROUP; PREFIX_NONE removes it. Frees a node that has no blocks, children and
- * holders, and then its ancestors likewise. */
+/* Sets the block of NODE in GROUP; PREFIX_NONE removes it. If NODE then has no block, child or holder, frees
+ * it, and treats its parent in the same way, and so on. */
 void prefix_set_place(struct prefix *p, uint32_t node, size_t group, uint32_t place);
 void prefix_hold(struct prefix *p, uint32_t node); /* does nothing for PREFIX_NONE */
 void prefix_unhold(struct prefix *p, uint32_t node);

@@ -159,9 +159,8 @@ void bind_heads(struct model *m, size_t def_heads, size_t def_kv, size_t def_dim
     struct model_info *i = &m->info;
 
     i->n_heads = bind_int(m, "num_attention_heads", def_heads, 1, 4096);
-    if (config_given(
-            m->config,
-            "num_key_value_heads")) /* null means the same number as heads, not the default of the class */
+    /* null means as many KV heads as heads, not the default of the architecture */
+    if (config_given(m->config, "num_key_value_heads"))
         def_kv = 0;
     i->n_kv = bind_int(m, "num_key_value_heads", def_kv ? def_kv : i->n_heads, 1, 4096);
     i->head_dim = bind_int(m, "head_dim", def_dim, 0, 512);
@@ -470,7 +469,7 @@ void bind_linear(struct model *m, struct linear *w, const char *at, const struct
                                .kern = m->opt.kern};
     const char *backend = m->opt.backend[d->kind];
 
-    /* the chosen backend applies to the other linears of this kind */
+    /* the chosen backend applies only to linears of this kind that do not need fp32 */
     if (d->how & BIND_FP32 && backend && strcmp(backend, "native") != 0)
         backend = NULL;
     for (; desc.n_parts < LINEAR_MAX_PARTS && d->part[desc.n_parts].module; desc.n_parts++)

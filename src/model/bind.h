@@ -63,11 +63,11 @@ struct bind_rope {
     size_t head_dim;
     /* The default of theta. */
     double theta;
-    /* The old style's key of theta; NULL: "rope_theta". */
+    /* The key of theta in a config of the old style; NULL: "rope_theta". */
     const char *theta_key;
-    /* Key of this rope's object in rope_parameters, if each layer type has one; otherwise NULL. */
+    /* Key of this rope's object in rope_parameters, if each layer type has an object; otherwise NULL. */
     const char *sub;
-    /* The old style's rope_scaling does not apply to this rope. */
+    /* rope_scaling in a config of the old style does not apply to this rope. */
     bool unscaled;
     /* partial_rotary_factor is supported. */
     bool partial;
@@ -138,7 +138,7 @@ float *bind_vector(struct model *m, const char *name, size_t n, float times, con
 void bind_embed(struct model *m, struct op_embed *w, const char *at, const char *module, size_t rows,
                 size_t cols);
 
-/* Binds a norm of N elements. HOW holds flags from above. */
+/* Binds a norm of N elements. HOW has the flags BIND_*. */
 void bind_norm(struct model *m, struct op_norm *w, const char *at, const char *module, size_t n, double eps,
                unsigned how);
 void bind_norm_close(struct op_norm *w);
@@ -158,10 +158,10 @@ struct bind_linear {
 };
 void bind_linear(struct model *m, struct linear *w, const char *at, const struct bind_linear *d);
 
-/* Binds the head. If TIED, it is the table of EMBED, which was bound before; but if the checkpoint has a
- * different matrix MODULE, the head is that matrix, with a warning. If not TIED, it is MODULE; if that is
- * missing, the model has no head (model_info.headless). EMBED reads its rows from a tied head that is exact
- * (linear_is_exact()). */
+/* Binds the head. If TIED, the head is the table of EMBED, which was bound before; but if the checkpoint has
+ * a matrix MODULE that differs from the table, the head is MODULE, and a warning is logged. If not TIED, the
+ * head is MODULE; if MODULE is missing, the model has no head (model_info.headless). EMBED reads its rows
+ * from a tied head that is exact (linear_is_exact()). */
 void bind_head(struct model *m, struct linear *w, const char *module, struct op_embed *embed, bool tied,
                unsigned how);
 
@@ -194,8 +194,8 @@ struct bind_moe {
     struct moe like;
 };
 
-/* Opens router and experts in *OUT, and raises the sizes of experts in m->info to theirs. After a failure
- * *OUT is NULL or partly open; bind_moe_close() accepts both. */
+/* Opens router and experts in *OUT, and raises the maximum sizes n_experts, top_k and expert_inner in m->info
+ * to its sizes. After a failure *OUT is NULL or partly open; bind_moe_close() accepts both. */
 void bind_moe(struct model *m, struct moe **out, const char *at, const struct bind_moe *d);
 
 /* Closes and frees W, which may be NULL. */

@@ -161,7 +161,7 @@ static void record_stack(struct model *m, const struct stack *s, const struct li
 }
 
 /* Returns D, adapted to the names that the layer AT uses. transformers 5 saves experts under names that all
- * models share, and may stack them. */
+ * models share, and may stack the experts. */
 static struct bind_moe as_found(struct model *m, const char *at, const struct bind_moe *d)
 {
     const char *router = bind_name(m, "%smlp.gate.weight", at);

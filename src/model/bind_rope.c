@@ -2,7 +2,7 @@
  *
  * As in transformers 5, the parameters are in rope_parameters (new style), or in rope_scaling and rope_theta
  * (old style). The type is in rope_type or type. original_max_position_embeddings at the top level of the
- * config has precedence over that key inside the object.
+ * config has precedence over the same key inside the object.
  */
 #include <string.h>
 

@@ -37,8 +37,9 @@ int calibration_read(struct calibration *s, const char *text, size_t n, const ch
     return rc;
 }
 
-/* Finds the kind of the file PATH, and the hash of its bytes. Safetensors begins with the header's length in
- * eight bytes, of which the last is zero; JSON text has no zero bytes. */
+/* Sets *TEXT to whether the file PATH is JSON text (and not safetensors), and *SUM to the hash of its bytes.
+ * A safetensors file begins with the header's length in eight bytes, of which the last is zero; JSON text has
+ * no zero bytes. */
 static int look_at(const char *path, bool *text, uint64_t *sum, struct err *e)
 {
     char found[FOLDER_PATH_MAX];
@@ -146,10 +147,11 @@ static double cut(double t)
     return 2 * ((1 + t * t) * 0.5 * erfc(t / sqrt(2)) - t * exp(-t * t / 2) / sqrt(2 * acos(-1)));
 }
 
-/* Returns the squared relative error, averaged over all rows, if the value LARGEST is rounded to 127; LARGEST
- * 0: if the largest element of each row is. A rotated row resembles K samples of a normal distribution.
- * Clipping errors have a higher weight than rounding errors, because they are biased (with equal weights, the
- * KL divergence of Gemma 3 270M is three times as large). */
+/* Returns the squared relative error of quantization, averaged over all rows, with the scale that rounds
+ * LARGEST to 127. LARGEST 0: each row has its own scale, which rounds its largest element to 127. A rotated
+ * row resembles K samples of a normal distribution. Clipping errors have a higher weight than rounding
+ * errors, because they are biased (with equal weights, the KL divergence of Gemma 3 270M is three times as
+ * large). */
 static double error_with(const struct linear_seen *seen, size_t k, double largest)
 {
     enum { CUT = 100 };

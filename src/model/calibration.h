@@ -47,8 +47,8 @@ int calibration_checked(const struct calibration *s, int rc, struct err *e);
 void calibration_close(struct calibration *s);
 
 /* Returns the absolute value that is to be rounded to 127 for inputs of K columns with the statistics SEEN.
- * It minimizes the error of rounding and clipping over all rows. 0: even the minimum is much larger than with
- * one scale per row, because a few rows are many times as large as the rest. */
+ * This value minimizes the error of rounding and clipping over all rows. 0: even the minimum error is much
+ * larger than the error with one scale per row, because a few rows are many times as large as the rest. */
 float calibration_find(const struct linear_seen *seen, size_t k);
 
 #endif

@@ -46,7 +46,7 @@ struct decoder {
     void *more;
 };
 
-/* The defaults that a class of transformers has for keys that a config may omit. */
+/* The defaults of a transformers class for config keys that may be missing. */
 struct decoder_sizes {
     size_t hidden, inner, layers, heads;
     /* 0: the same number as heads. */
@@ -89,7 +89,7 @@ struct decoder_config {
     struct bind_moe moe;
     /* [L] Whether a layer has experts. NULL: all layers have them. */
     const bool *experts;
-    /* Further values of the architecture. */
+    /* Further data for the functions of the architecture. */
     const void *own;
 };
 
@@ -126,7 +126,8 @@ void decoder_open(struct model *m, const struct decoder_config *c, decoder_open_
 void decoder_open_layers(struct model *m, const char *at, const struct decoder_config *c,
                          decoder_open_fn *open_layer);
 
-/* Open a whole layer, or its attention and the norm before it, under Llama's names as C describes. */
+/* decoder_open_layer opens a whole layer, decoder_open_attention only its attention and the norm before it.
+ * The tensors have Llama's names, and C says which tensors the layer has. */
 decoder_open_fn decoder_open_layer, decoder_open_attention;
 
 /* Opens the gate, up and down linears of the module AT + MODULE, with INNER intermediate columns. */

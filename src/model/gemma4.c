@@ -21,7 +21,7 @@ enum { GLOBAL, LOCAL }; /* indices of the ropes */
 /* The parts of a layer that struct decoder_layer lacks. */
 struct gemma4_layer {
     struct op_norm v_norm;
-    /* Norms of layers with experts: before router and experts, after MLP and experts. */
+    /* Norms of layers with experts: before router, before experts, after MLP, after experts. */
     struct op_norm route, pre_moe, post_dense, post_moe;
     /* Linears and norm of the per-layer embedding. */
     struct linear input_gate, input_proj;
@@ -202,7 +202,7 @@ static void read_layer_heads(struct model *m, struct gemma4_config *g)
     i->dim = g->dim;
 }
 
-/* Returns the head size that all layers of KIND have; 0: there are no such layers. */
+/* Returns the head size that all layers of KIND have; 0: no layer is of this kind. */
 static size_t dim_of_kind(struct model *m, const struct gemma4_config *g, enum bind_layer_kind kind)
 {
     size_t dim = 0;
@@ -410,7 +410,8 @@ static void open_experts(struct model *m, struct decoder_layer *w, struct gemma4
         w->moe->expert_scale = expert_scale;
 }
 
-/* Opens the table, projection and norm of the per-layer embeddings. FIRST_LAYER is the prefix of layer 0. */
+/* Opens the table, projection and norm of the per-layer embeddings. FIRST_LAYER is the name prefix of the
+ * tensors of layer 0. */
 static void open_inputs(struct model *m, struct gemma4 *w, const char *first_layer,
                         const struct decoder_config *c)
 {

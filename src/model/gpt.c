@@ -48,7 +48,7 @@ static void read_sizes(struct model *m, struct decoder_config *c, const struct d
     note_sizes(m, "n_embd", &s);
 }
 
-/* The names of a layer's modules, and their variants. */
+/* The names of a layer's modules, and the variants of the layer. */
 struct gpt_config {
     /* Q NULL: the module QKV holds q, k and v. */
     const char *norm_attn, *qkv, *q, *k, *v;
@@ -168,7 +168,7 @@ static void gptj_layer(const struct decoder_layer *w, size_t l, const struct op_
     o->rope(o, s->qkv, &w->attn, T);
     o->attn(o, s->a, s->qkv, &w->attn, b, l);
     o->linear(o, s->r, &w->out, s->a, T); /*                                          [T, E] */
-    o->mlp(o, s->r2, &w->mlp, s->h, T);   /* of the same normed rows */
+    o->mlp(o, s->r2, &w->mlp, s->h, T);   /* the MLP reads the same normed rows as attention */
     o->add(o, s->r, s->r2, E, T);
 }
 

@@ -70,7 +70,8 @@ static const struct {
     const char *model_type;
     const char *key[8];
 } without_effect[] = {
-    /* keys of classification heads, and of early versions of the class */
+    /* keys of classification heads, and keys that only early versions of the config class in transformers
+     * had */
     {"gpt2",
      {"summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "n_special",
       "predict_special_tokens"}},
@@ -402,8 +403,8 @@ static int do_one(struct model *m, const struct model_todo *t, size_t *n_linears
 _Static_assert((int)MODEL_END_BYTES == (int)PACK_END_BYTES,
                "packed checkpoints keep the same number of bytes");
 
-/* Returns whether V is also read otherwise than as a weight to pack. A view of a part of a tensor has the
- * same name pointer as the tensor. */
+/* Returns whether V is needed by itself, and not only as a weight that is packed into a linear. A view of a
+ * part of a tensor has the same name pointer as the tensor. */
 static bool is_read(const struct model *m, const struct view *v)
 {
     for (size_t i = 0; i < m->n_todo; i++) {

@@ -109,7 +109,8 @@ struct model_options {
     enum dtype dtype;
     /* The quantization of the linears. */
     struct quant_map quant;
-    /* File of `gallop calibrate` for QUANT_INT8_STATIC and int4, ignored if packed. NULL: none. */
+    /* File of `gallop calibrate` for int8-static and int4, ignored if the checkpoint is packed. NULL:
+     * none. */
     const struct calibration *scales;
     /* DTYPE is only a default: a packed checkpoint keeps the type for which it was packed. */
     bool dtype_open;

@@ -54,8 +54,8 @@ static bool is_origin(const char *word)
     return !strpbrk(host + 3, "/?#@");
 }
 
-/* Reads the list TEXT, the value of OPTION, into *OUT. If it contains "*", sets *ALL, and *OUT is NULL. Each
- * word must satisfy IS, which EXPECTED describes. */
+/* Reads the list TEXT, the value of OPTION, into *OUT. If it contains "*", sets *ALL, and *OUT is NULL. IS
+ * must return true for each word; EXPECTED describes such words for messages. */
 static int read_list(json_t **out, bool *all, const char *option, const char *text,
                      bool (*is)(const char *word), const char *expected, struct err *e)
 {
@@ -201,8 +201,8 @@ bool cors_preflight(const struct cors *c, const struct http_head *h, char out[CO
         return false;
     out[0] = 0;
     add_line(out, "Access-Control-Allow-Methods", c->methods, "GET, HEAD, POST");
-    /* Browsers do not apply "*" to Authorization and to requests with credentials, so the names are
-     * copied. */
+    /* Browsers do not apply "*" to Authorization and to requests with credentials, so the names in the
+     * request are copied to the answer. */
     add_line(out, "Access-Control-Allow-Headers", c->headers, wanted && are_names(wanted) ? wanted : "");
     snprintf(out + strlen(out), CORS_PREFLIGHT - strlen(out), "Access-Control-Max-Age: %d\r\n", MAX_AGE_S);
     return true;

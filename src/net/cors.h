@@ -34,7 +34,7 @@ void cors_close(struct cors *c);
 void cors_lines(const struct cors *c, const struct http_head *h, char out[CORS_LINES]);
 
 /* Returns true if H is a preflight request of an allowed origin, and writes the header lines that its answer
- * has in addition to those of cors_lines() to OUT. */
+ * has in addition to the lines of cors_lines() to OUT. */
 bool cors_preflight(const struct cors *c, const struct http_head *h, char out[CORS_PREFLIGHT]);
 
 #endif

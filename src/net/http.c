@@ -3,7 +3,7 @@
  * This file follows redirects itself, so that the rules are the same with every version of libcurl: the token
  * is sent only to the origin (scheme, host and port) of the first URL, and a redirect from https to http is
  * refused. Messages do not contain query strings, because signed URLs are secrets. Compressed answers are not
- * requested, so that lengths and hashes are those of the stored bytes.
+ * requested, so that lengths and hashes refer to the bytes as the server stores them.
  */
 #include "net/http.h"
 

@@ -1,9 +1,9 @@
-/* http.h - HTTP client: GET and HEAD over http and https, one request at a time. It knows no formats of
+/* http.h - HTTP client: GET and HEAD over http and https, one request at a time. It does not interpret
  * bodies.
  *
- * The connection is kept open between requests. A struct http belongs to one thread. As with curl,
- * certificates are the system's, unless SSL_CERT_FILE or CURL_CA_BUNDLE names another file of them, and
- * proxies are those of the variables http_proxy, https_proxy and no_proxy.
+ * The connection is kept open between requests. A struct http belongs to one thread. As with curl, the
+ * system's certificates are used, unless SSL_CERT_FILE or CURL_CA_BUNDLE names another certificate file, and
+ * the variables http_proxy, https_proxy and no_proxy choose the proxies.
  */
 #ifndef GALLOP_NET_HTTP_H
 #define GALLOP_NET_HTTP_H

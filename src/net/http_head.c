@@ -192,7 +192,7 @@ static int check_host(const struct http_head *h, const char **why)
                : head_refuse(why, 400, "Host differs from the host of the request target");
 }
 
-/* Refuses repeated fields that identify the client or request, since a proxy could use another of them. */
+/* Refuses repeated fields that identify the client or request, since a proxy could use another value. */
 static int check_single(const struct http_head *h, const char **why)
 {
     const char *value;

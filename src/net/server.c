@@ -462,7 +462,7 @@ static void hand_over(struct connection *c)
     c->s->opt.handle(c->s->opt.ctx, &c->x);
 }
 
-/* Calls the handler without the rest of the body, which it does not want. The connection closes
+/* Calls the handler without the rest of the body, which the handler does not want. The connection closes
  * afterwards. */
 static void hand_over_early(struct connection *c)
 {
@@ -639,7 +639,7 @@ static int chunk_line(struct connection *c, char line[CHUNK_LINE])
     return (int)at.pos;
 }
 
-/* Reads CR LF after the data of a chunk. Returns 0 if bytes are missing, 1, or the status 400. */
+/* Reads CR LF after the data of a chunk. Returns 0 if bytes are missing, 1 after CR LF, or the status 400. */
 static int end_chunk(struct connection *c)
 {
     char end[2] = "\r\n";
@@ -944,8 +944,8 @@ static struct bufferevent *buffer(struct server *s, int fd)
                   : bufferevent_socket_new(s->base, fd, BEV_OPT_CLOSE_ON_FREE);
 }
 
-/* Creates the connection of the accepted socket FD, which it owns also after an error. FROM NULL: peer
- * "local". */
+/* Creates the connection of the accepted socket FD and takes ownership of FD, also on failure. FROM is the
+ * address of the client; NULL: the name of the peer is "local". */
 static int add_connection(struct server *s, int fd, const struct sockaddr *from, struct err *e)
 {
     const struct timeval write_time = {.tv_sec = (time_t)s->opt.write_s,

@@ -1,5 +1,5 @@
-/* server.h - an HTTP/1.1 server: connections, complete requests, and answers at once or as a stream. It knows
- * no routes.
+/* server.h - an HTTP/1.1 server: connections, complete requests, and answers at once or as a stream. The
+ * caller provides the routes.
  *
  * One thread runs the server (server_run()). Only server_wake() and server_quit() may be called from other
  * threads and from signal handlers. libevent provides the loop, the sockets and their buffers. The handler

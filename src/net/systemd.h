@@ -1,7 +1,7 @@
 /* systemd.h - socket activation and state notification of service managers such as systemd.
  *
- * The protocols are those of sd_listen_fds(3) and sd_notify(3), implemented without libsystemd. If the
- * process has no service manager, no sockets are found and notifications do nothing.
+ * The protocols of sd_listen_fds(3) and sd_notify(3) are implemented without libsystemd. If the process has
+ * no service manager, no sockets are found and notifications do nothing.
  */
 #ifndef GALLOP_NET_SYSTEMD_H
 #define GALLOP_NET_SYSTEMD_H

@@ -27,7 +27,8 @@ export function duration(s) {
     return Number.isFinite(s) ? s < 1 ? `${Number((1000 * s).toPrecision(3))} ms` : `${Number(s.toPrecision(3))} s` : "–";
 }
 
-// Each tile has a name, and a function that returns its text from the metrics and the Live object.
+// The tiles at the top of the view, each of which shows one figure: a name, and a function that returns the text of the
+// figure from the metrics and the Live object.
 const TILES = [
     ["Running", m => whole(m.value.get("num_requests_running"))],
     ["Waiting", m => whole(m.value.get("num_requests_waiting"))],

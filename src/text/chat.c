@@ -129,7 +129,8 @@ static json_t *reasoning(json_t *message)
     return NULL;
 }
 
-/* Returns a copy of MESSAGE without null members, with the reasoning under both names. NULL: no memory. */
+/* Returns a copy of MESSAGE without null members, with its reasoning as both `thinking` and
+ * `reasoning_content`. NULL: no memory. */
 static json_t *prepare_message(json_t *message)
 {
     json_t *copy = json_object(), *thought = reasoning(message), *v;

@@ -1,11 +1,12 @@
 /* chat.h - the chat template of a checkpoint folder, and the special tokens of its configuration.
  *
- * The files are those that transformers reads: tokenizer_config.json; special_tokens_map.json if the former
- * has no table of added tokens; chat_template.jinja and additional_chat_templates/NAME.jinja, which replace
- * the templates of tokenizer_config.json; and chat_template.json if there is no other template. A rendering
- * gets the variables that apply_chat_template() of transformers 5 passes: members of messages that are null
- * are dropped, and the reasoning of a message is passed as `thinking` and as `reasoning_content`. Immutable
- * after chat_open(): many threads may render at once.
+ * The files are those that transformers reads: tokenizer_config.json; special_tokens_map.json if
+ * tokenizer_config.json has no table of added tokens; chat_template.jinja and
+ * additional_chat_templates/NAME.jinja, which replace the templates of tokenizer_config.json; and
+ * chat_template.json if there is no other template. A rendering gets the variables that apply_chat_template()
+ * of transformers 5 passes: members of messages that are null are dropped, and the reasoning of a message is
+ * passed as `thinking` and as `reasoning_content`. Immutable after chat_open(): many threads may render at
+ * once.
  */
 #ifndef GALLOP_TEXT_CHAT_H
 #define GALLOP_TEXT_CHAT_H

@@ -1,5 +1,5 @@
 /* settings.c - reads the files of settings.h. All files share the functions that read a member, because a
- * member has the same meaning in each file. The precedence of the files is that of transformers. */
+ * member has the same meaning in each file. The files have the same precedence as in transformers. */
 #include "text/settings.h"
 
 #include <stdio.h>
@@ -51,7 +51,7 @@ static int set_text(struct reader *r, struct settings_texts *l, const struct jso
     return 0;
 }
 
-/* Reads the value of the member KEY, at which J stands. */
+/* A function that reads the value of the member KEY. J is at the value. */
 typedef int member_fn(struct reader *r, struct json_pull *j, const struct json_str *key);
 
 /* Reads all members of the object at J with READ. */
@@ -167,8 +167,8 @@ enum { N_NAMES = 7 };
 static const char *const special_name[N_NAMES] = {"bos_token", "eos_token", "unk_token", "pad_token",
                                                   "sep_token", "cls_token", "mask_token"};
 
-/* The order in which new tokens get their ids: that of SPECIAL_TOKENS_ATTRIBUTES in transformers, whatever
- * the order of the file. The last rank is that of tokens without such an attribute. */
+/* The order in which new tokens get their ids, which is the order of SPECIAL_TOKENS_ATTRIBUTES in
+ * transformers and not the order of the file. Tokens without such an attribute have the last rank. */
 static const unsigned special_rank[N_NAMES + 1] = {0, 1, 2, 4, 3, 5, 6, N_NAMES};
 
 /* Returns the index of the attribute KEY in special_name, or N_NAMES. */

@@ -36,7 +36,7 @@ struct settings_texts {
 /* An added token. */
 struct settings_token {
     const char *content;
-    size_t n, order; /* N: bytes of CONTENT; ORDER: how many tokens were read before this one */
+    size_t n, order; /* N: bytes of CONTENT; ORDER: number of tokens that were read before this token */
     /* For tokens without an id: the rank of the attribute in transformers' order; else the last rank. */
     unsigned rank;
     int64_t id; /* -1: the files have no id */

@@ -161,7 +161,8 @@ static int check_pointer(const char *path, const char *bytes, size_t n, struct e
 
 /* ---- opening ---- */
 
-/* Opens PATH, which is FILE of IN (NULL: the file IN), as *FD. Sets *MISSING if PATH does not exist. */
+/* Opens PATH, which is the path of FILE in IN (FILE NULL: in.path itself), as *FD. Sets *MISSING if PATH does
+ * not exist. */
 static int open_file(int *fd, const char *path, struct folder in, const char *file, bool *missing,
                      struct err *e)
 {

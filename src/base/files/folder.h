@@ -1,4 +1,4 @@
-/* folder.h - opens the files of a checkpoint folder. All code must use it for that.
+/* folder.h - opens the files of a checkpoint folder. All code that opens such files must use it.
  *
  * A checkpoint is untrusted: an index may name "../../etc/passwd", a folder may contain a symbolic link to
  * any file, and a chat template that links to a private file would put this file into every prompt. So a file
@@ -55,7 +55,7 @@ bool folder_name_ends(const char *file, const char *suffix);
 /* Returns whether FILE of IN is a regular file or links to one. Opening the file checks the link. */
 bool folder_has(struct folder in, const char *file);
 
-/* Maps FILE of the folder IN, which is not an archive. FILE NULL: maps the file IN, which may be a link.
+/* Maps FILE of the folder IN, which is not an archive. FILE NULL: maps the file in.path, which may be a link.
  * Writes the path to PATH [FOLDER_PATH_MAX] for messages. ERR_OS, or ERR_INPUT: the file is not a regular
  * file, is a link that leaves the folder, a Git LFS pointer, or a file of macOS attributes. */
 int folder_map(struct map_file *m, char *path, struct folder in, const char *file, struct err *e);
@@ -67,8 +67,9 @@ struct folder_text {
     char path[FOLDER_PATH_MAX]; /* for messages */
 };
 
-/* Reads FILE of IN (NULL: the file IN). If THERE is NULL, a missing file is an error; otherwise *THERE is set
- * to whether FILE exists. A file that exceeds FOLDER_TEXT_MAX, or changes while it is read, is an error. */
+/* Reads FILE of IN (FILE NULL: the file in.path). If THERE is NULL, a missing file is an error; otherwise
+ * *THERE is set to whether FILE exists. A file that exceeds FOLDER_TEXT_MAX, or changes while it is read, is
+ * an error. */
 enum { FOLDER_TEXT_MAX = 512 << 20 };
 int folder_read(struct folder_text *t, struct folder in, const char *file, bool *there, struct err *e);
 void folder_text_fini(struct folder_text *t); /* T may be zeroed */
@@ -80,7 +81,7 @@ struct folder_names {
 };
 
 /* Lists the files in IN, or in its subfolder SUB if SUB is not NULL, whose names end with SUFFIX and are
- * longer. Omits macOS attribute files ("._NAME"). ERR_OS: the folder cannot be read. */
+ * longer than SUFFIX. Omits macOS attribute files ("._NAME"). ERR_OS: the folder cannot be read. */
 int folder_list(struct folder_names *l, struct folder in, const char *sub, const char *suffix, struct err *e);
 void folder_names_fini(struct folder_names *l); /* L may be zeroed */
 

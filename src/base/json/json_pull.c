@@ -264,8 +264,8 @@ static const char *skip_digits(const char *p, const char *end)
     return p;
 }
 
-/* Returns the length of the JSON number at j->p; 0: it is not a number. Sets *INTEGER to whether it has
- * neither fraction nor exponent. */
+/* Returns the length of the JSON number at j->p; 0: there is no number at j->p. Sets *INTEGER to whether it
+ * has neither fraction nor exponent. */
 static size_t scan_number(const struct json_pull *j, bool *integer)
 {
     const char *p = j->p, *end = j->end, *digits;

@@ -41,8 +41,9 @@ struct json_str {
     size_t n;
 };
 
-/* How a tree represents integers that do not fit into 64 bits. With JSON_PULL_REFUSED they are errors, and so
- * are duplicate keys. */
+/* How a tree represents integers that do not fit into 64 bits. REFUSED: they are errors, and so are duplicate
+ * keys. EXACT: as json_large(). REAL_OUTSIDE: as reals if they are the whole value or members of the
+ * outermost container, otherwise as json_large(). */
 enum json_pull_large { JSON_PULL_REFUSED, JSON_PULL_REAL_OUTSIDE, JSON_PULL_EXACT };
 
 struct json_pull {

@@ -142,8 +142,8 @@ static void futex_wake(atomic_uint *word, int n)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
-/* Spins until *WORD equals VALUE (WANTED true) or differs from it (WANTED false). False: the number of spins
- * is used up. It is limited even within a step, because another process may need the processor. */
+/* Spins until *WORD equals VALUE (WANTED true) or differs from it (WANTED false). False: the maximum number
+ * of spins is reached. Spins are limited even in a step, because another process may need the processor. */
 static bool spin(const struct pool *p, atomic_uint *word, unsigned value, bool wanted)
 {
     const bool shared = p->shared;
@@ -192,7 +192,8 @@ static bool leave_job_before(struct worker *w, unsigned generation, unsigned sta
 
 static uint64_t gather(struct pool *p, int t, unsigned generation);
 
-/* If W has not started, does its share, then waits for its children. Returns the nanoseconds of waiting. */
+/* If W has not started GENERATION, does W's share and waits for W's children. Returns the nanoseconds of
+ * waiting for the children; 0 if W has started. */
 static uint64_t take_over(struct pool *p, struct worker *w, unsigned generation)
 {
     for (int i = w->away ? LATE : 0; i < LATE; i++) {

@@ -2,10 +2,11 @@
  *
  * After a job, workers spin for a short while and then sleep on a futex, so that starting the next job of a
  * step costs well under a microsecond, and an idle engine uses no processor. The caller is thread 0 and also
- * computes. If other processes keep a worker from running, other threads do its share: THREAD is the number
- * of a share and its scratch, not of the operating system's thread that runs it. With more threads than
- * processors, threads yield instead of spinning. The allocation guard of mem.h is up in workers during a job.
- * Only one thread at a time may call functions of a pool; pool_run() aborts otherwise.
+ * computes. If other processes keep a worker from running, other threads do its share. Therefore the argument
+ * THREAD of a job's function is the number of a share and its scratch, not of the thread that does the share.
+ * With more threads than processors, threads yield instead of spinning. The allocation guard of mem.h is up
+ * in workers during a job. Only one thread at a time may call functions of a pool; pool_run() aborts
+ * otherwise.
  */
 #ifndef GALLOP_BASE_THREADS_POOL_H
 #define GALLOP_BASE_THREADS_POOL_H
@@ -18,7 +19,8 @@
 struct pool;
 typedef void pool_fn(void *ctx, int thread, int n_threads);
 
-/* Starts N_THREADS >= 1, pinned to distinct allowed processors if there are enough, one per core first. */
+/* Opens N_THREADS >= 1 threads, pinned to distinct allowed processors if there are enough, first one per
+ * core. */
 int pool_new(struct pool **out, int n_threads, struct err *e);
 int pool_threads(const struct pool *p);
 /* Runs FN(CTX, thread, n_threads) on every thread. Returns after all of them have returned. */
@@ -28,12 +30,12 @@ void pool_free(struct pool *p); /* P may be NULL */
 /* Returns the nanoseconds that callers of pool_run() have waited for other threads after their own share. */
 uint64_t pool_waited_ns(const struct pool *p);
 
-/* Does tasks [BEGIN, END). THREAD probably gets the tasks up to END_OF_RANGE next. */
+/* A function that does tasks [BEGIN, END). THREAD will probably do [END, END_OF_RANGE) next. */
 typedef void pool_range_fn(void *ctx, int thread, size_t begin, size_t end, size_t end_of_range);
 
 /* Runs N tasks, at most 2^32 - 1, each once. Every thread does its pool_share() in ascending order, half of
- * the rest at a time. A thread that has finished takes tasks from the ends of the next eight shares (work
- * stealing), so that slow threads delay the job less. */
+ * its remaining tasks at a time. A thread that has finished takes tasks from the ends of the next eight
+ * shares (work stealing), so that slow threads delay the job less. */
 void pool_run_ranges(struct pool *p, size_t n, pool_range_fn *fn, void *ctx);
 
 /* Adds a user of P, and returns P. Each user calls pool_free(), in any order; the last call ends the threads.
@@ -47,7 +49,8 @@ size_t pool_scratch_bytes(const struct pool *p); /* bytes of scratch of each thr
 /* Returns the scratch of THREAD, valid until the next pool_reserve(). */
 void *pool_scratch(const struct pool *p, int thread);
 
-/* Computes the share [*BEGIN, *END) of THREAD in N equal tasks. Shares begin at multiples of UNIT. */
+/* Computes the share [*BEGIN, *END) of THREAD when N equal tasks are divided among N_THREADS threads. Shares
+ * begin at multiples of UNIT. */
 void pool_share(size_t n, size_t unit, int thread, int n_threads, size_t *begin, size_t *end);
 
 #endif

@@ -25,7 +25,8 @@ struct topo_cpu {
 };
 
 struct topo {
-    /* [n_cpus] The first hardware threads of all cores, then the second ones, ..., by node, core and os. */
+    /* [n_cpus] The first hardware threads of all cores, then the second hardware threads, and so on; each of
+     * these groups is sorted by node, core and os. */
     struct topo_cpu *cpu;
     int n_cpus, n_cores, n_nodes; /* counted in the allowed set */
     /* Processor time per time that the control group grants (1.5: one and a half processors). 0: no limit. */

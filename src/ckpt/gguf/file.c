@@ -300,7 +300,8 @@ static int read_tensor(struct reader *r)
         return err_set(r->e, ERR_INPUT, "%s: %s has the offset %" PRIu64 ", but the file has %zu bytes",
                        g->path, r->what, offset, r->len);
     view_set_contiguous(&t.view);
-    t.view.data = r->bytes + offset; /* relative to the data; place_tensors() adds their offset */
+    /* relative to the data section; place_tensors() adds the section's offset */
+    t.view.data = r->bytes + offset;
     if (!mem_grow((void **)&g->tensor, &g->cap_tensors, g->n_tensors + 1, sizeof(*g->tensor), MEM_CKPT))
         return err_nomem(r->e, g->path);
     g->tensor[g->n_tensors++] = t;
@@ -317,8 +318,8 @@ static int by_place(const void *a, const void *b)
     return nx != ny ? (nx < ny ? -1 : 1) : 0;
 }
 
-/* Adds the offset of the data, which follow the cursor, to the tensors, and checks that they are inside the
- * file and do not overlap. */
+/* Adds the offset of the data section, which begins after the cursor, to the positions of the tensors, and
+ * checks that the tensors are inside the file and do not overlap. */
 static int place_tensors(struct reader *r)
 {
     struct gguf *g = r->g;

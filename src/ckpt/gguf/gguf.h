@@ -144,9 +144,9 @@ int gguf_arch_int(const struct gguf_arch *a, struct gguf_set *s, const char *key
 
 /* ---- contents in the form of a Hugging Face folder ---- */
 
-/* The next three functions append a JSON object to OUT. This one appends the config.json that the model has
- * on Hugging Face, so that architectures read only this form. An unread key of the architecture is an error,
- * like an unknown key of config.json. */
+/* The next three functions append a JSON object to OUT. gguf_config() appends the config.json that the model
+ * has on Hugging Face, so that architectures never read GGUF metadata. An unread key of the architecture is
+ * an error, like an unknown key of config.json. */
 int gguf_config(struct buf *out, struct gguf_set *s, const struct gguf_arch *a, struct err *e);
 
 /* Appends a tokenizer_config.json with chat_template, the special tokens, add_bos_token and add_eos_token. */

@@ -1,7 +1,7 @@
 /* names.c - the table of tensor names, and the views of the tensors.
  *
  * A GGUF name is STEM.weight or blk.N.STEM.weight; the table maps STEM to Hugging Face's name. Rows of an
- * architecture have precedence over rows with ALL. Names and layouts are those of llama.cpp's
+ * architecture have precedence over rows with ALL. The names and layouts follow llama.cpp's
  * convert_hf_to_gguf.py.
  */
 #include "base/arena.h"
@@ -17,8 +17,9 @@ enum what {
     ZIPPED_K,
     TRANSPOSED, /* Hugging Face stores the transpose */
     LESS_ONE,   /* Hugging Face stores the value - 1 */
-    EXPERTS,    /* [E, ...]: one tensor for each expert, whose number replaces %zu */
-    BARE,       /* Hugging Face's name has no ".weight" */
+    /* [E, ...]: split into one tensor for each expert; the expert's number replaces %zu in the name */
+    EXPERTS,
+    BARE, /* Hugging Face's name has no ".weight" */
 };
 
 enum { ALL = -1 };

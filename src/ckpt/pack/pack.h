@@ -1,18 +1,18 @@
-/* pack.h - packed checkpoints (.gallop), whose linears are stored in the form that kernels read, so that they
- * are mapped instead of copied. read.c and write.c define the functions.
+/* pack.h - packed checkpoints (.gallop), whose linears are stored in the layout that kernels read, so that
+ * the linears are mapped instead of copied. read.c and write.c define the functions.
  *
  * A packed checkpoint has one file or several: PATH, PATH.1, PATH.2, ... Each file begins with a page of text
  * (format, version, part), and its blobs begin at multiples of 4096 bytes. The first file ends with a
- * directory in JSON, and 64 bytes with the position of the directory. The directory lists
+ * directory in JSON, and 64 bytes with the position of the directory. The directory lists:
  *
  *     files    unchanged copies of config.json, the tokenizer's files and the chat template
  *     tensors  names, dtypes and shapes of all tensors, and the bytes of tensors that are not part of a
  *              linear
  *     linears  packed weights, in the order in which the model binds them
  *
- * with a hash of the bytes of each (pack_sum()). pack_open() checks the directory and the files, pack_prove()
- * the tensors and linears. A packed file is only ever replaced by another file, because processes that have
- * it mapped would see changes of its bytes.
+ * Each entry has a hash of its bytes (pack_sum()). pack_open() checks the hashes of the directory and of the
+ * files, pack_prove() the hashes of the tensors and linears. A packed file is only ever replaced by another
+ * file, because processes that have it mapped would see changes of its bytes.
  */
 #ifndef GALLOP_CKPT_PACK_H
 #define GALLOP_CKPT_PACK_H
@@ -123,7 +123,8 @@ int pack_begin(struct pack_writer *w, enum dtype dtype, const char *quant, uint6
                struct err *e);
 int pack_file(struct pack_writer *w, const char *name, const void *bytes, size_t n, struct err *e);
 
-/* Writes the entry of tensor V and, if WITH_BYTES, its bytes. Only the hash and the ends of T are read. */
+/* Writes the entry of tensor V and, if WITH_BYTES, its bytes. Of T, only the hash and the first and last
+ * bytes are read. */
 int pack_view(struct pack_writer *w, const struct view *v, const struct pack_tensor *t, bool with_bytes,
               struct err *e);
 int pack_packed(struct pack_writer *w, const struct pack_linear *l, const void *bytes, size_t n,

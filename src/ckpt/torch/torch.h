@@ -32,8 +32,8 @@ int64_t torch_object_find(const char *module, size_t n_module, const char *name,
  * the sum, because several calls may copy the same list. */
 size_t torch_object_cost(int64_t row, const struct unpickle_value *args);
 
-/* Returns the value that the object in ROW builds from the tuple ARGS. On failure returns NULL and sets *WHY
- * to the reason, or to NULL if memory ran out. */
+/* Returns the value that the object in row ROW of the table builds from the tuple ARGS. On failure returns
+ * NULL and sets *WHY to the reason, or to NULL if memory ran out. */
 struct unpickle_value *torch_object_call(int64_t row, const struct unpickle_value *args, struct arena *a,
                                          const char **why);
 

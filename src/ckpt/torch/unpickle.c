@@ -53,7 +53,7 @@ static const char *opcode_name(unsigned char op)
     return opcodes[op] ? opcodes[op] : "unknown to Python";
 }
 
-/* Values that all machines share. They are never changed, because only lists and dicts are filled. */
+/* Values that all runs of pickles share. They are never changed, because only lists and dicts are filled. */
 static struct unpickle_value none = {.kind = UNPICKLE_NONE};
 static struct unpickle_value yes = {.kind = UNPICKLE_BOOL, .u.i = 1};
 static struct unpickle_value no = {.kind = UNPICKLE_BOOL};
@@ -120,7 +120,7 @@ static void push(struct unpickler *m, struct unpickle_value *v)
         m->stack[m->n_stack++] = v;
 }
 
-/* Returns the stack index down to which values may be popped: that of the topmost mark, or 0. */
+/* Returns the stack index down to which values may be popped: the index of the topmost mark, or 0. */
 static size_t floor_of(const struct unpickler *m)
 {
     return m->n_marks ? m->mark[m->n_marks - 1] : 0;

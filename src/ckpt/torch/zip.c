@@ -70,7 +70,8 @@ static int bad(const struct reader *r, const char *what)
     return err_set(r->e, ERR_INPUT, "%s: the zip archive is damaged: %s", r->path, what);
 }
 
-/* Reads the zip64 end record, if its locator precedes END. Its numbers replace those of the record END. */
+/* Reads the zip64 end record, if its locator precedes END. Its numbers replace the numbers in the record
+ * END. */
 static int read_end64(struct reader *r, const char *end)
 {
     size_t end_at = (size_t)(end - r->bytes);

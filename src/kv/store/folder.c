@@ -1,4 +1,5 @@
-/* folder.c - the store's medium in a folder: one file per record, named after the record's key in hex.
+/* folder.c - implements the KV store that keeps its records in a folder: one file per record, named after the
+ * record's key in hex.
  *
  * Several processes may use a folder at once. A record is written under a temporary name and renamed when it
  * is complete; unfinished files are removed after an hour. Files are not synced: after a crash of the machine
@@ -166,7 +167,7 @@ static int make_room(struct place *p, uint64_t n, struct err *e)
     return 0;
 }
 
-/* ---- the medium ---- */
+/* ---- the functions of struct store_medium ---- */
 
 /* Checks that the version file names this version, or creates it. */
 static int read_mark(const struct place *p, struct err *e)

@@ -6,8 +6,8 @@
  *   12  4  0                               80  32 0
  *   16  8  number of tokens                112 16 checksum: XXH3-128 of two XXH3-128 hashes, of bytes
  *   24  8  bytes of tiles                         0..111 and of all bytes from 128 on
- *   32  16 context: what rows depend on    128    tokens, 4 bytes each, then zeros up to a multiple of 64;
- *          besides tokens and seed                tiles by layer, head, K and V
+ *   32  16 context: hash of model, sizes   128    tokens, 4 bytes each, then zeros up to a multiple of 64;
+ *          and group of layers                    tiles by layer, head, K and V
  *
  * All numbers are little endian. Tiles have the format of struct kern_attn, which is the same for all
  * instruction sets and layouts of a pool.

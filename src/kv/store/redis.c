@@ -1,5 +1,5 @@
-/* redis.c - the store's medium on a Redis server. A record is a string whose Redis key is "gallop:kv:1:" and
- * the record's key in hex.
+/* redis.c - implements the KV store that keeps its records on a Redis server. A record is a string whose
+ * Redis key is "gallop:kv:1:" and the record's key in hex.
  *
  * The server limits its memory and evicts records (maxmemory, allkeys-lru). The string "gallop:kv:format"
  * holds the version. The socket does not block, and each exchange has a deadline. After a timeout or a
@@ -280,7 +280,7 @@ bool redis_read_keys(const redisReply *r, uint64_t *cursor, store_found_fn *foun
     return true;
 }
 
-/* ---- the medium ---- */
+/* ---- the functions of struct store_medium ---- */
 
 static const char *name_of(struct prefix_key key, char out[KEY + 1])
 {
@@ -298,7 +298,8 @@ static void redis_close(void *m)
     mem_free(p);
 }
 
-/* Opens the medium. Succeeds also if the server cannot be reached, because it may be reachable later. */
+/* Opens the store at the address WHERE. Succeeds also if the server cannot be reached, because the server may
+ * be reachable later. */
 static int redis_open(void **m, const char *where, uint64_t limit, struct err *e)
 {
     struct place *p = mem_zalloc(1, sizeof(*p), MEM_KV);

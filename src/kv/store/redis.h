@@ -1,4 +1,5 @@
-/* redis.h - reads the replies of a Redis server, independently of the connection; redis.c is the medium. */
+/* redis.h - reads the replies of a Redis server, independently of the connection. redis.c owns the connection
+ * and implements the KV store on a Redis server. */
 #ifndef GALLOP_KV_STORE_REDIS_H
 #define GALLOP_KV_STORE_REDIS_H
 

@@ -33,7 +33,7 @@ struct slot {
     size_t n;
 };
 
-/* All slots of one direction: the records to write, or the records to read. */
+/* All slots for writing records, or all slots for reading records. */
 struct side {
     struct slot slot[STORE_MOST_SLOTS];
     _Atomic double rest_until; /* clock time until which the failed medium is not used */
@@ -102,7 +102,8 @@ static void add_found(void *ctx, struct prefix_key key)
     known_add(ctx, key);
 }
 
-/* Lists the keys of the medium into s->known, and sets the time of the next listing. */
+/* Replaces the keys in s->known by the keys of all records in the medium (the folder or Redis server), and
+ * sets the time of the next listing. */
 static int look(struct store *s, struct err *e)
 {
     double begin = clock_seconds(), took;

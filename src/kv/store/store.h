@@ -22,12 +22,13 @@
 
 enum { STORE_MOST_SLOTS = 64, STORE_LEAST_SLOTS = 4, STORE_REST_S = 5 };
 
-/* A medium keeps records. Its functions are called from one thread at a time and may take up to a few
- * seconds. Functions that return int return 0, or an error code with a sentence in E. */
+/* A medium is a place that keeps records: a folder or a Redis server. Its functions are called from one
+ * thread at a time and may take up to a few seconds. Functions that return int return 0, or an error code
+ * with a sentence in E. */
 typedef void store_found_fn(void *ctx, struct prefix_key key);
 struct store_medium {
-    /* WHERE is the path of a folder, or "redis://host[:port][/db]". ERR_UNSUPPORTED: it holds data of another
-     * program or version, which is not changed. */
+    /* WHERE is the path of a folder, or "redis://host[:port][/db]". ERR_UNSUPPORTED: the folder or server
+     * holds data of another program or version; the data is not changed. */
     int (*open)(void **m, const char *where, uint64_t limit_bytes, struct err *e);
     /* Reads the record KEY into OUT [cap] and sets *N to its length; 0: it is missing or longer than CAP. */
     int (*get)(void *m, struct prefix_key key, void *out, size_t cap, size_t *n, struct err *e);

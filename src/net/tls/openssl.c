@@ -1,7 +1,7 @@
 /* openssl.c - implements tls.h with OpenSSL: an SSL_CTX from files, and bufferevents that use it.
  *
  * SSL_MODE_ENABLE_PARTIAL_WRITE must stay off: after a partial write libevent would skip the rest of the
- * piece.
+ * buffer that it was writing.
  */
 #include <event2/bufferevent.h>
 #include <event2/bufferevent_ssl.h>

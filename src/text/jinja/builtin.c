@@ -14,7 +14,7 @@ const struct builtin *jinja_find_row(const struct builtin *rows, struct value na
     return rows->name ? rows : NULL;
 }
 
-/* Fails if V has another type than its parameter: $ a string, # an integer, % either. */
+/* Fails if V has another type than its parameter. TYPE '$': a string; '#': an integer; '%': either. */
 static void check_type(struct rendering *r, const struct builtin *row, char type, struct value v)
 {
     if (v.kind == VALUE_MISSING || (v.kind == VALUE_STRING && type != '#') ||

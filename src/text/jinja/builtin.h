@@ -26,7 +26,7 @@ struct builtin_call {
     struct value p[BUILTIN_PARAMETERS]; /* [parameter] its value; MISSING: not given */
     const struct builtin_arguments *all;
     const char *name; /* the built-in's name */
-    int how;          /* the row's HOW */
+    int how;          /* `how` of the built-in's row */
 };
 
 /* A filter, test, method or function: a row of a table. A row with NAME NULL ends a table. */

@@ -191,7 +191,7 @@ static struct value round_float(struct rendering *r, double f, int64_t digits)
     return jinja_float(rint(f / unit) * unit);
 }
 
-/* Rounds V up or down to DIGITS places, as Jinja does: ceil or floor of v * 10 ** digits, divided by it. */
+/* Rounds V up or down to DIGITS places, as Jinja does: ceil or floor of v * 10 ** n, divided by 10 ** n. */
 static struct value round_towards(struct rendering *r, struct value v, int64_t digits, bool up)
 {
     struct value unit = jinja_calculate(r, CALCULATE_POWER, jinja_integer(10), jinja_integer(digits));
@@ -351,7 +351,8 @@ static struct value do_dictsort(struct rendering *r, struct value v, const struc
     return sorted(r, pairs, n, jinja_true(g->p[2]));
 }
 
-/* max or min. HOW is the comparison that a better element satisfies. */
+/* The filters max and min. g->how is the comparison (greater or less) of a better element with the best
+ * element so far. */
 static struct value do_extreme(struct rendering *r, struct value v, const struct builtin_call *g)
 {
     struct value best = jinja_undefined("No aggregated item, sequence was empty."), best_key = value_missing,
@@ -382,9 +383,9 @@ static struct value do_sum(struct rendering *r, struct value v, const struct bui
 
 /* ---- generators ---- */
 
-/* The elements that a generator yields. 0: elements that fail a test. KEEP: elements that pass the test.
- * BY_ATTRIBUTE: the test is applied to an attribute. MAPPED: the result of a filter or path for each element.
- * DIFFERENT: elements that did not occur before. */
+/* Flags for the elements that a generator yields. 0: elements that fail a test. KEEP: elements that pass the
+ * test. BY_ATTRIBUTE: the test is applied to an attribute. MAPPED: the result of a filter or path for each
+ * element. DIFFERENT: elements that did not occur before. */
 enum { KEEP = 1, BY_ATTRIBUTE = 2, MAPPED = 4, DIFFERENT = 8 };
 
 /* The state of a generator during its iteration. */
@@ -550,7 +551,7 @@ const struct builtin jinja_filters[] = {
 
 /* ---- tests ---- */
 
-/* The tests without arguments. HOW of a row is one of these or an enum value_kind. */
+/* The tests without arguments. `how` of a row is one of these constants or an enum value_kind. */
 /* clang-format off */
 enum {
     IS_DEFINED = 64, IS_TRUE, IS_FALSE, IS_NUMBER, IS_ITERABLE, IS_SEQUENCE, IS_CALLABLE, IS_LOWER, IS_UPPER
@@ -585,7 +586,7 @@ static struct value is(struct rendering *r, struct value v, const struct builtin
     return jinja_boolean(yes);
 }
 
-/* divisibleby, even and odd: true if V modulo the argument (default 2) equals HOW. */
+/* The tests divisibleby, even and odd: true if V modulo the argument (default 2) equals g->how. */
 static struct value leaves(struct rendering *r, struct value v, const struct builtin_call *g)
 {
     v = jinja_calculate(r, CALCULATE_MODULO, v, g->p[0].kind == VALUE_MISSING ? jinja_integer(2) : g->p[0]);

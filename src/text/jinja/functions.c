@@ -9,7 +9,7 @@
 #include "text/jinja/value/rendering.h"
 #include "text/jinja/value/text.h"
 
-/* RANGE_MAX: elements, as in Jinja's sandbox; DATE_MAX, MESSAGE_MAX: bytes. */
+/* Limits: the elements of range(), as in Jinja's sandbox; the bytes of a date; the bytes of a message. */
 enum { RANGE_MAX = 100000, DATE_MAX = 1024, MESSAGE_MAX = 800 };
 
 static struct value make_range(struct rendering *r, struct value nothing, const struct builtin_call *given)
@@ -64,7 +64,7 @@ static struct value raise_exception(struct rendering *r, struct value nothing, c
     return nothing;
 }
 
-/* Replaces the directives of which strftime() and Python's datetime.now() differ: %f becomes 000000, and %z
+/* Replaces the directives in which strftime() and Python's datetime.now() differ: %f becomes 000000, and %z
  * and %Z become empty, because the time has no zone. */
 static const char *date_format(struct rendering *r, struct value format)
 {

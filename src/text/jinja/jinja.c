@@ -96,7 +96,8 @@ static void bind_outside(struct rendering *r, const struct value_dict *names,
     }
 }
 
-/* Loads the variables. A variable that equals the template's own one counts as text of the template. */
+/* Loads the variables of CONTEXT. A variable that equals the same member of OWN (see jinja_render_marked())
+ * counts as text of the template. */
 static struct value load_context(struct rendering *r, json_t *context)
 {
     struct value_dict *d;

@@ -2,8 +2,8 @@
  *
  * The lexer follows the regular expressions of Jinja's lexer with the settings of chat templates: {{ }}, {%
  * %} and {# #}; trim_blocks, which removes a line break after a block tag; lstrip_blocks, which removes
- * blanks before a block tag on its line; - and + at the tags; {% raw %}. Line ends become
- * , and one line break at the end of the template is removed.
+ * blanks before a block tag on its line; - and + at the tags; {% raw %}. Line ends become LF, and one line
+ * break at the end of the template is removed.
  */
 #include "text/jinja/lex.h"
 
@@ -96,7 +96,8 @@ static bool looking_at(const struct lexer *x, size_t i, const char *what)
     return i <= x->n && x->n - i >= n && memcmp(x->s + i, what, n) == 0;
 }
 
-/* Returns the offset behind the tag end ("%}" ...) at I and the white space that it removes; 0: none at I. */
+/* Returns the offset behind the tag end END ("%}" or "}}") at offset I and behind the white space that it
+ * removes. 0: there is no END at I. */
 static size_t tag_end(const struct lexer *x, size_t i, const char *end, bool plus, bool trim)
 {
     if (i + 3 <= x->n && x->s[i] == '-' && looking_at(x, i + 1, end))
@@ -424,8 +425,7 @@ static void lex_next(struct lexer *x)
     lex_tag(x, kind == '{');
 }
 
-/* Copies the template, with
- * for every line end and without one trailing line break.
+/* Copies the template, with LF for every line end and without one line break at its end.
  */
 static bool normalize(struct lexer *x, const char *src, size_t len)
 {

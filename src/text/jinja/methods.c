@@ -18,7 +18,7 @@
 #include "text/jinja/value/text.h"
 #include "text/jinja/value/walk.h"
 
-/* index() and, with HOW, count() of a list. */
+/* The list methods index() and, if g->how is set, count(). */
 static struct value search_list(struct rendering *r, struct value self, const struct builtin_call *g)
 {
     int64_t n = 0;
@@ -46,7 +46,8 @@ static struct value get(struct rendering *r, struct value self, const struct bui
     return g->p[1].kind == VALUE_MISSING ? value_none : g->p[1];
 }
 
-/* keys(), values() or items() of a dict, by HOW: a list that prints as the view of that name. */
+/* The dict methods keys(), values() and items(), chosen by g->how. Returns a list that prints as the view of
+ * that name. */
 static struct value view(struct rendering *r, struct value self, const struct builtin_call *g)
 {
     struct value v = jinja_list(r, VALUE_LIST, NULL, self.dict->count);

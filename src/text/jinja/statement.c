@@ -113,7 +113,8 @@ static enum statement_flow execute_if(struct rendering *r, const struct tree_nod
 
 /* ---- loops ---- */
 
-/* The elements that pass a for loop's condition, tested one by one: the body may change its variables. */
+/* The elements that pass a for loop's condition. Each element is tested just before its iteration, because
+ * the loop's body may change variables of the condition. */
 struct sieve {
     const struct tree_statement *node;
     struct frame *frame;
@@ -148,7 +149,8 @@ static struct value sift(struct rendering *r, const struct tree_statement *f, st
     return jinja_generator(r, over, s, next_passing);
 }
 
-/* Executes the body for each element. *WHOLE (for the else branch): some iteration reached its end. */
+/* Executes the body for each element. Sets *WHOLE if an iteration was executed to its end; otherwise the
+ * caller executes the else branch. */
 static enum statement_flow run_loop(struct rendering *r, const struct tree_statement *f, struct walk_loop *l,
                                     struct frame *frame, bool *whole)
 {

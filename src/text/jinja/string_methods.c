@@ -219,7 +219,7 @@ static void split_at(struct value_list_builder *g, struct value s, struct value 
     jinja_push(g, jinja_part(s, from, to));
 }
 
-/* split() or, with HOW, rsplit(). */
+/* The method split() or, if given->how is set, rsplit(). */
 static struct value split(struct rendering *r, struct value self, const struct builtin_call *given)
 {
     struct value by = given->p[0], v;
@@ -252,7 +252,7 @@ static struct value split(struct rendering *r, struct value self, const struct b
 
 enum { FIND, INDEX, COUNT };
 
-/* find(), index() (an error if the string does not occur) or count(). */
+/* The methods find(), index() (an error if the string does not occur) and count(), chosen by g->how. */
 static struct value search(struct rendering *r, struct value self, const struct builtin_call *g)
 {
     struct value sub = g->p[0];
@@ -286,7 +286,7 @@ static bool has_end(struct rendering *r, struct value s, struct value with, int 
            memcmp(side == STRING_LEFT ? s.bytes : s.bytes + s.size - with.size, with.bytes, with.size) == 0;
 }
 
-/* startswith() or endswith(), whose argument is a string or a tuple of strings. */
+/* The methods startswith() and endswith(), chosen by g->how. The argument is a string or tuple of strings. */
 static struct value ends(struct rendering *r, struct value self, const struct builtin_call *g)
 {
     struct value with = g->p[0];

@@ -51,7 +51,7 @@ struct tree_macro {
     struct value name;            /* None for a call block */
     uint32_t number;              /* the number of NAME */
     struct tree_nodes parameters; /* TREE_VARIABLE nodes */
-    struct tree_nodes defaults;   /* of the last parameters */
+    struct tree_nodes defaults;   /* the defaults of the last parameters */
     struct tree_nodes body;
     struct tree_node *call; /* call block: the call that gets this macro as its caller; else NULL */
     unsigned uses;          /* TREE_USES_* */
@@ -69,7 +69,7 @@ struct tree_statement {
 
 /* A node. PART has its operands in order. CONDITIONAL: the test and the two choices. SLICE: the object,
  * start, stop and step. COMPARISON: both sides, then the next comparison of a chain (a < b < c), whose left
- * side is this one's right side. */
+ * side is the right side of this comparison. */
 struct tree_node {
     uint8_t kind; /* enum tree_kind */
     uint8_t op;   /* enum calculate_op, enum compare_how, or the sign as a character */

@@ -105,7 +105,8 @@ static bool is_single_word(const char *s, size_t n, size_t begin, size_t end)
     return end == n || !unicode_is_word(utf8_decode(s + end, &len));
 }
 
-/* Extends the range by the blanks of the token's lstrip and rstrip, except those of an earlier token. */
+/* Extends the range by the blanks that the token includes (lstrip, rstrip), except blanks that belong to an
+ * earlier token. */
 static void widen(const struct tok_added_iter *it, const struct tok_added *t, size_t *begin, size_t *end)
 {
     size_t len;
@@ -123,7 +124,7 @@ static void widen(const struct tok_added_iter *it, const struct tok_added *t, si
         *end += len;
 }
 
-/* True if the special token at s[begin, end) stays text: in plain mode, or if a byte is a user's. */
+/* True if the special token at s[begin, end) stays text: in plain mode, or if a byte comes from a user. */
 static bool stays(const struct tok_added_iter *it, size_t begin, size_t end)
 {
     if (it->plain || !it->origin)

@@ -30,7 +30,7 @@ struct tok_added_patterns {
     size_t empty;           /* index + 1 of the token whose pattern is empty; 0: none */
 };
 
-/* The added tokens of a tokenizer. Zeroed except for NAMES = empty. */
+/* The added tokens of a tokenizer. An empty set is zeroed except for NAMES, which vocab_init() sets. */
 struct tok_added_set {
     struct tok_added *token;
     size_t n, cap;
@@ -68,14 +68,16 @@ void tok_added_fini(struct tok_added_set *a); /* a zeroed A is fine */
 int tok_added_add(struct tok_added_set *a, struct tok_added t, const char *content, size_t n, struct err *e);
 
 /* Makes the search find token I by PATTERN (its content, or the normal form of its content). As in the
- * Hugging Face library, an empty PATTERN matches between any two characters: the text is cut there, and the
- * token is returned where it includes blanks. */
+ * Hugging Face library, an empty PATTERN matches between any two characters. The text is cut at each of these
+ * places, but the token itself is returned only at places where it includes adjacent blanks (lstrip or
+ * rstrip). */
 int tok_added_index(struct tok_added_set *a, size_t i, const char *pattern, size_t n, struct err *e);
 
 /* Returns the added token ID, or NULL. */
 const struct tok_added *tok_added_get(const struct tok_added_set *a, size_t id);
 
-/* Starts to cut S by a set of patterns (NORMALIZED: the second). PLAIN: special tokens stay in the text. */
+/* Starts to cut S by the patterns for original text or, if NORMALIZED is set, for normalized text. PLAIN:
+ * special tokens stay in the text. */
 void tok_added_start(struct tok_added_iter *it, const struct tok_added_set *a, bool normalized, bool plain,
                      const char *s, size_t n);
 

@@ -248,7 +248,7 @@ struct cached {
 _Static_assert(sizeof(struct cached) == 64, "a cached word fills one cache line");
 
 struct link {
-    uint64_t found; /* the merge of this symbol and the next: rank << 32 OR merged id; NO_MERGE */
+    uint64_t found; /* the merge of this symbol with the next one: rank << 32 OR merged id; NO_MERGE: none */
     uint32_t next, prev;
 };
 

@@ -51,7 +51,8 @@ struct bpe {
     size_t junction_mask;
 };
 
-/* Adds the rule LEFT RIGHT -> MERGED; low RANKs merge first. A later rule for the pair replaces it. */
+/* Adds the rule that merges the ids LEFT and RIGHT to MERGED. Rules with a lower RANK apply first. A later
+ * rule for the same pair replaces this rule. */
 int bpe_add_rule(struct bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t merged, struct err *e);
 
 /* Derives the rules of a file without merges: one for each way to cut an entry of V into two entries.

@@ -58,9 +58,10 @@ struct tok {
 
 struct tok *tok_new(void); /* NULL: out of memory */
 
-/* Adds an added token. If A.ID is VOCAB_NONE, the token gets the id of the added token with this content,
- * else the model's id, else the next free id; a tokenizer.json is read this way, whatever ids it states, as
- * in the Hugging Face library. Otherwise the token gets the model's id for this content, else A.ID. */
+/* Adds an added token. If A.ID is VOCAB_NONE, the token gets the id of the added token that has this content,
+ * else the model's id for this content, else the next free id. (The reader of tokenizer.json does this and
+ * ignores the ids in the file, as the Hugging Face library does.) If A.ID is an id, the token gets the
+ * model's id for this content, else A.ID. */
 int tok_add_token(struct tok *t, struct tok_added a, const char *content, size_t n, struct err *e);
 
 /* Adds Hugging Face's ByteLevel pre-tokenizer: a space before the text (PREFIX_SPACE), GPT-2's pattern

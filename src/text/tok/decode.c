@@ -138,7 +138,7 @@ static int byte_level(struct decode_run *r, size_t k, const char *s, size_t n)
     return rc;
 }
 
-/* Returns the byte of a byte piece <0xHH>, or -1. "+A" counts as a number, as in the Hugging Face library. */
+/* Returns the byte of a byte piece <0xHH>, or -1. "+A" counts as "0A", as in the Hugging Face library. */
 static int fallback_byte(const char *s, size_t n)
 {
     int hi, lo;

@@ -205,8 +205,8 @@ static size_t offset_of(uint32_t unit)
     return (size_t)(unit >> 10) << ((unit & 0x200u) >> 6);
 }
 
-/* Follows S through the double-array trie of the map. *LEN and *VALUE are those of the shortest entry that is
- * a prefix of S (FIRST), or of the longest one. False: no entry is a prefix of S. */
+/* Follows S through the double-array trie of the map. Sets *LEN and *VALUE to the length and value of the
+ * shortest (FIRST) or longest entry that is a prefix of S. False: no entry is a prefix of S. */
 static bool walk(const struct normalize_map *m, const char *s, size_t n, bool first, size_t *len,
                  size_t *value)
 {
@@ -248,7 +248,8 @@ static bool replacement(const struct normalize_map *m, size_t at, struct json_st
     return true;
 }
 
-/* Finds the replacement *TO of the SHORTEST or the longest prefix of S in the map; its length is *LEN. */
+/* Finds the shortest (SHORTEST) or longest prefix of S that the map has. Sets *LEN to its length and *TO to
+ * its replacement. */
 static bool find_entry(const struct normalize_map *m, const char *s, size_t n, bool shortest, size_t *len,
                        struct json_str *to)
 {
@@ -291,7 +292,7 @@ static void lowercase(struct json_str in, struct buf *out)
     }
 }
 
-/* Removes blanks at the ends. The result points into IN. *START is that of normalize_run(). */
+/* Removes blanks at the ends. The result points into IN. *START: see normalize_run(). */
 static struct json_str strip(const struct step *p, struct json_str in, size_t *start)
 {
     while (p->left && in.n) {
@@ -369,7 +370,7 @@ static size_t count_characters(const char *s, size_t n)
 
 /* Maps the first characters of a text to bytes of the output, as Hugging Face's Precompiled aligns them. */
 struct first_chars {
-    size_t n;    /* of the first characters, the number that is not yet replaced */
+    size_t n;    /* number of first characters that are not replaced yet */
     size_t made; /* bytes of the output that replace first characters */
 };
 
@@ -391,8 +392,8 @@ static void put_mapped(struct first_chars *f, struct json_str old, struct json_s
 }
 
 /* Applies the map as Hugging Face's Precompiled does: a grapheme shorter than six bytes is looked up as a
- * whole, and otherwise its characters are looked up one by one; the shortest entry that is a prefix replaces
- * the whole. *START is that of normalize_run(). */
+ * whole, and otherwise its characters are looked up one by one; the shortest entry that is a prefix of the
+ * grapheme or character gives the replacement of all of it. *START: see normalize_run(). */
 static void map_graphemes(const struct normalize_map *map, struct json_str in, struct buf *out, size_t *start)
 {
     struct first_chars first = {.n = count_characters(in.s, *start)};
@@ -479,7 +480,7 @@ static bool run_on_chars(const struct step *p, struct normalize_work *w, struct 
     return true;
 }
 
-/* Runs step P. *START is that of normalize_run(). False: IN does not change. */
+/* Runs step P. *START: see normalize_run(). False: IN does not change. */
 static bool run_step(const struct step *p, struct normalize_work *w, struct json_str in, struct buf *out,
                      size_t *start, struct err *e, int *rc)
 {

@@ -514,7 +514,7 @@ static int put_interval(struct reader *r, unsigned lo, unsigned hi)
 }
 
 /* Reads all quantifiers of the atom that was written from offset START on. In Ruby, {n}? makes the atom
- * optional, and {n,m}+ repeats the whole. */
+ * optional, and {n,m}+ repeats the atom with its interval. */
 static int repeats(struct reader *r, size_t start)
 {
     unsigned lo, hi;

@@ -104,7 +104,7 @@ static int part(struct parts *x, size_t begin, size_t end, bool match)
     return rc;
 }
 
-/* Returns the kind of C under CLASS: neighbours of equal kind form a run; 0: C is outside the class. */
+/* Returns the kind of character that C is in CLASS; neighbours of one kind form a run. 0: not in CLASS. */
 static int class_of(enum step_class class, uint32_t c)
 {
     switch (class) {
@@ -115,7 +115,8 @@ static int class_of(enum step_class class, uint32_t c)
     }
 }
 
-/* Finds the next character of P's class, or the next run, at or after offset AT. False: there is none. */
+/* Finds the next character of P's class (SPLIT_RUNS: the next run) at or after offset AT. False: there is
+ * none. */
 static bool next_chars(const struct step *p, const char *s, size_t n, size_t at, size_t *begin, size_t *end)
 {
     int found = 0;
@@ -184,8 +185,8 @@ static int last(const struct run *r, const char *s, size_t n)
     return r->sink(r->ctx, to->data, m, r->e);
 }
 
-/* Applies step P, which rewrites a piece without cutting it, and writes the result to TO. *START is that of
- * split_run(), and is updated for the result. */
+/* Applies step P, which rewrites a piece without cutting it, and writes the result to TO. *START: see
+ * split_run(); it is updated for the result. */
 static int rewrite(const struct run *r, const struct step *p, struct json_str s, struct buf *to,
                    size_t *start)
 {

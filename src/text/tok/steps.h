@@ -1,8 +1,8 @@
 /* steps.h - the steps of normalizers, pre-tokenizers and decoders.
  *
  * The normalizer changes a text; the pre-tokenizer cuts it into the words that the model encodes one by one;
- * the decoder turns tokens into text. Each is a list of steps, which are those of the Hugging Face library
- * and of SentencePiece. A finished list is immutable; each thread runs the steps with memory of its own.
+ * the decoder turns tokens into text. Each is a list of steps of the kinds that the Hugging Face library and
+ * SentencePiece have. A finished list is immutable; each thread runs the steps with memory of its own.
  */
 #ifndef GALLOP_TEXT_TOK_STEPS_H
 #define GALLOP_TEXT_TOK_STEPS_H
@@ -44,7 +44,8 @@ enum step_kind {
     SPLIT_SPELL,   /* spells bytes in the GPT-2 alphabet; at most one such step */
 
     DECODE_BYTE_LEVEL, /* joins tokens, turns GPT-2's letters into bytes; invalid UTF-8 becomes U+FFFD */
-    /* Turns a run of pieces <0xAB> into text, or into one U+FFFD each if it is invalid UTF-8. */
+    /* Turns a run of pieces <0xAB> into text or, if the run is invalid UTF-8, each of the pieces into
+     * U+FFFD. */
     DECODE_BYTE_FALLBACK,
     DECODE_FUSE,      /* joins tokens */
     DECODE_REPLACE,   /* replaces every match [re or find, text] */
@@ -66,7 +67,7 @@ enum step_behavior {
     SPLIT_MERGED_NEXT
 };
 
-/* The characters at which SPLIT_CHARS cuts. */
+/* The class of characters at which SPLIT_CHARS cuts. */
 enum step_class {
     SPLIT_NUMERIC,
     SPLIT_PUNCTUATION,

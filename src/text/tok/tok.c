@@ -183,9 +183,9 @@ static int encode_word(void *ctx, const char *word, size_t n, struct err *e)
     return unigram_encode(&x->t->uni, &x->s->uni, word, n, x->out, e);
 }
 
-/* Encodes S. NORMALIZED false: cuts out the added tokens of the first set and encodes the parts between them
- * recursively. NORMALIZED true: normalizes S, cuts out the tokens of the second set and encodes the rest as
- * words. START is that of split_run(). */
+/* Encodes S. NORMALIZED false: cuts out the added tokens that are searched in original text, and encodes the
+ * parts between them recursively. NORMALIZED true: normalizes S, cuts out the added tokens that are searched
+ * in normalized text, and encodes the rest as words. START: see split_run(). */
 static int encode_text(struct encoding *x, bool normalized, const char *s, const char *origin, size_t n,
                        size_t start, struct err *e)
 {

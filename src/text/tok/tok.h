@@ -1,9 +1,9 @@
 /* tok.h - a tokenizer: text to token ids, and ids to text, at once or one id at a time.
  *
- * This is the interface of the folder; open.c and gguf.c have no headers of their own. The results are those
- * of the Hugging Face `tokenizers` library for the same tokenizer.json, id for id and byte for byte. Opening
- * fails with the name of any component or pattern that is not supported. An open tokenizer is immutable and
- * may be used by many threads at once.
+ * This is the interface of the folder; open.c and gguf.c have no headers of their own. The results equal the
+ * results of the Hugging Face `tokenizers` library for the same tokenizer.json, id for id and byte for byte.
+ * Opening fails with the name of any component or pattern that is not supported. An open tokenizer is
+ * immutable and may be used by many threads at once.
  */
 #ifndef GALLOP_TEXT_TOK_TOK_H
 #define GALLOP_TEXT_TOK_TOK_H
@@ -89,8 +89,9 @@ int tok_decode(const struct tok *t, const int32_t *ids, size_t n, bool skip_spec
 /* Finds the id of the vocabulary string or added token PIECE (byte-level: "\xc4\xa0the", not " the"). */
 bool tok_id_of(const struct tok *t, const char *piece, size_t len, int32_t *id);
 
-/* Returns the end-of-sequence token: eos_token of tokenizer_config.json or special_tokens_map.json, else that
- * of the tokenizer's class, or tokenizer.ggml.eos_token_id. -1: none is named, or the vocabulary lacks it. */
+/* Returns the end-of-sequence token: eos_token of tokenizer_config.json or special_tokens_map.json, else the
+ * eos_token of the tokenizer's class, or tokenizer.ggml.eos_token_id. -1: none is named, or the vocabulary
+ * lacks it. */
 int32_t tok_eos(const struct tok *t);
 
 /* Finds the vocabulary string of ID, borrowed from T and not terminated. False: the id does not exist. */
@@ -106,7 +107,7 @@ void tok_bytes(const struct tok *t, int32_t id, struct buf *out);
 bool tok_is_special(const struct tok *t, int32_t id); /* false also for ids that do not exist */
 
 /* Returns the largest number of bytes of text that one id of tok_encode() can cover, so that a text of N
- * bytes has at least N / bound ids. SIZE_MAX: unknown, because the tokenizer may remove or shorten text. */
+ * bytes has at least N / result ids. SIZE_MAX: unknown, because the tokenizer may remove or shorten text. */
 size_t tok_most_bytes(const struct tok *t);
 
 const char *tok_kind(const struct tok *t); /* "bpe (byte-level)", "unigram" and the like, for messages */

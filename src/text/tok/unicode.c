@@ -12,7 +12,8 @@
 
 #include "base/utf8.h"
 
-/* Classes in which the versions differ. For PUNCT to WORD, utf8proc's result is inverted. */
+/* Classes of characters in which the versions of Unicode differ. For PUNCT to WORD, the result of utf8proc's
+ * tables is inverted. */
 enum {
     PUNCT = 1,   /* punctuation */
     MARK = 2,    /* a nonspacing mark */

@@ -23,7 +23,8 @@ bool unicode_is_young(uint32_t c);
 /* True if S (valid UTF-8) has a character that PCRE2's older Unicode version considers unassigned. */
 bool unicode_is_newer(const char *s, size_t n);
 
-/* Replaces each such character of S in place by an older one of the same class and number of bytes. */
+/* Replaces, in place, each character of S that PCRE2's older Unicode version lacks by an older character of
+ * the same class and number of bytes. */
 void unicode_make_older(char *s, size_t n);
 
 /* Returns the letter for byte B in GPT-2's byte alphabet, which writes vocabularies of bytes as text.

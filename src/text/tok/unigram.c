@@ -58,7 +58,7 @@ static double add_score(const struct unigram *u, double sum, double score)
     return u->single ? (double)((float)sum + (float)score) : score + sum;
 }
 
-/* Replaces the best path to TO by the path over the piece at FROM, if the latter's SUM is higher. */
+/* Makes the path over PIECE, which begins at FROM, the best path to TO if its score SUM is higher. */
 static void offer(struct unigram_place *to, size_t from, uint32_t piece, double sum)
 {
     if (to->from == VOCAB_NONE || sum > to->sum)
@@ -113,7 +113,8 @@ static bool add_unknown(const struct unigram *u, const char *s, size_t n, struct
     return true;
 }
 
-/* Writes the ids of the best path. FROM links it from its end; NEXT is set to follow it from its start. */
+/* Writes the ids of the best path. The links FROM lead from its end to its start; this function sets the
+ * links NEXT, which lead from its start to its end. */
 static bool write_path(const struct unigram *u, struct unigram_place *place, const char *s, size_t n,
                        struct tok_ids *out)
 {

@@ -21,7 +21,7 @@ struct origin_map {
         size_t room, used;
     } chunk[ORIGIN_CHUNKS];
     size_t n;
-    const json_t *own; /* variables that count as text of the template if the context has equal ones */
+    const json_t *own; /* variables that count as text of the template if the context has equal variables */
     bool trusted;      /* the value that is being loaded counts as text of the template */
 };
 

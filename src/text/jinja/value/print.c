@@ -60,7 +60,8 @@ static void put_json_character(struct text *t, uint32_t c)
     jinja_put_format(t, "\\u%04x", c);
 }
 
-/* Writes S in quotes, with escapes: repr() also escapes unprintable characters, ASCII all beyond ASCII. */
+/* Writes S in quotes, with escapes. repr() also escapes unprintable characters; w->ascii escapes all
+ * characters beyond ASCII. */
 static void put_string(const struct print_writer *w, struct value s)
 {
     bool two = w->json || (memchr(s.bytes, '\'', s.size) &&

@@ -337,7 +337,7 @@ bool jinja_dict_get(struct rendering *r, const struct value_dict *d, struct valu
 
 /* ---- equality ---- */
 
-/* Compares two integers, given as decimal digits with an optional '-': -1, 0 or 1. */
+/* Returns the order (-1, 0 or 1) of two integers, given as decimal digits with an optional '-'. */
 static int compare_digits(const char *a, size_t n, const char *b, size_t m)
 {
     int sign = *a == '-' ? -1 : 1, c;
@@ -350,7 +350,7 @@ static int compare_digits(const char *a, size_t n, const char *b, size_t m)
     return c == 0 ? 0 : c < 0 ? -sign : sign;
 }
 
-/* Compares A, an integer beyond 64 bits, with the number B: -1, 0 or 1; 2: B is NaN. */
+/* Returns the order (-1, 0 or 1) of A, an integer beyond 64 bits, and the number B. 2: B is NaN. */
 static int compare_large(struct value a, struct value b)
 {
     char digits[320];
@@ -368,7 +368,8 @@ static int compare_large(struct value a, struct value b)
     return compare_digits(a.bytes, a.size, digits, (size_t)n);
 }
 
-/* Compares two numbers: -1, 0, 1, or 2 for NaN. long double holds every float and 64-bit integer exactly. */
+/* Returns the order (-1, 0 or 1) of two numbers. 2: one of them is NaN. long double holds every float and
+ * 64-bit integer exactly. */
 static int compare_numbers(struct value a, struct value b)
 {
     long double x, y;
@@ -383,7 +384,8 @@ static int compare_numbers(struct value a, struct value b)
     return isnan(x) || isnan(y) ? 2 : x < y ? -1 : x > y;
 }
 
-/* Counts the steps of a comparison with a LARGE integer, by its digits and those of a float. */
+/* Counts the steps of a comparison with a LARGE integer, which depend on its number of digits and on the
+ * digits of a float. */
 static bool step_numbers(struct rendering *r, struct value a, struct value b)
 {
     return (a.kind != VALUE_LARGE && b.kind != VALUE_LARGE) ||

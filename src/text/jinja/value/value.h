@@ -29,7 +29,8 @@ enum value_mark {
     VALUE_PLAIN,
     /* STRING: HTML-escaped text (Markup in Python), which + and the string methods do not escape again. */
     VALUE_ESCAPED,
-    /* UNDEFINED: BYTES is the name of an undefined variable, or the whole error message, or LOOKUP is set. */
+    /* UNDEFINED. BY_NAME: BYTES is the name of an undefined variable. BY_HINT: BYTES is the whole error
+     * message. BY_ITEM: LOOKUP is the failed look-up. */
     VALUE_BY_NAME,
     VALUE_BY_HINT,
     VALUE_BY_ITEM,
@@ -68,7 +69,8 @@ struct value_dict {
     struct value_pair *pairs; /* in the order of insertion */
     uint32_t count;
     size_t room;
-    uint32_t *slots; /* [n_slots] hash table of indices into PAIRS + 1; NULL while the dict is empty */
+    /* [n_slots] hash table; a slot is 1 + an index into PAIRS, 0: free; NULL while the dict is empty */
+    uint32_t *slots;
     uint32_t n_slots;
 };
 

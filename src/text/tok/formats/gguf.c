@@ -2,9 +2,9 @@
  * parts that depend on the kind of model.
  *
  * The kinds are "gpt2" (byte-level BPE with merges; tokenizer.ggml.pre names the pre-tokenizer, and family.c
- * must have that name) and "llama" (SentencePiece BPE with scores and byte pieces). The ids are those of the
- * Hugging Face library for the tokenizer from which the file was converted, as far as the metadata describe
- * it.
+ * must have that name) and "llama" (SentencePiece BPE with scores and byte pieces). The ids of a text are the
+ * same as in the Hugging Face library with the tokenizer from which the file was converted, as far as the
+ * metadata describe that tokenizer.
  */
 #include <math.h>
 #include <string.h>
@@ -136,7 +136,8 @@ static int choose_family(const struct work *w, const struct family **f)
                    pre->n < 60 ? (int)pre->n : 60, pre->s);
 }
 
-/* Sets the ids around a text. BOS_WANTED: the default if the file does not set add_bos_token. */
+/* Sets the ids around a text. BOS_WANTED: whether a text begins with BOS if the file does not set
+ * add_bos_token. */
 static int add_around(struct work *w, bool bos_wanted)
 {
     const struct tok_gguf *g = w->g;

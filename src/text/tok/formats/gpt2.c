@@ -81,7 +81,7 @@ static int choose_family(const struct settings *c, const struct family **f, stru
         c->path, by_model ? "model_type" : "tokenizer_class", name);
 }
 
-/* Finds the id of the special token NAME (bos_token, eos_token) of C. *ID is -1 if it is not WANTED. */
+/* Finds the id of the special token NAME (bos_token, eos_token) of C. Sets *ID to -1 if WANTED is false. */
 static int find_fixed(const struct tok *t, const struct settings *c, const char *name, bool wanted,
                       int32_t *id, struct err *e)
 {

@@ -17,7 +17,8 @@
 static const char normalizer[] = "normalizer", pre_tokenizer[] = "pre_tokenizer",
                   post_processor[] = "post_processor", decoder[] = "decoder";
 
-/* Makes RC, an error of a function that reads no JSON, the error of J. Prefixes the file and SECTION. */
+/* Stores RC, the result of a function that does not read JSON, as the error of J, and puts the file and
+ * SECTION before its sentence. RC 0: does nothing. */
 static void stop(struct json_pull *j, int rc, const char *section)
 {
     if (rc == 0 || j->rc)
@@ -68,8 +69,9 @@ static void close_part(struct json_pull *j, const struct json_pull *part)
 
 enum flag { UNSET, NO, YES }; /* UNSET is also the value of null */
 
-/* The type of a member, and the type of the field for it: STRING json_str, FLAG enum flag, BOOL bool, NUMBER
- * int64_t, RAW json_str (the member's JSON text). null leaves all but RAW unchanged. */
+/* The type of a JSON member, which gives the C type of its field. STRING: struct json_str. FLAG: enum flag.
+ * BOOL: bool. NUMBER: int64_t. RAW: struct json_str with the member's JSON text. null leaves all but RAW
+ * unchanged. */
 enum kind { STRING, FLAG, BOOL, NUMBER, RAW };
 
 struct member {
@@ -401,7 +403,8 @@ static void read_split(struct json_pull *j, struct tok *t, const struct componen
         json_pull_fail(j, "a Split has no pattern");
 }
 
-/* Metaspace: replaces spaces by a character, puts one in front of the text, and cuts before each. */
+/* Metaspace: replaces each space by a certain character, puts this character in front of the text, and cuts
+ * before each occurrence of it. */
 static void read_metaspace(struct json_pull *j, struct tok *t, const struct component *c)
 {
     struct step replace = {.kind = SPLIT_REPLACE, .find = {" ", 1}, .text = c->replacement},
@@ -893,7 +896,7 @@ static void read_added(struct json_pull *j, struct tok *t, const struct json_str
 
 static int read_file(struct json_pull *j, struct tok *t)
 {
-    static const struct step joined = {.kind = DECODE_JOIN}; /* the decoder of a file without one */
+    static const struct step joined = {.kind = DECODE_JOIN}; /* the decoder if the file has none */
     struct json_str key, added = {NULL, 0};
     bool has_model = false, has_decoder = false;
 

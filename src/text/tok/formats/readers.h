@@ -18,9 +18,9 @@
 /* A SentencePiece vocabulary, from a .model or a GGUF file.
  *
  * A BPE model merges the two neighbours whose union is the piece with the highest score: each way to cut a
- * piece into two pieces becomes a rule, and pieces of equal score have equal rank. A unigram model adds
- * scores in float. Control and user-defined pieces are cut out of the text first, as transformers does with
- * such a model; SentencePiece itself would read control pieces as plain text.
+ * piece into two pieces becomes a rule, and pieces of equal score have equal rank. A unigram model adds the
+ * scores as float, as SentencePiece does. Control and user-defined pieces are cut out of the text first, as
+ * transformers does with such a model; SentencePiece itself would read control pieces as plain text.
  */
 struct tok_pieces {
     struct tok *t;             /* its vocabulary holds the pieces; ids are their indices */
@@ -83,7 +83,7 @@ int tok_read_json(struct tok *t, const char *text, size_t len, const char *path,
 
 /* Applies CONF, the settings beside a tokenizer.json, to T before T is sealed: the added tokens of
  * added_tokens_decoder with their flags, named special tokens, add_prefix_space, and whether special tokens
- * are cut out of texts. The order and the ids of new tokens are those of transformers 5. */
+ * are cut out of texts. New tokens get the same order and ids as in transformers 5. */
 int tok_configure(struct tok *t, const struct settings *conf, struct err *e);
 
 #endif
