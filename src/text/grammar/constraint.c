@@ -1,4 +1,5 @@
-/* constraint.c - compiles a source with the reader of its kind; tracks answers by the recognizer's rows. */
+/* constraint.c - compiles the source of a constraint (schema, regex, grammar ...), and keeps the recognizer's
+ * row after each token of an answer. */
 #include "text/grammar/constraint.h"
 
 #include <jansson.h>
@@ -35,8 +36,8 @@ struct constraint {
     struct grammar g;
     struct recognizer r;
     struct token_masks masks, first_masks;
-    struct constraint_budget *budget; /* NULL: none is shared */
-    size_t n_counted, n_more;         /* bytes of it, and those of the caller among them */
+    struct constraint_budget *budget; /* memory budget shared with other constraints; NULL: none */
+    size_t n_counted, n_more;         /* bytes counted in the budget, and the caller's bytes among them */
     char **warning;                   /* [n_warnings] sentences about keywords that are not enforced */
     size_t n_warnings, cap_warnings;
     _Atomic bool is_spent; /* see constraint_is_spent() */
@@ -124,7 +125,7 @@ static int read_choices(struct grammar *g, const struct constraint_source *s, ui
     return rc;
 }
 
-/* The options for schemas, and the place of the last error in a schema. */
+/* The context of compiling schemas: their options, and the place of the last error. */
 struct schemas {
     struct schema_options options;
     struct constraint_fault *fault;
@@ -183,7 +184,7 @@ static int read_schema(void *context, struct grammar *g, const json_t *schema, u
     return compile_schema(s, &s->options, g, schema, start, e);
 }
 
-/* Compiles the parameters of FUNCTION (type tool_calls_schema). */
+/* Compiles the JSON Schema of FUNCTION's parameters (type tool_calls_schema). */
 static int read_parameters(void *context, struct grammar *g, const struct tool_calls_function *function,
                            uint32_t *start, struct err *e)
 {
@@ -255,7 +256,7 @@ static int read_tools(struct constraint *c, const struct constraint_source *s, s
     return rc;
 }
 
-/* Reads S and what precedes it in an answer. */
+/* Compiles S, and the text that may precede the constrained part: reasoning or harmony messages. */
 static int read_answer(struct constraint *c, const struct constraint_source *s, uint32_t *start,
                        struct constraint_fault *fault, struct err *e)
 {
@@ -279,7 +280,7 @@ static int read_answer(struct constraint *c, const struct constraint_source *s, 
     marks = calls.form ? tool_calls_marks(&g->regex, calls.form) : REGEX_NOTHING;
     x = s->open ? preface_between(g, trie, s->open, s->after, marks, *start)
                 : preface_after(g, trie, s->after, marks, *start);
-    /* Where free text has tool calls from their marks on, an answer may leave its reasoning open. */
+    /* If tool calls may occur anywhere in free text, an answer without the end of reasoning is valid too. */
     if (calls.form && calls.form->mark && calls.is_free && s->kind == CONSTRAINT_NONE)
         x = grammar_either(g, *start, x);
     *start = x;
@@ -361,13 +362,13 @@ bool constraint_is_spent(const struct constraint *c)
 
 /* ---- answers ---- */
 
-/* Brings what C has in its budget up to date. */
+/* Updates C's share of the budget to the memory that C uses now. */
 static void count_bytes(struct constraint *c)
 {
     size_t bytes = constraint_bytes(c) + c->n_more;
 
     atomic_fetch_add(&c->budget->bytes,
-                     bytes - c->n_counted); /* it may be less than before: unsigned numbers wrap */
+                     bytes - c->n_counted); /* wraps if the memory shrank; the sum is right */
     c->n_counted = bytes;
 }
 
@@ -378,7 +379,7 @@ void constraint_share(struct constraint *c, struct constraint_budget *budget, si
     count_bytes(c);
 }
 
-/* Limits what C may take for the next mask or token: work, and the memory that its budget has left. */
+/* Sets the limits for the next mask or token: MASK_STEPS, and the memory that is left in the budget. */
 static void limit_use(struct constraint *c)
 {
     struct regex_store *s = &c->g.regex;
@@ -393,7 +394,7 @@ static void limit_use(struct constraint *c)
                        : CONSTRAINT_MAX_BYTES;
 }
 
-/* Records whether C can be used for more answers. */
+/* Updates the budget, and records whether C can be used for more answers. */
 static void note_use(struct constraint *c)
 {
     if (c->budget)

@@ -25,7 +25,7 @@ struct constraint_vocabulary;
 
 /* Collects the texts of TOK's tokens (60 ms for 128 000 tokens); TOK is not needed afterwards. ERR_NOMEM. */
 int constraint_vocabulary_new(struct constraint_vocabulary **out, const struct tok *tok, struct err *e);
-void constraint_vocabulary_free(struct constraint_vocabulary *v); /* NULL is fine */
+void constraint_vocabulary_free(struct constraint_vocabulary *v); /* V may be NULL */
 
 /* Returns the number of 32-bit words of a mask. */
 size_t constraint_mask_words(const struct constraint_vocabulary *v);
@@ -39,7 +39,7 @@ enum constraint_kind {
     CONSTRAINT_CHOICE,      /* TEXT is a JSON array of strings; the answer is one of them */
     CONSTRAINT_GRAMMAR,     /* TEXT is a grammar in GBNF or xgrammar's EBNF */
     CONSTRAINT_TAG,         /* TEXT is a structural tag, as JSON */
-    CONSTRAINT_NONE,        /* any text; TEXT is unused, and TOOLS is given */
+    CONSTRAINT_NONE,        /* any text; TEXT is unused, and TOOLS must be set */
 };
 
 struct constraint_source {
@@ -50,13 +50,13 @@ struct constraint_source {
     bool is_compact; /* schemas: no white space between tokens */
     /* Schemas: a regular expression for the white space between tokens; NULL: the default. */
     const char *whitespace;
-    /* A mark (such as the end of reasoning): free text up to the mark, the mark and white space precede the
-     * constrained part; NULL: the whole answer is constrained. */
+    /* The mark that ends the free text before the constrained part, such as the end of reasoning. White space
+     * may follow the mark. NULL: the whole answer is constrained. */
     const char *after;
     /* With AFTER: the mark that begins the free text. An answer that does not begin with this mark is
      * constrained as a whole. NULL: every answer begins with the free text. */
     const char *open;
-    bool has_channels; /* the answer is harmony messages; KIND applies to the message of the channel final */
+    bool has_channels; /* answers are harmony messages; KIND applies to the message of the channel `final` */
     /* A constraint on tool calls as JSON (tool_calls_read()). KIND applies to an answer without tool calls.
      * NULL: tool calls are not constrained. */
     const char *tools;
@@ -75,9 +75,9 @@ enum {
     CONSTRAINT_MAX_BYTES = 64 << 20, /* bytes of memory, caches included */
 };
 
-/* Memory that several constraints share. Answers that need more of it end with the error of a limit. */
+/* A memory limit that several constraints share. An answer that needs more memory ends with an error. */
 struct constraint_budget {
-    _Atomic size_t bytes; /* of all constraints, as last measured */
+    _Atomic size_t bytes; /* bytes of all constraints together, as last measured */
     size_t most;
 };
 
@@ -88,7 +88,7 @@ struct constraint;
  * may be NULL. */
 int constraint_new(struct constraint **out, const struct constraint_source *source,
                    const struct constraint_vocabulary *v, struct constraint_fault *fault, struct err *e);
-void constraint_free(struct constraint *c); /* NULL is fine; no run may be left */
+void constraint_free(struct constraint *c); /* C may be NULL; all its runs must be closed */
 
 /* True if C has reached a limit, or has used half of its memory. New answers then need a newly compiled
  * constraint. May be called from any thread. */
@@ -103,7 +103,7 @@ const char *const *constraint_warnings(const struct constraint *c, size_t *n);
 /* Returns the memory of C in bytes. */
 size_t constraint_bytes(const struct constraint *c);
 
-/* True if C allows TEXT as a whole answer, whatever its tokens. */
+/* True if C allows TEXT as a whole answer, regardless of its division into tokens. */
 bool constraint_matches(struct constraint *c, const char *text, size_t n);
 
 /* ---- answers ---- */
@@ -117,11 +117,11 @@ struct constraint_run {
 
 /* Starts an answer with room for CAP tokens. ERR_NOMEM. */
 int constraint_run_open(struct constraint_run *r, struct constraint *c, size_t cap, struct err *e);
-void constraint_run_close(struct constraint_run *r); /* a zeroed R is fine */
+void constraint_run_close(struct constraint_run *r); /* R may be zeroed */
 
-/* Sets the bits of the tokens that may come next in MASK [constraint_mask_words()], without end tokens: for
- * these see constraint_run_may_end(). Returns the number of allowed tokens. 0: the answer can only end, or
- * the constraint has reached a limit, and *E has the error. */
+/* Sets the bits of the tokens that may come next in MASK [constraint_mask_words()]. End tokens are not
+ * included: see constraint_run_may_end(). Returns the number of allowed tokens. 0: the answer can only end,
+ * or the constraint has reached a limit, and *E has the error. */
 size_t constraint_run_mask(struct constraint_run *r, uint32_t *mask, struct err *e);
 
 /* True if the answer so far is complete. */
@@ -130,7 +130,7 @@ bool constraint_run_may_end(const struct constraint_run *r);
 /* Adds TOKEN. False: TOKEN is not allowed, or there is no room; the run does not change. */
 bool constraint_run_add(struct constraint_run *r, int32_t token);
 
-/* Takes back all tokens but the first N. */
+/* Removes all tokens but the first N from the answer. */
 void constraint_run_truncate(struct constraint_run *r, size_t n);
 
 #endif

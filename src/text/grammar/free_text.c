@@ -1,4 +1,4 @@
-/* free_text.c - excludes marks by the complement of a search for them. */
+/* free_text.c - text without marks is the complement of the texts in which a search finds a mark. */
 #include "text/grammar/free_text.h"
 
 #include "text/grammar/automata/pattern_set.h"
@@ -8,7 +8,7 @@ static uint32_t any_text(struct regex_store *s)
     return regex_repeat(s, regex_characters(s, 0, PATTERN_LAST_CHARACTER), 0, REGEX_NO_LIMIT);
 }
 
-/* Matches every text that does not contain a match of MARKS with at least MORE bytes behind it. */
+/* Matches every text that does not contain a match of MARKS followed by at least MORE bytes. */
 static uint32_t without(struct regex_store *s, uint32_t marks, uint32_t more)
 {
     uint32_t behind = regex_concat(s, regex_repeat(s, regex_range(s, 0, 0xff), more, more), REGEX_ANYTHING);

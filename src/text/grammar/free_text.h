@@ -6,10 +6,10 @@
 
 #include "text/grammar/automata/regex.h"
 
-/* Matches every text (UTF-8) without a match of MARKS, which must not be nullable or is REGEX_NOTHING. */
+/* Matches every text (UTF-8) without a match of MARKS, which is REGEX_NOTHING or not nullable. */
 uint32_t free_text(struct regex_store *s, uint32_t marks);
 
-/* Matches every text that ends with MARK (in MARKS), without an earlier match of MARKS or one of EXCLUDED. */
+/* Matches a text that ends with MARK, one of MARKS, and has no earlier match of MARKS or of EXCLUDED. */
 uint32_t free_text_until(struct regex_store *s, uint32_t mark, uint32_t marks, uint32_t excluded);
 
 #endif

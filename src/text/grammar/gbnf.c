@@ -1,5 +1,5 @@
-/* gbnf.c - parses a grammar into a tree, and builds its rules bottom-up: a rule after the rules that it
- * refers to.
+/* gbnf.c - parses a grammar into a tree, and builds its rules bottom-up: each rule after the rules
+ * to which it refers.
  *
  * A small rule that does not recur is inlined where it is referred to, so that an identifier, a number or
  * white space is a single regular expression. All other rules become rules of the grammar.
@@ -18,19 +18,19 @@
 
 enum kind { EMPTY, ONE, REFERENCE, SEQUENCE, CHOICE, REPEAT };
 
-/* The most parts of a regular expression that is inlined. */
+/* Maximum number of parts of a regular expression that is inlined. */
 enum { MOST_INLINED = 2000 };
 
 /* A node of the tree. Members of a sequence or choice are linked from the last to the first. */
 struct part {
     uint8_t kind;
-    /* ONE: a regular expression. REFERENCE: a rule. SEQUENCE, CHOICE: the last member. REPEAT: the part. */
+    /* ONE: a regular expression. REFERENCE: a rule. SEQUENCE, CHOICE: last member. REPEAT: the part. */
     uint32_t a;
-    uint32_t before; /* the previous member; 0: this is the first one */
+    uint32_t before; /* index of the previous member; 0: this is the first member */
     uint32_t least, most;
 };
 
-/* The compiled form of a part: a regular expression of SIZE parts, or an expression of the grammar. */
+/* The compiled form of a part: a regular expression that has SIZE parts, or an expression of the grammar. */
 struct value {
     bool is_regex;
     uint32_t number;
@@ -38,12 +38,12 @@ struct value {
 };
 
 struct rule {
-    uint32_t body;    /* part; 0: not defined */
+    uint32_t body;    /* index of the part; 0: the rule is not defined */
     size_t at;        /* offset of the rule's name, where it first occurs */
     size_t n_waiting; /* number of references in the body to rules that are not yet built */
     bool is_built;
     bool has_number; /* NUMBER is set */
-    uint32_t number; /* the rule of the grammar */
+    uint32_t number; /* number of the rule in the grammar */
     struct value value;
 };
 
@@ -57,7 +57,7 @@ struct reader {
     size_t n, at;
     int depth;
     struct grammar *g;
-    struct part *part; /* [n_parts] part 0 is unused */
+    struct part *part; /* [n_parts] nodes; index 0 is unused */
     size_t n_parts, cap_parts;
     struct rule *rule; /* [n_rules] */
     size_t n_rules, cap_rules;
@@ -162,7 +162,7 @@ static size_t name_length(const struct reader *r, size_t at)
     return n;
 }
 
-/* True if the name of N bytes at the read position is followed by ::=, so it begins a rule. */
+/* True if ::= follows the name of N bytes at the read position, so that the name begins a rule. */
 static bool is_rule_head(const struct reader *r, size_t n)
 {
     struct reader ahead = *r;
@@ -177,7 +177,7 @@ static bool is_rule_head(const struct reader *r, size_t n)
     return n > 0 && ahead.n - ahead.at >= 3 && memcmp(ahead.text + ahead.at, "::=", 3) == 0;
 }
 
-/* Consumes the name of N bytes, and returns the index of its rule, which is added if it is new. */
+/* Consumes the name of N bytes, and returns the index of its rule. A new name adds a rule. */
 static uint32_t take_rule(struct reader *r, size_t n)
 {
     uint64_t index;
@@ -397,7 +397,7 @@ static uint32_t read_group(struct reader *r)
     r->depth--;
     if (!skip(r, ")"))
         fail(r, ERR_INPUT, at, "a group without )");
-    /* The group needs a part of its own, because parts are linked as members of a sequence. */
+    /* The group needs a part of its own, which is linked as a member of the enclosing sequence. */
     return add_part(r, (struct part){.kind = REPEAT, .a = part, .least = 1, .most = 1});
 }
 
@@ -423,7 +423,7 @@ static uint32_t read_name(struct reader *r, size_t n)
     return add_part(r, (struct part){.kind = REFERENCE, .a = rule});
 }
 
-/* Reads the next element. Returns 0 if there is none. */
+/* Reads the next element of a sequence: a name, literal, class or group. Returns 0 if the sequence ends. */
 static uint32_t read_element(struct reader *r)
 {
     size_t n = name_length(r, r->at), at = r->at;
@@ -590,7 +590,7 @@ static struct value build_choice(struct reader *r, uint32_t last)
     return regular;
 }
 
-/* Compiles part I. References to rules that are not built become calls. */
+/* Compiles part I. References to rules that are not built yet become calls of these rules. */
 static struct value build(struct reader *r, uint32_t i)
 {
     struct part x = r->part[i];
@@ -636,7 +636,7 @@ static int compare_references(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Builds all rules: in topological order those that depend on no recursive rule, then the others. */
+/* Builds first the rules that depend on no recursive rule, in topological order, then the others. */
 static void build_rules(struct reader *r)
 {
     uint32_t *ready, *first;

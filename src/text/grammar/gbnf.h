@@ -9,8 +9,8 @@
  * a line or begin the next one. Rules may refer to each other in any order and recursively, also
  * left-recursively. Rules that do not recur become regular expressions.
  *
- * Refused by name: tokens (<token>, <[7]>), options of rules, look-ahead, macros other than Regex("..."), and
- * \x with more than two digits, which the two programs read differently.
+ * An error names each construct that is not supported: tokens (<token>, <[7]>), options of rules, look-ahead,
+ * macros other than Regex("..."), and \x with more than two digits, which the two programs read differently.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_GBNF_H
 #define GALLOP_TEXT_GRAMMAR_GBNF_H

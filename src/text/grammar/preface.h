@@ -14,8 +14,8 @@
 #include "text/grammar/automata/grammar.h"
 #include "text/grammar/token_trie.h"
 
-/* Returns the regular expression of TEXT. The name of a control token of TRIE in TEXT means this token, and a
- * tab means an optional blank. TRIE NULL: there are no control tokens. */
+/* Returns the regular expression of TEXT. In TEXT, the name of a control token of TRIE matches only this
+ * token, and a tab matches an optional blank. TRIE NULL: there are no control tokens. */
 uint32_t preface_mark(struct regex_store *s, const struct token_trie *trie, const char *text);
 
 /* Returns the expression of reasoning whose opening mark is already written: free text, the mark CLOSE, white

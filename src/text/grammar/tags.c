@@ -100,7 +100,7 @@ static uint32_t literal(struct reader *r, const json_t *text)
     return regex_literal(&r->g->regex, json_string_value(text), json_string_length(text));
 }
 
-/* Returns a regular expression for the strings of V, an array of strings, a string or missing. */
+/* Returns a regular expression for the strings in V: an array of strings, one string, or NULL. */
 static uint32_t read_marks(struct reader *r, const json_t *v, const char *key)
 {
     uint32_t marks = REGEX_NOTHING;
@@ -182,7 +182,7 @@ static uint32_t read_const_string(struct reader *r, const json_t *v)
     return text ? text_of(r, text) : GRAMMAR_NEVER;
 }
 
-/* Reads a regular expression or a grammar, whose source is the member KEY. */
+/* Reads a regular expression or a grammar. The member KEY of V is its source text. */
 static uint32_t read_source(struct reader *r, const json_t *v, const char *key)
 {
     const json_t *text = need(r, v, key, JSON_STRING, "a text");
@@ -282,7 +282,7 @@ static uint32_t read_repeat(struct reader *r, const json_t *v)
 
 /* ---- tags ---- */
 
-/* Reads the content of TAG and its end marks. LEGACY: the content is the schema in the member "schema". */
+/* Reads the content of TAG and its end marks. LEGACY: the member "schema" describes the content. */
 static uint32_t read_inside(struct reader *r, const json_t *tag, bool legacy)
 {
     const json_t *end = json_object_get(tag, "end");
@@ -305,7 +305,7 @@ static uint32_t read_inside(struct reader *r, const json_t *tag, bool legacy)
     return r->code ? GRAMMAR_NEVER : grammar_sequence(r->g, x, after);
 }
 
-/* Returns the text that begins TAG, or NULL after an error. */
+/* Returns the text with which TAG begins, or NULL after an error. */
 static const json_t *read_begin(struct reader *r, const json_t *tag, bool legacy)
 {
     const json_t *type = json_object_get(tag, "type");
@@ -327,7 +327,7 @@ static uint32_t read_tag(struct reader *r, const json_t *tag)
     return r->code ? GRAMMAR_NEVER : grammar_sequence(r->g, text_of(r, begin), inside);
 }
 
-/* Returns the index of the only trigger that is a prefix of TEXT; none or several are an error. */
+/* Returns the index of the only trigger that is a prefix of TEXT. None or several are an error. */
 static size_t trigger_of(struct reader *r, const json_t *triggers, const json_t *text)
 {
     size_t found = SIZE_MAX, n = json_array_size(triggers);
@@ -347,13 +347,13 @@ static size_t trigger_of(struct reader *r, const json_t *triggers, const json_t 
     return found;
 }
 
-/* Free text with marks that begin other formats. The text contains no match of EXCLUDED. */
+/* Free text with marks; each mark begins a part with a format. It contains no match of EXCLUDED. */
 struct dispatch {
     uint32_t marks, excluded; /* regular expressions */
-    bool loops;               /* after the format of a mark, free text follows again */
+    bool loops;               /* free text follows again after such a part */
     bool has_first;           /* the answer must begin with a mark */
-    uint32_t first;           /* the marks with the formats after them */
-    uint32_t ways;            /* free text up to each mark, and the format after it */
+    uint32_t first;           /* expression: a mark and the part that it begins */
+    uint32_t ways;            /* expression: free text up to a mark, and the part that it begins */
 };
 
 static uint32_t finish_dispatch(struct reader *r, const struct dispatch *d)
@@ -368,7 +368,7 @@ static uint32_t finish_dispatch(struct reader *r, const struct dispatch *d)
     return d->loops ? grammar_sequence(g, d->first, more) : d->first;
 }
 
-/* Reads TAG, and adds the text after its trigger to BEHIND[index of the trigger]. */
+/* Reads TAG, and adds the text after its trigger to BEHIND [index of the trigger]. */
 static void read_triggered_tag(struct reader *r, const json_t *tag, const json_t *triggers, bool legacy,
                                uint32_t *behind, struct dispatch *d)
 {

@@ -6,8 +6,8 @@
  * dispatch. Text is free until a trigger is complete; then the rest of a tag that begins with this trigger
  * must follow. Free text inside a tag does not contain the tag's end.
  *
- * Refused by name: formats over tokens instead of text, styles of json_schema other than "json", and unknown
- * fields.
+ * An error names what is not supported: formats over tokens instead of text, styles of json_schema other than
+ * "json", and unknown fields.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_TAGS_H
 #define GALLOP_TEXT_GRAMMAR_TAGS_H

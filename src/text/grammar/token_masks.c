@@ -1,4 +1,5 @@
-/* token_masks.c - walks over the trie, inside one regular expression or by rows, and caches the results. */
+/* token_masks.c - finds allowed tokens by walks over the trie, and caches the results. A walk follows the
+ * states of one regular expression, or the rows of the recognizer. */
 #include "text/grammar/token_masks.h"
 
 #include <stdlib.h>
@@ -8,17 +9,17 @@
 
 enum {
     MOST_KEPT = 8 << 20, /* bytes of cached masks of rows */
-    WIDE = 24,           /* first bytes of a state from which on its walk is cached */
+    WIDE = 24,           /* minimum number of first bytes of a state whose walk is cached */
 };
 
-/* A set of tokens: a list, if that is shorter than one bit per token, else bits. */
+/* A set of tokens: a list if the list is shorter than one bit per token, otherwise bits. */
 struct token_masks_set {
     uint32_t *word; /* [n] tokens, or [words] words of bits; owned */
     size_t n;       /* number of tokens */
     bool is_list;
 };
 
-/* A token or node, and the number of repetitions that begin on the path to it. */
+/* A token or trie node, and the number of repetitions that begin on the path to it. */
 struct token_masks_counted {
     uint32_t number, count;
 };
@@ -28,7 +29,7 @@ struct token_masks_counted {
 struct token_masks_term {
     /* Tokens after which the text is inside the expression or at its end. */
     struct token_masks_set inside;
-    /* [n_ends] nodes at which the expression may end; without nodes below other ones; in order. */
+    /* [n_ends] nodes at which the expression may end, in order. Nodes below such a node are omitted. */
     uint32_t *end;
     size_t n_ends;
     bool is_walked; /* the members above are set */
@@ -68,7 +69,7 @@ static size_t count_bits(const uint32_t *bits, size_t words)
     return n;
 }
 
-/* Adds the tokens of X to BITS. */
+/* Sets the bits of the tokens of X in BITS. */
 static void join_set(const struct token_masks_set *x, uint32_t *bits, size_t words)
 {
     if (x->is_list)
@@ -102,7 +103,7 @@ static size_t keep_set(struct token_masks *m, const uint32_t *bits, struct token
 
 /* ---- walks ---- */
 
-/* Walks from ROW over the nodes [first, end), whole subtrees, and sets the bits of the allowed tokens. */
+/* Walks from ROW over the subtrees of the nodes [first, end). Sets the bits of the allowed tokens. */
 static void walk_rows(struct token_masks *m, uint32_t first, uint32_t end, uint32_t row, uint32_t *bits)
 {
     uint32_t *at = m->path_row;
@@ -160,7 +161,7 @@ static bool walk_term(struct token_masks *m, uint32_t state, struct token_masks_
         at[d + 1] = state;
         if (state != at[d])
             table[d + 1] = regex_table(s, state);
-        /* A node with the state of its parent is below an end that is already recorded. */
+        /* If a node has the state of its parent, the parent is an end too, and is already recorded. */
         if ((state != at[d] || d == 0) && i >= below_end && x->skip > 1 && regex_matches_empty(s, state)) {
             if (!add_end(m, out, &cap, i))
                 return false;
@@ -185,7 +186,7 @@ static bool add_counted(struct token_masks *m, struct token_masks_counted **list
     return true;
 }
 
-/* Adds the tokens whose text ends at node X. */
+/* Adds the tokens whose text ends at node X, with COUNT, to the open (IS_OPEN) or closed tokens of OUT. */
 static bool add_tokens(struct token_masks *m, struct token_masks_term *out, const struct token_trie_node *x,
                        bool is_open, uint32_t count)
 {
@@ -223,7 +224,7 @@ static bool sort_open(struct token_masks *m, struct token_masks_term *t)
 }
 
 /* True if the step from the state FROM by BYTE shows how often A begins in LOOP, which is A* Q: a closed
- * state must not become open, and an open state after LOOP must begin with A. */
+ * state must not become open, and if FROM is LOOP and the next state is open, BYTE must begin an A. */
 static bool is_countable(struct regex_store *s, uint32_t from, bool was_open, bool is_open, uint32_t loop,
                          uint32_t element, uint8_t byte)
 {
@@ -232,7 +233,7 @@ static bool is_countable(struct regex_store *s, uint32_t from, bool was_open, bo
     return !is_open || from != loop || regex_next(s, element, byte) != REGEX_NOTHING;
 }
 
-/* Walks over the whole trie inside STATE, which is P A* Q; LOOP is A* Q, and ELEMENT is A. Counts how often A
+/* Walks over the whole trie inside STATE, which is P A* Q. LOOP is A* Q, and ELEMENT is A. Counts how often A
  * begins. False: the count is ambiguous, or there is a fault. */
 static bool count_term(struct token_masks *m, uint32_t state, uint32_t loop, uint32_t element,
                        struct token_masks_term *out)
@@ -272,7 +273,7 @@ static bool count_term(struct token_masks *m, uint32_t state, uint32_t loop, uin
         if (i >= below_end && x->skip > 1 && regex_matches_empty(s, state)) {
             if (!add_counted(m, &out->ends, &out->n_counted_ends, &out->cap_ends, i, counts[d + 1]))
                 return false;
-            /* While A repeats, nodes below are ends with other counts. */
+            /* inside the repetition, nodes below this one are ends too, with other counts */
             below_end = is_open ? below_end : i + x->skip;
         }
         i++;
@@ -292,7 +293,7 @@ static void forget_counts(struct token_masks_term *t)
     t->n_open = t->cap_open = t->n_closed = t->cap_closed = t->n_counted_ends = t->cap_ends = 0;
 }
 
-/* Returns the record of STATE, which is made if it is new. NULL after a fault. */
+/* Returns the record of STATE, which is created if it does not exist yet. NULL after a fault. */
 static struct token_masks_term *record_of(struct token_masks *m, uint32_t state)
 {
     size_t before = m->cap_states;
@@ -328,8 +329,9 @@ static const struct token_masks_term *term_of(struct token_masks *m, uint32_t st
     return t;
 }
 
-/* Returns the record that STATE shares with all states that differ in the bounds of their repetition; *C gets
- * the bounds. NULL: STATE has no such repetition, it cannot be counted, or there is a fault. */
+/* Returns the record shared by STATE and all states that differ from it only in the bounds of their
+ * repetition, and sets *C to the bounds of STATE. NULL: STATE has no such repetition, its repetitions cannot
+ * be counted, or there is a fault. */
 static const struct token_masks_term *counted_term_of(struct token_masks *m, uint32_t state,
                                                       struct regex_counter *c)
 {
@@ -349,12 +351,12 @@ static const struct token_masks_term *counted_term_of(struct token_masks *m, uin
     return t && t->counting == COUNTED ? t : NULL;
 }
 
-/* Walks on below the nodes END [n], where a regular expression of ROW may end. Their common path is
- * reused. */
+/* Continues the walk below the nodes END [n], at which a regular expression of ROW may end. Rows of the path
+ * that successive nodes share are computed once. */
 static void walk_ends(struct token_masks *m, uint32_t row, const uint32_t *end, size_t n, uint32_t *bits)
 {
     const struct token_trie_node *node = m->trie->node;
-    size_t known = 0; /* path_node[0, known) have their rows in path_row[1, known] */
+    size_t known = 0; /* path_row[1 .. known] are the rows after path_node[0 .. known - 1] */
 
     m->path_row[0] = row;
     for (size_t i = 0; i < n; i++) {
@@ -397,7 +399,7 @@ static int compare_states(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* True if texts of STATE can begin with so many bytes that caching a walk inside STATE pays off. */
+/* True if the texts of STATE can begin with so many bytes that caching a walk inside STATE pays off. */
 static bool is_wide(const struct token_masks *m, uint32_t state)
 {
     struct regex_set first;
@@ -424,7 +426,7 @@ static void make_mask(struct token_masks *m, uint32_t row, uint32_t *bits)
     }
     memcpy(of, scans, n * sizeof(*of));
     qsort(of, n, sizeof(*of), compare_states);
-    for (size_t i = 0; i < n; i++) /* narrow states come first */
+    for (size_t i = 0; i < n; i++) /* moves the states that are not wide to the front */
         if (!is_wide(m, of[i].term)) {
             moved = of[n_narrow];
             of[n_narrow++] = of[i];
@@ -439,7 +441,7 @@ static void make_mask(struct token_masks *m, uint32_t row, uint32_t *bits)
         struct regex_counter c;
 
         if (i > n_narrow && of[i].term == of[i - 1].term)
-            continue; /* items that differ only in the state's rule or origin */
+            continue; /* the item differs from the previous one only in its rule or origin */
         if ((t = counted_term_of(m, of[i].term, &c)) != NULL) {
             add_counted_term(m, row, t, &c, bits);
             continue;

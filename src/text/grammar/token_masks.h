@@ -26,14 +26,15 @@ struct token_masks {
     const struct token_trie *trie;
     struct token_masks_term *term; /* [n_terms] results of walks inside regular expressions */
     size_t n_terms, cap_terms;
-    uint32_t *term_of; /* [cap_states] state of a regular expression -> index in TERM + 1; 0: none */
+    uint32_t *term_of; /* [cap_states] state of a regular expression -> 1 + index in TERM; 0: none */
     size_t cap_states;
     struct token_masks_set *mask; /* [n_masks] cached masks of rows */
     size_t n_masks, cap_masks;
-    uint32_t *mask_of; /* [cap_rows] row -> index in MASK + 1; 0: none */
+    uint32_t *mask_of; /* [cap_rows] row -> 1 + index in MASK; 0: none */
     size_t cap_rows;
     size_t kept_bytes; /* memory of the cached masks of rows */
-    /* [depth + 1] The nodes on the current path of a walk, with their row or state, count and openness. */
+    /* [depth + 1] The path of a walk: each node's row or state, index or edge table, number of repetitions,
+     * and whether the repetition is open. */
     uint32_t *path_row, *path_node, *path_count;
     bool *path_open;
     uint32_t *bits; /* [words] scratch: the mask under construction */
@@ -43,10 +44,10 @@ struct token_masks {
 /* Opens empty caches. R and TRIE are borrowed. ERR_NOMEM. */
 int token_masks_open(struct token_masks *m, struct recognizer *r, const struct token_trie *trie,
                      struct err *e);
-void token_masks_close(struct token_masks *m); /* a zeroed M is fine */
+void token_masks_close(struct token_masks *m); /* M may be zeroed */
 
-/* Sets MASK [m->words] to the tokens that some text of the grammar continues with at ROW. Returns the number
- * of these tokens; 0 also after a fault of the grammar's store. */
+/* Sets the bits of MASK [m->words] for the tokens that may come next at ROW. Returns the number of these
+ * tokens; 0 also after a fault of the grammar's store. */
 size_t token_masks_get(struct token_masks *m, uint32_t row, uint32_t *mask);
 
 /* Returns the row after TOKEN. RECOGNIZER_DEAD: the token is not allowed at ROW, or not in the trie. */

@@ -128,7 +128,7 @@ size_t token_trie_text(const struct token_trie *t, int32_t token, uint8_t *out)
     return n;
 }
 
-/* The child of node AT (UINT32_MAX: the root) for BYTE, or UINT32_MAX. */
+/* Returns the child of node AT (UINT32_MAX: the root) for BYTE. UINT32_MAX: there is no such child. */
 static uint32_t find_child(const struct token_trie *t, uint32_t at, uint8_t byte)
 {
     size_t i = at == UINT32_MAX ? 0 : at + 1, end = at == UINT32_MAX ? t->n : at + t->node[at].skip;
@@ -160,8 +160,8 @@ size_t token_trie_control(const struct token_trie *t, const char *text)
 struct reader {
     const struct tok *tok;
     struct tok_stream *stream;
-    int32_t neutral; /* a token that decodes to letters; put before a token that is not the first; -1: none */
-    size_t n_neutral; /* bytes of its text */
+    int32_t neutral;  /* token of letters, decoded before tokens that are not the answer's first; -1: none */
+    size_t n_neutral; /* bytes of the text of the token NEUTRAL */
     bool first;
     struct buf text, bytes;
     struct err *e;

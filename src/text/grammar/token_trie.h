@@ -19,10 +19,10 @@
 enum { TOKEN_TRIE_CONTROL = 0xff };
 
 struct token_trie_node {
-    uint32_t skip; /* number of nodes of the subtree, this one included: the next sibling is node i + skip */
-    int32_t token; /* the lowest token whose text ends here; -1: none */
+    uint32_t skip;   /* number of nodes in this node's subtree; the next sibling is node i + skip */
+    int32_t token;   /* the lowest token whose text ends here; -1: none */
     uint32_t parent; /* UINT32_MAX: the node has no parent */
-    uint16_t depth;  /* number of bytes before this one */
+    uint16_t depth;  /* number of bytes of the text before this node */
     uint8_t byte;
     bool has_more; /* more tokens have the same text: see token_trie.same */
 };
@@ -34,7 +34,7 @@ struct token_trie {
     struct token_trie_node *node; /* [n] */
     size_t n;
     int32_t *same;    /* [n_vocab] the next token with the same text; -1: none */
-    uint32_t *ending; /* [n_vocab] the node where the token's text ends; UINT32_MAX: the token is left out */
+    uint32_t *ending; /* [n_vocab] the node where the token's text ends; UINT32_MAX: the trie lacks it */
     size_t n_vocab;   /* number of ids of the tokenizer */
     size_t depth;     /* bytes of the longest text */
 };
@@ -51,7 +51,7 @@ int token_trie_make(struct token_trie *t, const char *const *text, const size_t 
 /* Returns the length of the longest name of a control token that is a prefix of TEXT; 0: there is none. */
 size_t token_trie_control(const struct token_trie *t, const char *text);
 
-void token_trie_close(struct token_trie *t); /* a zeroed T is fine */
+void token_trie_close(struct token_trie *t); /* T may be zeroed */
 
 /* Writes the text of TOKEN to OUT [t->depth]. Returns its length; 0: the token is left out. */
 size_t token_trie_text(const struct token_trie *t, int32_t token, uint8_t *out);

@@ -72,7 +72,7 @@ struct writer {
     const struct token_trie *trie;
     const struct tool_calls *calls;
     const struct tool_calls_form *form;
-    uint32_t function; /* expression of NAME BETWEEN ARGUMENTS AFTER, for any one of the functions */
+    uint32_t function; /* expression of a call of any function, from the function's name on */
 };
 
 static uint32_t literal(struct regex_store *s, const char *text)
@@ -92,7 +92,7 @@ static uint32_t text_of(const struct writer *w, const char *text)
 
 /* ---- functions ---- */
 
-/* Returns the function name NAME as FORM writes it: plain, or escaped as in a JSON string. */
+/* Returns the expression of the function name NAME in FORM: plain, or escaped as in a JSON string. */
 static uint32_t name_text(struct grammar *g, const struct tool_calls_form *form, const char *name)
 {
     static const char hex[] = "0123456789abcdef";
@@ -120,7 +120,8 @@ static bool is_writable(const struct tool_calls_form *form, const char *name)
     return form->is_json_name || strspn(name, plain) == strlen(name);
 }
 
-/* Sets *OUT to the expression of a call of function I: a harmony message, or NAME BETWEEN ARGUMENTS AFTER. */
+/* Sets *OUT to the expression of a tool call of function I: a harmony message, or the function's name, the
+ * text BETWEEN, the arguments and the text AFTER of the form. */
 static int add_function(const struct writer *w, size_t i, tool_calls_schema *schema, void *context,
                         uint32_t *out, struct err *e)
 {
@@ -164,8 +165,8 @@ static int add_functions(struct writer *w, tool_calls_schema *schema, void *cont
 
 /* ---- answers ---- */
 
-/* Returns the expression of one tool call, or with IS_PARALLEL of one or more. The first SKIPPED bytes of
- * OPEN and BEFORE are omitted, because the caller has already matched them. */
+/* Returns the expression of one tool call or, if IS_PARALLEL, of one or more. The first SKIPPED bytes of the
+ * form's texts OPEN and BEFORE are omitted, because the caller has already matched them. */
 static uint32_t some_calls(const struct writer *w, size_t skipped, bool is_parallel)
 {
     const struct tool_calls_form *form = w->form;
@@ -206,7 +207,7 @@ uint32_t tool_calls_marks(struct regex_store *s, const struct tool_calls_form *f
     return regex_or(s, marks, excluded);
 }
 
-/* Returns the expression of an answer that is either tool calls or text. The text must not begin with BARE. */
+/* Returns the expression of an answer that is either tool calls, or text that does not begin with `bare`. */
 static uint32_t whole_or_text(const struct writer *w)
 {
     struct regex_store *s = &w->g->regex;
@@ -218,7 +219,7 @@ static uint32_t whole_or_text(const struct writer *w)
     return grammar_either(w->g, whole(w), grammar_term(w->g, regex_and(s, text, regex_not(s, bare))));
 }
 
-/* Returns the expression of free text with tool calls in it, each after its mark. */
+/* Returns the expression of free text that contains tool calls. A mark precedes each tool call. */
 static uint32_t among_text(const struct writer *w)
 {
     struct grammar *g = w->g;
@@ -228,7 +229,7 @@ static uint32_t among_text(const struct writer *w)
              until = grammar_term(g, regex_concat(s, text, mark(w, form->mark))),
              more = w->calls->is_parallel ? grammar_call(g, rule) : grammar_term(g, text);
 
-    /* Each further tool call begins with the mark again, except inside a list that CLOSE ends. */
+    /* Each further tool call begins with the mark again, except inside a list, which `close` ends. */
     grammar_define(
         g, rule,
         grammar_either(

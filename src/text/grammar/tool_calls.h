@@ -27,7 +27,7 @@ struct tool_calls_form {
     /* Name of the tool call parser (docs/TOOLS.md), with a suffix if the parser accepts several spellings. */
     const char *name;
     const char *open, *before, *between, *after;
-    const char *separator; /* text between two tool calls */
+    const char *separator; /* text between two parallel tool calls */
     const char *close;
     bool is_json_name; /* the function name is inside a JSON string and must be escaped */
     /* Tool calls are messages of OpenAI's harmony format, at most one in an answer. Other members are NULL. */
@@ -35,7 +35,7 @@ struct tool_calls_form {
     /* The prefix of OPEN and BEFORE that announces tool calls. Free text is allowed before the mark and after the
      * tool calls. NULL: an answer is either tool calls or text, and BARE tells them apart. */
     const char *mark;
-    const char *bare; /* an answer that begins with BARE, after white space, must be tool calls; or NULL */
+    const char *bare;     /* after white space, an answer that begins with BARE must be tool calls; or NULL */
     const char *optional; /* mark that the model may write before OPEN, or NULL */
     /* Regular expression of other spellings of the mark, which free text must not contain; or NULL. */
     const char *excluded;

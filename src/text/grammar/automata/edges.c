@@ -1,4 +1,4 @@
-/* edges.c - records transitions: the first ones in the state, more in a table. */
+/* edges.c - records the edges of a state: up to three in the state itself, more in a table of 256 edges. */
 #include "text/grammar/automata/edges.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* edges.h - the transitions of a state that were computed so far: byte -> next state.
+/* edges.h - the known transitions of an automaton's state: a map from a byte to the next state.
  *
  * Automata are built lazily, and most states have edges for one or two bytes only. A state stores three edges
- * itself; a state with more gets a table of 256 edges. Regular expressions (regex.h) and rows of a recognizer
- * (recognizer.h) use it.
+ * itself; a state with more gets a table of 256 edges. Both regular expressions (regex.h) and rows of a
+ * recognizer (recognizer.h) store their edges in this way.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_EDGES_H
 #define GALLOP_TEXT_GRAMMAR_EDGES_H
@@ -18,7 +18,7 @@ struct edges {
     uint8_t n; /* number of edges stored in this struct */
     uint8_t byte[EDGES_OWN];
     uint32_t to[EDGES_OWN];
-    uint32_t table; /* index of the state's table + 1; 0: no table */
+    uint32_t table; /* 1 + index of the state's table; 0: the state has no table */
 };
 
 /* The tables of all states of an automaton. Zeroed = empty. */
@@ -27,7 +27,7 @@ struct edges_tables {
     size_t n, cap;
 };
 
-/* Returns the state that BYTE leads to, or EDGES_UNKNOWN. */
+/* Returns the state after BYTE. EDGES_UNKNOWN: the edge was not computed yet. */
 static inline uint32_t edges_get(const struct edges_tables *t, const struct edges *e, uint8_t byte)
 {
     if (e->table)
@@ -38,8 +38,8 @@ static inline uint32_t edges_get(const struct edges_tables *t, const struct edge
     return EDGES_UNKNOWN;
 }
 
-/* Records the edge from E to the state TO. Returns the number of bytes that were allocated, or SIZE_MAX if
- * memory ran out; the edge is then not recorded and will be computed again. */
+/* Records that BYTE leads from the state with the edges E to the state TO. Returns the number of bytes that
+ * were allocated. SIZE_MAX: memory ran out; the edge is not recorded, and will be computed again. */
 size_t edges_set(struct edges_tables *t, struct edges *e, uint8_t byte, uint32_t to);
 
 /* Makes a table for E if it has none. Returns the same as edges_set(). */

@@ -12,9 +12,9 @@ enum { FIRST_SLOTS = 256 };
 struct grammar_node {
     uint8_t kind;
     bool may_end;   /* nullable: matches the empty text */
-    bool has_text;  /* matches some text */
+    bool has_text;  /* matches at least one text */
     bool has_heads; /* HEAD and N_HEADS are set */
-    /* TERM: regular expression a. CALL: rule a. SEQUENCE: a, b. CHOICE: list[a, a + b). REPEAT: a{m,n}. */
+    /* Operands. TERM: regex a. CALL: rule a. SEQUENCE: a, b. CHOICE: list[a, a + b). REPEAT: a{m,n}. */
     uint32_t a, b, m, n;
     uint32_t head, n_heads; /* range of grammar.head */
 };
@@ -71,7 +71,7 @@ static bool grow_slots(struct grammar *g)
     return true;
 }
 
-/* Computes the members of X that follow from its operands, as far as rules are defined. */
+/* Sets may_end and has_text of X from its operands. A rule without a body counts as matching no text. */
 static void grammar_describe(struct grammar *g, struct grammar_node *x)
 {
     const struct grammar_node *a = x->kind == SEQUENCE || x->kind == REPEAT ? &g->node[x->a] : NULL;
@@ -251,7 +251,7 @@ struct uses {
     size_t n_by, n_todo;
 };
 
-/* Returns operand I of X; GRAMMAR_NEVER, which never changes, if X has fewer operands. */
+/* Returns operand I of X. If X has fewer operands, returns GRAMMAR_NEVER. */
 static uint32_t part_of(const struct grammar *g, const struct grammar_node *x, uint32_t i)
 {
     switch ((enum kind)x->kind) {
@@ -279,7 +279,7 @@ static bool find_uses(const struct grammar *g, struct uses *u)
     u->todo = mem_zalloc(u->n_by, 2 * sizeof(*u->todo), MEM_TEXT);
     if (!u->first || !u->by || !u->todo)
         return false;
-    for (size_t i = 0; i <= g->n; i++) /* the end of each range; filling then moves it down to the start */
+    for (size_t i = 0; i <= g->n; i++) /* first[i]: first the end of range i, then moved to its start */
         sum = u->first[i] += sum;
     for (size_t i = g->n; i-- > 0;)
         for (uint32_t k = 0; (part = part_of(g, &g->node[i], k)) != GRAMMAR_NEVER; k++)
@@ -287,7 +287,7 @@ static bool find_uses(const struct grammar *g, struct uses *u)
     return true;
 }
 
-/* Recomputes expression I, and pushes the expressions that depend on it if it changed. */
+/* Recomputes may_end and has_text of I. Pushes the expressions that depend on I if they changed. */
 static void settle_one(struct grammar *g, struct uses *u, uint32_t i)
 {
     struct grammar_node *x = &g->node[i];
@@ -303,8 +303,8 @@ static void settle_one(struct grammar *g, struct uses *u, uint32_t i)
             u->todo[u->n_todo++] = u->by[k];
 }
 
-/* Computes which rules and expressions match the empty text and which match any text, as a fixed point. Each
- * expression can change only twice, so the stack has at most two entries for each dependency. */
+/* Computes, as a fixed point, which rules and expressions match the empty text, and which match at least one
+ * text. Each expression can change only twice, so the stack has at most two entries for each dependency. */
 static void settle(struct grammar *g)
 {
     struct uses u = {0};
@@ -338,7 +338,7 @@ int grammar_finish(struct grammar *g, uint32_t start, struct err *e)
     return g->rule[g->start].has_text ? 0 : err_set(e, ERR_UNSUPPORTED, "no text matches the grammar");
 }
 
-/* ---- reading ---- */
+/* ---- reading a finished grammar ---- */
 
 uint32_t grammar_body(const struct grammar *g, uint32_t rule)
 {
@@ -357,7 +357,7 @@ static void put_head(struct grammar *g, uint32_t symbol, uint32_t number, uint32
         g->head[g->n_heads++] = (struct grammar_head){symbol, number, rest};
 }
 
-/* Adds the pair of the expression X and the position REST to the pending pairs. */
+/* Adds the pair (expression X, position REST) to the pending pairs, unless X matches no text. */
 static void add(struct grammar *g, uint32_t x, uint32_t rest)
 {
     if (g->node[x].has_text && tuples_add(&g->work, (struct tuple){{x, rest}}) == TUPLES_NO_MEMORY)

@@ -32,7 +32,7 @@ enum grammar_symbol { GRAMMAR_TERM, GRAMMAR_RULE };
 /* A symbol that can come next at a position, and the position after it (a partial derivative). */
 struct grammar_head {
     uint32_t symbol; /* enum grammar_symbol */
-    uint32_t number; /* the regular expression, or the rule */
+    uint32_t number; /* the number of the regular expression or of the rule */
     uint32_t rest;   /* the position after the symbol */
 };
 
@@ -46,7 +46,7 @@ struct grammar {
     size_t n, cap;
     uint32_t *list; /* [n_list] members of choices */
     size_t n_list, cap_list;
-    uint32_t *slot; /* [n_slots] hash table of nodes: number + 1; 0: free */
+    uint32_t *slot; /* [n_slots] hash table of nodes: 1 + index of the node; 0: free slot */
     size_t n_slots;
     struct grammar_rule *rule; /* [n_rules] */
     size_t n_rules, cap_rules;
@@ -60,7 +60,7 @@ struct grammar {
 
 /* Opens an empty grammar. The limits are those of regex_open(), for the whole grammar. ERR_NOMEM. */
 int grammar_open(struct grammar *g, size_t max_bytes, size_t max_steps);
-void grammar_close(struct grammar *g); /* a zeroed G is fine */
+void grammar_close(struct grammar *g); /* G may be zeroed */
 
 /* ---- constructors ---- */
 
@@ -71,13 +71,13 @@ uint32_t grammar_choice(struct grammar *g, const uint32_t *of, size_t n);
 uint32_t grammar_either(struct grammar *g, uint32_t a, uint32_t b);
 uint32_t grammar_repeat(struct grammar *g, uint32_t a, uint32_t least, uint32_t most);
 
-/* Adds a rule without a body, and returns its number, which expressions can refer to at once. */
+/* Adds a rule without a body, and returns its number. Expressions can call it before its body is defined. */
 uint32_t grammar_rule(struct grammar *g);
 void grammar_define(struct grammar *g, uint32_t rule, uint32_t body);
-uint32_t grammar_call(struct grammar *g, uint32_t rule); /* matches a text of RULE */
+uint32_t grammar_call(struct grammar *g, uint32_t rule); /* matches the texts of RULE */
 
-/* Completes the grammar with START as its start expression. ERR_UNSUPPORTED: no text matches. A fault of the
- * store becomes ERR_NOMEM or ERR_NOSPACE, with a message that names the limit. */
+/* Completes the grammar with START as its start expression. ERR_UNSUPPORTED: the grammar matches no text. A
+ * fault of the store becomes ERR_NOMEM or ERR_NOSPACE, with a message that names the limit. */
 int grammar_finish(struct grammar *g, uint32_t start, struct err *e);
 
 /* Returns the error code and the message for a fault of the store; 0: there is no fault. */
@@ -94,7 +94,7 @@ size_t grammar_heads(struct grammar *g, uint32_t position, const struct grammar_
 /* True if POSITION is nullable: the rule may end there. */
 bool grammar_may_end(const struct grammar *g, uint32_t position);
 
-/* Lowers or removes repetition bounds of POSITION that MOST bytes cannot reach, as regex_clamp() does. */
+/* Returns POSITION without the repetition bounds that MOST bytes cannot reach: see regex_clamp(). */
 uint32_t grammar_clamp(struct grammar *g, uint32_t position, uint32_t most);
 
 #endif

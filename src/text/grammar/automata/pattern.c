@@ -1,14 +1,14 @@
 /* pattern.c - compiles the tree of a regular expression into an expression for the texts that it accepts.
  *
  * A part without assertions is a regular language. Other parts are compiled from the end of the pattern:
- * given the continuations after a part, before() computes the continuations from the part on, so an assertion
- * about the text ahead is an intersection. An assertion about the text behind (the condition of a
- * continuation) is kept beside the continuation until that text is known: it ends with a word character, it
- * does not, or it is empty.
+ * before() takes the continuations (the texts that may follow) after a part, and computes the continuations
+ * that begin with the part. So an assertion about the text ahead is an intersection. An assertion about the
+ * text behind is stored as a condition of a continuation until that text is known. The condition is that
+ * the text behind ends with a word character, does not end with one, or is empty.
  *
- * If any text may follow, (b+ any) equals (b any), and b{3,5} equals b{3}. So repetitions at the end of a
- * search are shortened where the language stays the same, and at its start as well. Otherwise searching for
- * .{1,1000} would need 1000 counters in a state.
+ * A search accepts any text around its match, so b+ at its end equals b, and b{3,5} equals b{3}. Such
+ * repetitions at the start and end of a search are shortened. Otherwise searching for .{1,1000} would need
+ * 1000 counters in a state.
  */
 #include "text/grammar/automata/pattern.h"
 
@@ -17,15 +17,15 @@
 #include "base/mem.h"
 #include "text/grammar/automata/pattern_tree.h"
 
-/* Conditions on the text before a continuation. BEHIND_OTHER: it does not end with a word character. */
+/* Conditions on the text before a continuation. BEHIND_OTHER: it ends, but not with a word character. */
 enum { ANY, BEHIND_WORD, BEHIND_OTHER, AT_START, N_PASTS };
 
-/* The continuations from a point of the pattern on, by their condition. */
+/* The continuations at a point of the pattern: for each condition, the texts that may follow. */
 struct ways {
     uint32_t of[N_PASTS];
 };
 
-/* The languages of a part with ^ or $, by assertions: bit 0: at the text's start; bit 1: at its end. */
+/* Indices of the languages of a part with ^ or $. Bit 0: at the start of the text; bit 1: at its end. */
 enum { FROM_START = 1, TO_END = 2, N_EDGES = 4 };
 
 struct edged {
@@ -36,9 +36,9 @@ struct compiler {
     struct regex_store *s;
     const struct pattern_part *part;
     pattern_alphabet *alphabet;
-    bool is_wide;         /* \w is Unicode's */
+    bool is_wide;         /* \w includes the letters and digits of Unicode */
     uint32_t all;         /* matches any text */
-    uint32_t word, other; /* a word character, another character; set at the first word boundary */
+    uint32_t word, other; /* a word character, another character; set at the first \b or \B */
     uint32_t *work;       /* [n_work] stack: members of unions under construction */
     size_t n_work, cap_work;
     int code;
@@ -55,7 +55,7 @@ static int both_pasts(int a, int b)
     return a == BEHIND_WORD || b == BEHIND_WORD ? -1 : AT_START;
 }
 
-/* Adds LANGUAGE to the continuations with the condition PAST, unless that is -1. */
+/* Adds LANGUAGE to the continuations with the condition PAST, unless PAST is -1. */
 static void add_way(struct compiler *c, struct ways *w, int past, uint32_t language)
 {
     if (past >= 0)
@@ -72,7 +72,8 @@ static void push_member(struct compiler *c, uint32_t r)
 
 /* ---- parts without assertions ---- */
 
-/* Returns the language of part I. LEAD, TAIL: any text may precede or follow, so repetitions shrink. */
+/* Returns the language of part I. LEAD: any text may precede the part; TAIL: any text may follow it. In these
+ * cases repetitions can be shortened. */
 static uint32_t plain(struct compiler *c, uint32_t i, bool lead, bool tail)
 {
     struct pattern_part x = c->part[i];
@@ -136,8 +137,8 @@ static uint32_t less(uint32_t count, uint32_t by)
     return count == REGEX_NO_LIMIT ? count : count > by ? count - by : 0;
 }
 
-/* X repeated LEAST to MOST times. Of the iterations that match some characters, only the first can be at the
- * start of the text and only the last at its end; those between have no assertions. */
+/* Returns X repeated LEAST to MOST times. Of the iterations that are not empty, only the first can be at the
+ * start of the text, and only the last can be at its end; the iterations between have no assertions. */
 static struct edged edged_times(struct compiler *c, const struct edged *x, uint32_t least, uint32_t most)
 {
     struct edged out = {{0}}, middle = {{0}}, some;
@@ -155,7 +156,7 @@ static struct edged edged_times(struct compiler *c, const struct edged *x, uint3
     return out;
 }
 
-/* X repeated LEAST to MOST times, where iterations may also be empty. */
+/* Returns X repeated LEAST to MOST times, including iterations that match the empty text. */
 static struct edged edged_repeat(struct compiler *c, const struct edged *x, uint32_t least, uint32_t most)
 {
     struct edged out, any, empty;
@@ -165,7 +166,7 @@ static struct edged edged_repeat(struct compiler *c, const struct edged *x, uint
     out = edged_times(c, x, least, most);
     if (least == 0 || most == 0)
         return out;
-    /* An empty iteration that holds at the start or end can be repeated there up to LEAST times. */
+    /* An iteration that is empty at the start or end of the text can be repeated there up to LEAST times. */
     any = edged_times(c, x, 0, most);
     for (unsigned i = 1; i < N_EDGES; i++)
         if (regex_matches_empty(c->s, x->of[i])) {
@@ -215,7 +216,7 @@ static struct edged edged(struct compiler *c, uint32_t i)
 
 /* ---- all parts, compiled from the end ---- */
 
-/* Returns the continuations of a text of LANGUAGE followed by NEXT. */
+/* Returns the continuations that consist of a text of LANGUAGE and a continuation of NEXT. */
 static struct ways text_before(struct compiler *c, uint32_t language, const struct ways *next)
 {
     struct ways out = {{0}};
@@ -253,7 +254,7 @@ static struct ways end_before(struct compiler *c, const struct ways *next)
     return out;
 }
 
-/* Matches a word character, or (IS_OTHER) any other character. */
+/* Matches a word character or, if IS_OTHER, any other character. */
 static uint32_t word_character(struct compiler *c, bool is_other)
 {
     struct pattern_set set = {0};
@@ -267,7 +268,7 @@ static uint32_t word_character(struct compiler *c, bool is_other)
     return r;
 }
 
-/* Compiles \b, or (IS_INSIDE) \B: between two characters of the same kind. */
+/* Compiles \b or, if IS_INSIDE, \B, which matches between two word characters or two other characters. */
 static struct ways boundary_before(struct compiler *c, bool is_inside, const struct ways *next)
 {
     struct ways out = {{0}};
@@ -364,7 +365,7 @@ static struct ways choice_before(struct compiler *c, uint32_t i, const struct wa
     return c->s->fault ? (struct ways){{0}} : out;
 }
 
-/* Returns the continuations from part I on, if NEXT are those after it. LEAD: any text may precede part I. */
+/* Returns the continuations of part I followed by NEXT. LEAD: any text may precede part I. */
 static struct ways before(struct compiler *c, uint32_t i, const struct ways *next, bool lead)
 {
     struct pattern_part x = c->part[i];
@@ -395,7 +396,7 @@ static struct ways before(struct compiler *c, uint32_t i, const struct ways *nex
     }
 }
 
-/* Returns the texts that contain a match of TREE (IS_SEARCH), or that it matches as a whole. */
+/* Returns the language of the texts that contain a match of TREE (IS_SEARCH) or are a match of TREE. */
 static uint32_t whole_texts(struct compiler *c, const struct pattern_tree *tree, bool is_search)
 {
     struct ways next = {{is_search ? c->all : REGEX_EMPTY}}, w = before(c, tree->root, &next, is_search);

@@ -87,7 +87,8 @@ bool pattern_set_has(const struct pattern_set *set, uint32_t c)
     return low < set->n && c >= set->range[low].low;
 }
 
-/* The last character that has another case; the most passes of a fold; the most folds of a pattern. */
+/* LAST_CASED: the last character that has another case. MOST_PASSES: maximum number of passes of one fold.
+ * MOST_FOLDED: maximum number of folds in one pattern. */
 enum { LAST_CASED = 0x1e943, MOST_PASSES = 3, MOST_FOLDED = 5000 };
 
 struct pattern_case {
@@ -115,7 +116,7 @@ static bool find_cases(struct pattern_cases *cases)
     return true;
 }
 
-/* Adds the other case of the ASCII character C, and the character that folds to C. False: C is not ASCII. */
+/* Adds the other case of the ASCII character C, and non-ASCII characters that fold to C. False: C >= 0x80. */
 static bool fold_ascii(struct pattern_set *set, uint32_t c)
 {
     if (c >= 0x80)
@@ -160,7 +161,7 @@ bool pattern_set_fold(struct pattern_set *set, struct pattern_cases *cases)
     return true;
 }
 
-/* Returns the last character of a known range of one category that begins with C; C if there is none. */
+/* Returns the last character of the large range of one category that C begins, or C if there is none. */
 static uint32_t end_of_category(uint32_t c)
 {
     static const struct pattern_range uniform[] = {
@@ -203,7 +204,7 @@ void pattern_set_add_kind(struct pattern_set *set, char kind, bool wide)
                                                   {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f},
                                                   {0x3000, 0x3000}, {0xfeff, 0xfeff}};
     const uint32_t all_digits = UINT32_C(1) << UTF8PROC_CATEGORY_ND,
-                   /* Letters, marks, numbers, connectors, and unassigned characters. */
+                   /* Letters, marks, numbers, connecting punctuation, and unassigned characters. */
         all_letters = ((UINT32_C(2) << UTF8PROC_CATEGORY_NO) - 1) | UINT32_C(1) << UTF8PROC_CATEGORY_PC;
     const struct pattern_range *of = kind == 'd'   ? digits
                                      : kind == 'w' ? letters

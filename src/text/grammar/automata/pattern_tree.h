@@ -1,4 +1,4 @@
-/* pattern_tree.h - the syntax tree of a regular expression; its character sets are expressions of a store. */
+/* pattern_tree.h - the syntax tree of a regular expression. Its leaves are expressions of regex.h. */
 #ifndef GALLOP_TEXT_GRAMMAR_PATTERN_TREE_H
 #define GALLOP_TEXT_GRAMMAR_PATTERN_TREE_H
 
@@ -11,9 +11,9 @@
 
 enum pattern_kind {
     PATTERN_EMPTY,    /* the empty text */
-    PATTERN_ONE,      /* one character: the regular expression `a` */
-    PATTERN_SEQUENCE, /* a sequence of members, of which `a` is the last */
-    PATTERN_CHOICE,   /* alternatives, of which `a` is the last */
+    PATTERN_ONE,      /* one character, as the regular expression `a` */
+    PATTERN_SEQUENCE, /* a sequence of members; `a` is the last member */
+    PATTERN_CHOICE,   /* alternatives; `a` is the last alternative */
     PATTERN_REPEAT,   /* part `a`, `least` to `most` times */
     PATTERN_START,
     PATTERN_END,
@@ -34,15 +34,15 @@ enum pattern_asks {
 struct pattern_part {
     uint8_t kind, asks;
     bool may_be_empty; /* nullable: matches the empty text */
-    bool leads;        /* all earlier members are nullable and have no assertions */
+    bool leads;        /* all earlier members of the sequence are nullable and have no assertions */
     uint32_t a;
-    uint32_t before; /* the previous member; 0: this is the first one */
+    uint32_t before; /* index of the previous member; 0: this is the first member */
     uint32_t least, most;
-    uint32_t at; /* the offset in the pattern */
+    uint32_t at; /* offset of the part in the pattern */
 };
 
 struct pattern_tree {
-    struct pattern_part *part; /* [n] part 0 is unused */
+    struct pattern_part *part; /* [n] nodes; index 0 is unused */
     size_t n, cap;
     uint32_t root;
 };

@@ -1,7 +1,7 @@
 /* recognizer.c - an Earley recognizer that stores its item sets (rows) and the transitions between them, like the
  * states of a lazily built automaton.
  *
- * A row is computed from its kernel: the items inside terminals after a byte was scanned. The closure of the kernel
+ * A row is computed from its kernel: the items inside terminals after the last byte. The closure of the kernel
  * adds the items of Earley completion and prediction. Rules that match the empty text need no special case, because
  * grammar_heads() looks past them. Hash tables find equal rows and equal frames, so that each is stored once.
  */
@@ -18,12 +18,12 @@ enum { FIRST_SLOTS = 64 };
  *
  *     to be expanded (recognizer.position):                (RULE, REST, ORIGIN, 0)
  *     next symbol is the rule NUMBER (waiting, frames):    (NUMBER, RULE, REST, ORIGIN)
- *     inside a terminal (kernels, scanning):               struct recognizer_scan
+ *     at or inside a terminal (kernels, scanning):         struct recognizer_scan
  */
 struct recognizer_row {
     uint32_t kernel, n_kernel;     /* index in recognizer.tuple and count: the kernel */
-    uint32_t scanning, n_scanning; /* index in recognizer.tuple and count: items inside terminals */
-    uint32_t frame;                /* index of the frame with the items whose next symbol is a rule */
+    uint32_t scanning, n_scanning; /* index in recognizer.tuple and count: items at or inside terminals */
+    uint32_t frame;                /* index of the frame of the row's items whose next symbol is a rule */
     struct regex_set first;        /* superset of the bytes that may follow */
     struct edges next;             /* computed transitions: the next row for each byte */
     bool may_end;                  /* the text may end here */
@@ -32,11 +32,11 @@ struct recognizer_row {
 /* A frame: the items of a row whose next symbol is a rule. When a rule that was predicted in this row is complete,
  * these items advance over it. Rows with equal frames are interchangeable as origins. */
 struct recognizer_frame {
-    uint32_t waiting, n; /* index in recognizer.tuple and count, sorted by the next rule */
+    uint32_t waiting, n; /* index in recognizer.tuple and count: items, sorted by the next rule */
 };
 
-/* The origin of an item that was predicted in the row under construction, whose frame has no number yet; in a
- * stored tuple, the frame of the tuple's own row. */
+/* As the origin of an item under construction: the item was predicted in this row, whose frame has no number
+ * yet. In a stored tuple: the frame of the tuple's own row. */
 enum { SELF = 0 };
 
 static bool has_fault(const struct recognizer *r)
@@ -151,9 +151,9 @@ static bool close_row(struct recognizer *r)
     return may_end;
 }
 
-/* ---- tables of equal lists of tuples ---- */
+/* ---- hash tables that find equal lists of tuples ---- */
 
-/* Returns the tuples that identify the frame or row NUMBER, and sets *N to their count. A row's are its kernel. */
+/* Returns the tuples that identify the frame or row NUMBER (a row: its kernel). Sets *N to their count. */
 static const struct tuple *run_of(const struct recognizer *r, bool is_frame, uint32_t number, size_t *n)
 {
     *n = is_frame ? r->frame[number].n : r->row[number].n_kernel;
@@ -329,9 +329,9 @@ void recognizer_close(struct recognizer *r)
     *r = (struct recognizer){0};
 }
 
-/* ---- reading ---- */
+/* ---- scanning and results ---- */
 
-/* Earley scanning: returns the row that BYTE leads to from ROW. RECOGNIZER_DEAD: BYTE is not allowed, or a fault. */
+/* Earley scanning: returns the row after BYTE at ROW. RECOGNIZER_DEAD: BYTE is not allowed, or a fault. */
 static uint32_t compute_next(struct recognizer *r, uint32_t row, uint8_t byte)
 {
     struct recognizer_row x = r->row[row];

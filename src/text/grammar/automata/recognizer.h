@@ -1,11 +1,11 @@
 /* recognizer.h - parses texts of a grammar byte by byte (Earley 1970), and interns every parser state.
  *
- * A state, called a row, is an Earley set: the items that the text so far can be at. An item is a rule, the
+ * A state, called a row, is an Earley set: the items that match the text so far. An item is a rule, the
  * rest of its body, and its origin. Terminals are regular expressions, so an item inside a terminal also has
  * a state (derivative) of that expression. The origin is not the row where the rule was predicted, but the
  * frame of that row: its items whose next symbol is a rule. Equal rows have one number, and equal frames have
  * one number. An array of strings therefore has the same row inside each of its strings, and edges and token
- * masks of a row are computed once. Right recursion needs no more rows than repetition.
+ * masks of a row are computed once. Right recursion needs as few rows as repetition.
  *
  * A row is never a dead end: some text completes it. Faults are those of the grammar's store; after a fault,
  * every row is RECOGNIZER_DEAD. Not thread-safe.
@@ -43,21 +43,21 @@ struct recognizer {
     size_t n_tuples, cap_tuples;
     struct recognizer_table rows, frames;
     struct edges_tables tables;
-    /* The row under construction: items to expand, items before a rule, and items inside terminals. */
+    /* The row under construction: items to expand, items before a rule, items at or inside a terminal. */
     struct tuples position, waiting, scanning;
 };
 
-/* An Earley item inside a terminal. */
+/* An Earley item whose next symbol is a terminal, or that has matched the first bytes of a terminal. */
 struct recognizer_scan {
     uint32_t rule;   /* the item's rule */
-    uint32_t rest;   /* the rest of the rule after the terminal: a position of the grammar */
+    uint32_t rest;   /* the position in the rule after the terminal */
     uint32_t term;   /* the state of the terminal's regular expression */
     uint32_t origin; /* the frame where the rule was predicted; 0: this row's own frame */
 };
 
 /* Makes the first row. G is borrowed and must be finished. ERR_NOMEM, ERR_NOSPACE. */
 int recognizer_open(struct recognizer *r, struct grammar *g, struct err *e);
-void recognizer_close(struct recognizer *r); /* a zeroed R is fine */
+void recognizer_close(struct recognizer *r); /* R may be zeroed */
 
 /* Returns the row after BYTE. RECOGNIZER_DEAD: no text of the grammar continues with BYTE. */
 uint32_t recognizer_next(struct recognizer *r, uint32_t row, uint8_t byte);
@@ -65,16 +65,17 @@ uint32_t recognizer_next(struct recognizer *r, uint32_t row, uint8_t byte);
 /* True if the text may end at ROW. */
 bool recognizer_may_end(const struct recognizer *r, uint32_t row);
 
-/* Sets *SCANS to the items of ROW inside terminals, borrowed until the next call. Returns their number. */
+/* Sets *SCANS, valid until the next call, to ROW's items at or inside a terminal. Returns their number. */
 size_t recognizer_scans(const struct recognizer *r, uint32_t row, const struct recognizer_scan **scans);
 
-/* Returns the row with the items SCANS [n], some of ROW's items. A text need not lead to that row. */
+/* Returns the row that has only the items SCANS [n] of ROW's items. Possibly no text leads to this row. */
 uint32_t recognizer_part(struct recognizer *r, uint32_t row, const struct recognizer_scan *scans, size_t n);
 
-/* Returns a row that all rows share which differ from ROW in counts that MOST bytes cannot exhaust. */
+/* Returns one row that represents ROW and all rows that differ from it only in repetition counts so large
+ * that MOST bytes cannot exhaust them. */
 uint32_t recognizer_clamp(struct recognizer *r, uint32_t row, uint32_t most);
 
-/* True if TEXT is a text of the grammar. */
+/* True if the grammar matches TEXT as a whole. */
 bool recognizer_matches(struct recognizer *r, const char *text, size_t n);
 
 #endif

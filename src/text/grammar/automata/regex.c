@@ -15,18 +15,18 @@
 
 enum kind { NOTHING, EMPTY, ANYTHING, BYTES, LITERAL, CONCAT, UNION, INTERSECTION, NOT, REPEAT, MULTIPLE };
 
-/* What is known about whether an expression matches any text. */
+/* Whether an expression matches at least one text, as far as is known. */
 enum knowledge { UNKNOWN, HAS_TEXT, HAS_NONE };
 
 struct regex_node {
     uint8_t kind;
-    bool matches_empty; /* the expression is nullable */
+    bool matches_empty; /* nullable: the expression matches the empty text */
     bool is_plain;      /* contains no intersection, complement or multiple, so it matches some text */
     uint8_t known;      /* enum knowledge */
     /* The operands. BYTES: set[a]. LITERAL: text[a, a + b). CONCAT: a, then b. UNION, INTERSECTION: list[a, a
      * + b). NOT: a. REPEAT: a, m to n times. MULTIPLE: divisor a, remainder b of the digits so far. */
     uint32_t a, b, m, n;
-    struct edges next; /* the known derivatives */
+    struct edges next; /* the derivatives computed so far */
 };
 
 enum { FIRST_SLOTS = 256, MOST_SEARCHED = 20000 }; /* MOST_SEARCHED: states of one emptiness search */
@@ -132,8 +132,8 @@ static bool grow_slots(struct regex_store *s)
 
 static void regex_describe(const struct regex_store *s, struct regex_node *x);
 
-/* Returns the number of the expression X, whose set, list or text is at the end of the store's arrays.
- * *IS_NEW: the expression is new and refers to them, so the caller must keep them. */
+/* Returns the number of the expression X, whose set, list or text is at the end of the store's arrays. Sets
+ * *IS_NEW if the expression is new. Then it refers to these elements, and the caller must keep them. */
 static uint32_t intern(struct regex_store *s, struct regex_node x, bool *is_new)
 {
     size_t at;
@@ -161,7 +161,7 @@ static uint32_t regex_make(struct regex_store *s, unsigned kind, uint32_t a, uin
     return intern(s, (struct regex_node){.kind = (uint8_t)kind, .a = a, .b = b, .m = m, .n = n}, &is_new);
 }
 
-/* Computes the members of X that follow from its operands. */
+/* Sets matches_empty and is_plain of X from its operands. */
 static void regex_describe(const struct regex_store *s, struct regex_node *x)
 {
     const struct regex_node *a =
@@ -202,7 +202,7 @@ int regex_open(struct regex_store *s, size_t max_bytes, size_t max_steps)
     for (unsigned kind = NOTHING; kind <= ANYTHING; kind++)
         regex_make(s, kind, 0, 0, 0, 0);
     if (s->fault == REGEX_FINE)
-        regex_table(s, REGEX_NOTHING); /* made now, because after a fault there is no memory to make it */
+        regex_table(s, REGEX_NOTHING); /* made now, because after a fault no memory may be left for it */
     if (s->fault == REGEX_FINE)
         return 0;
     regex_close(s);
@@ -247,7 +247,7 @@ uint32_t regex_range(struct regex_store *s, uint8_t low, uint8_t high)
     return regex_bytes(s, &set);
 }
 
-/* Returns the literal text[at, at + n) of the store. *IS_NEW is that of intern(). */
+/* Returns the literal text[at, at + n) of the store. Sets *IS_NEW as intern() does. */
 static uint32_t literal(struct regex_store *s, uint32_t at, uint32_t n, bool *is_new)
 {
     *is_new = false;
@@ -331,7 +331,7 @@ uint32_t regex_characters(struct regex_store *s, uint32_t low, uint32_t high)
 
 /* ---- compositions ---- */
 
-/* Returns X as a repetition; an expression that is not one is repeated once. */
+/* Returns X as a repetition. If X is another kind of expression, this is X{1,1}. */
 static struct regex_node as_repeat(const struct regex_store *s, uint32_t x)
 {
     if (s->node[x].kind == REPEAT)
@@ -393,8 +393,8 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Pushes the members of R, a member of a union or intersection of KIND. Byte sets are joined into SET.
- * Returns true if R alone determines the result. */
+/* Adds R to the union or intersection (KIND) under construction. If R has the same kind, its members are
+ * added. Byte sets are joined into SET; other members are pushed. True: R alone determines the result. */
 static bool push_parts(struct regex_store *s, unsigned kind, uint32_t r, struct regex_set *set, bool *has_set)
 {
     const struct regex_node *x = &s->node[r];
@@ -421,7 +421,7 @@ static bool push_parts(struct regex_store *s, unsigned kind, uint32_t r, struct 
     return false;
 }
 
-/* Sorts work[start, n_work), and drops duplicates, and REGEX_EMPTY beside a nullable member of a union. */
+/* Sorts work[start, n_work) without duplicates, and in a union with a nullable member without REGEX_EMPTY. */
 static void sort_parts(struct regex_store *s, unsigned kind, size_t start)
 {
     size_t n = start;
@@ -716,13 +716,13 @@ void regex_first(const struct regex_store *s, uint32_t r, struct regex_set *out)
 
 /* ---- emptiness ---- */
 
-/* A partition of the bytes: two bytes of a class have equal derivatives. */
+/* A partition of the 256 byte values into classes. All bytes of a class lead to the same derivative. */
 struct classes {
     uint8_t of[256];
     unsigned n;
 };
 
-/* Refines the partition, so that each class is inside or outside SET. */
+/* Refines the partition, so that each class is completely inside or outside SET. */
 static void refine(struct classes *c, const struct regex_set *set)
 {
     int inside[256], new_class[256];
@@ -744,8 +744,8 @@ static void refine(struct classes *c, const struct regex_set *set)
 
 enum { REFINE_STEPS = 4 };
 
-/* Refines the partition by the bytes that R's derivative depends on. Each refinement counts as a few steps,
- * because it takes as long. */
+/* Refines the partition, so that the bytes of a class lead to the same derivative of R. Each refinement
+ * counts as a few steps, because it takes as much time. */
 static void regex_split(struct regex_store *s, uint32_t r, struct classes *c)
 {
     for (;; r = s->node[r].b) {
@@ -773,7 +773,7 @@ static void regex_split(struct regex_store *s, uint32_t r, struct classes *c)
     }
 }
 
-/* A state that a search has reached: its number + 1, and the state from which it was reached. */
+/* A state that a search has reached: 1 + its number (0: free slot), and the state before it. */
 struct seen {
     uint32_t state, from;
 };
@@ -834,7 +834,7 @@ static void mark_way(struct regex_store *s, const struct search *f, uint32_t r, 
         s->node[x].known = HAS_TEXT;
 }
 
-/* Searches the derivatives of R, depth first, for one that matches a text. True if there is none. */
+/* Searches the derivatives of R, depth first, for one that matches a text. True: there is none. */
 static bool search_is_empty(struct regex_store *s, uint32_t r)
 {
     struct search f = {0};
@@ -916,9 +916,10 @@ bool regex_is_empty(struct regex_store *s, uint32_t r)
 
 /* ---- bounds of repetitions ---- */
 
-enum { SPINE = 6 /* leading parts of a concatenation that are examined */ };
+enum { SPINE = 6 /* number of leading parts of a concatenation that are examined */ };
 
-/* Returns part I of the concatenation R, from 0, or REGEX_NOTHING; *REST is what follows the part. */
+/* Returns part I (counted from 0) of the concatenation R, or REGEX_NOTHING if R has fewer parts. Sets *REST
+ * to the expression after the part. */
 static uint32_t part_of(const struct regex_store *s, uint32_t r, int i, uint32_t *rest)
 {
     for (; i > 0 && s->node[r].kind == CONCAT; i--)
@@ -927,7 +928,7 @@ static uint32_t part_of(const struct regex_store *s, uint32_t r, int i, uint32_t
     return i > 0 ? REGEX_NOTHING : s->node[r].kind == CONCAT ? s->node[r].a : r;
 }
 
-/* Returns the index of the part of R that regex_counter() describes, or -1. */
+/* Returns the index of the part of R that regex_counter() describes. -1: R has no such part. */
 static int counted_part(const struct regex_store *s, uint32_t r)
 {
     uint32_t rest;
@@ -997,7 +998,7 @@ bool regex_leads_to(const struct regex_store *s, uint32_t r, uint32_t tail, bool
     return !*is_open || !may_be_skipped;
 }
 
-/* ---- states with equal short futures ---- */
+/* ---- repetition bounds that a short text cannot reach ---- */
 
 enum { CLAMP_DEPTH = 64 };
 

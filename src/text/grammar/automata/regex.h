@@ -5,11 +5,11 @@
  * computed when a text reaches it. Expressions include counted repetition, intersection and complement:
  * a{0,1000000} is one node, and its derivative is another one.
  *
- * No state is a dead end: a derivative with an empty language is REGEX_NOTHING. With intersections or
- * complements, finding that out needs a search.
+ * No state is a dead end: a derivative with an empty language is REGEX_NOTHING. For intersections and
+ * complements, detecting an empty language needs a search.
  *
- * A store has limits of memory and work. When a limit is reached or an allocation fails, `fault` is set for
- * good, and functions return REGEX_NOTHING. Not thread-safe.
+ * A store has limits of memory and work. When a limit is reached or an allocation fails, `fault` is set
+ * permanently, and functions return REGEX_NOTHING. Not thread-safe.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_REGEX_H
 #define GALLOP_TEXT_GRAMMAR_REGEX_H
@@ -52,11 +52,11 @@ struct regex_store {
     size_t n_list, cap_list;
     char *text; /* [n_text] bytes of literals */
     size_t n_text, cap_text;
-    uint32_t *slot; /* [n_slots] hash table of nodes: number + 1; 0: free */
+    uint32_t *slot; /* [n_slots] hash table of nodes: 1 + index of the node; 0: free slot */
     size_t n_slots;
     struct edges_tables tables;
     size_t bytes, max_bytes; /* memory in use and its limit, in bytes */
-    size_t steps, max_steps; /* derivatives computed so far, other work in their measure, and the limit */
+    size_t steps, max_steps; /* work so far, measured in derivatives, and its limit */
     enum regex_fault fault;
     uint32_t *work; /* [n_work] stack: members of the union or intersection under construction */
     size_t n_work, cap_work;
@@ -64,10 +64,10 @@ struct regex_store {
 
 /* Opens an empty store with limits of MAX_BYTES of memory and MAX_STEPS derivatives. Fails with ERR_NOMEM. */
 int regex_open(struct regex_store *s, size_t max_bytes, size_t max_steps);
-void regex_close(struct regex_store *s); /* a zeroed S is fine */
+void regex_close(struct regex_store *s); /* S may be zeroed */
 
 /* Makes room for N more elements of SIZE bytes in ARRAY, which has USED elements, and counts the memory
- * against the limit of S. Grammars and recognizers also allocate their arrays by it. False: a fault. */
+ * against the limit of S. Grammars and recognizers use this function too. False: a limit is reached. */
 bool regex_reserve(struct regex_store *s, void **array, size_t *cap, size_t used, size_t n, size_t size);
 
 /* ---- constructors ---- */
@@ -89,7 +89,7 @@ uint32_t regex_repeat(struct regex_store *s, uint32_t a, uint32_t least, uint32_
 uint32_t regex_characters(struct regex_store *s, uint32_t low, uint32_t high);
 
 /* Matches every text of digits whose number is a multiple of DIVISOR (1 to REGEX_MAX_DIVISOR). The bytes '-'
- * and '.' are ignored, and the empty text counts as 0. Callers intersect it with the form of a number. */
+ * and '.' are ignored, and the empty text counts as 0. Callers intersect the result with number syntax. */
 enum { REGEX_MAX_DIVISOR = 1 << 20 };
 uint32_t regex_multiple(struct regex_store *s, uint32_t divisor);
 
@@ -98,11 +98,11 @@ uint32_t regex_multiple(struct regex_store *s, uint32_t divisor);
 /* True if R is nullable: it matches the empty text. */
 bool regex_matches_empty(const struct regex_store *s, uint32_t r);
 
-/* Returns the derivative of R by BYTE: it matches the texts t for which R matches BYTE t. */
+/* Returns the derivative of R by BYTE: it matches a text t if R matches BYTE followed by t. */
 uint32_t regex_next(struct regex_store *s, uint32_t r, uint8_t byte);
 
 /* Returns the index of R's table of edges, for walks over many texts: s->tables.table[index][byte] is
- * regex_next(s, R, byte), or EDGES_UNKNOWN if that is not yet computed. Makes the table if R has none.
+ * regex_next(s, R, byte), or EDGES_UNKNOWN if this state was not computed yet. Makes the table if R has none.
  * Returns the table of REGEX_NOTHING after a fault. */
 uint32_t regex_table(struct regex_store *s, uint32_t r);
 
@@ -112,26 +112,27 @@ bool regex_matches(struct regex_store *s, uint32_t r, const char *text, size_t n
 /* True if R matches no text. */
 bool regex_is_empty(struct regex_store *s, uint32_t r);
 
-/* Sets *OUT to the bytes that texts of R begin with, and perhaps more bytes. */
+/* Sets *OUT to a superset of the bytes with which the texts of R begin. */
 void regex_first(const struct regex_store *s, uint32_t r, struct regex_set *out);
 
 /* A counted repetition near the start of R: R is P A{least,most} Q, and P is a fixed number of parts that are
  * not nullable. regex_counter() returns false if R has no such form. */
 struct regex_counter {
-    uint32_t element; /* A */
+    uint32_t element; /* the repeated expression A */
     uint32_t least, most;
 };
 bool regex_counter(const struct regex_store *s, uint32_t r, struct regex_counter *out);
 
-/* Returns P A* Q, that is, R with regex_counter() without the repetition's bounds. *LOOP is A* Q. */
+/* For an R with a regex_counter(), returns P A* Q: R without the bounds. Sets *LOOP to A* Q. */
 uint32_t regex_without_counts(struct regex_store *s, uint32_t r, uint32_t *loop);
 
-/* Sets *IS_OPEN if R is TAIL, or a concatenation of some parts and TAIL. Returns false if this cannot be used
- * to count repetitions: R is a union with such a member, or all parts before TAIL are nullable. */
+/* Sets *IS_OPEN to true if R is TAIL or a concatenation that ends with TAIL. Returns false if this does not
+ * allow counting repetitions: R is a union with a member that ends with TAIL, or all parts before TAIL are
+ * nullable. */
 bool regex_leads_to(const struct regex_store *s, uint32_t r, uint32_t tail, bool *is_open);
 
-/* Returns R with repetition bounds lowered or removed that a text of MOST bytes cannot reach. Two states with
- * equal results allow the same next MOST bytes. */
+/* Returns R after lowering or removing the repetition bounds that a text of MOST bytes cannot reach. Two
+ * states with equal results allow the same next MOST bytes. */
 uint32_t regex_clamp(struct regex_store *s, uint32_t r, uint32_t most);
 
 /* ---- byte sets ---- */

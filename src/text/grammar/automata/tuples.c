@@ -1,4 +1,4 @@
-/* tuples.c - a list with a hash table, which is emptied by starting a new round. */
+/* tuples.c - a list with a hash table. A new round empties the table without writing to its slots. */
 #include "text/grammar/automata/tuples.h"
 
 #include <string.h>

@@ -14,7 +14,7 @@ struct tuple {
 struct tuples {
     struct tuple *tuple; /* [n] */
     size_t n, cap;
-    uint64_t *slot; /* [n_slots] hash table: round << 32 OR index + 1 */
+    uint64_t *slot; /* [n_slots] hash table: round << 32 | (index + 1) */
     size_t n_slots;
     uint32_t round; /* slots of earlier rounds are free, so clearing the list needs no memset() */
 };

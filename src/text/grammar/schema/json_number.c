@@ -9,7 +9,7 @@
 
 /* ---- decimals ---- */
 
-/* Sets D to DIGIT [n], whose point is after POINT digits, without leading and trailing zeros. */
+/* Sets D to the digits DIGIT [n] with the point after POINT of them. Drops zeros at both ends. */
 static void normalize(struct json_decimal *d, const char *digit, size_t n, int64_t point)
 {
     while (n > 0 && digit[n - 1] == '0')
@@ -74,7 +74,8 @@ bool json_decimal_is_equal(const struct json_decimal *a, const struct json_decim
            memcmp(a->digit, b->digit, a->n) == 0;
 }
 
-/* Returns digit I behind the point of D (I < 0: before the point); 0 beyond its digits. */
+/* Returns the digit of D at position I: 0 is the first digit after the point, -1 is the last digit before it.
+ * Returns 0 for positions outside D's digits. */
 static unsigned digit_at(const struct json_decimal *d, int64_t i)
 {
     i += d->point;
@@ -116,7 +117,7 @@ static uint32_t with_sign(struct json_number *j, uint32_t a)
     return regex_concat(j->s, optional(j, character(j, '-')), a);
 }
 
-/* Matches integers without a sign, of at least LEAST digits. */
+/* Matches integers of at least LEAST digits, without a sign. */
 static uint32_t naturals(struct json_number *j, int64_t least)
 {
     uint32_t long_ones =
@@ -147,7 +148,7 @@ static uint32_t natural_range(struct json_number *j, int low, int high)
             snprintf(text, sizeof(text), "%d", i / size);
             part = regex_concat(j->s, regex_literal(j->s, text, strlen(text)), digits(j, n, n));
             i += size;
-        } else { /* integers that differ in the last digit only */
+        } else { /* integers that differ from I in the last digit only */
             int last = i / 10 * 10 + 9 < high ? i / 10 * 10 + 9 : high;
 
             snprintf(text, sizeof(text), "%d", i / 10);
@@ -188,7 +189,7 @@ static uint32_t exponents(struct json_number *j, int64_t low, int64_t high)
     return regex_concat(j->s, regex_bytes(j->s, &letter), r);
 }
 
-/* Matches a fraction of at most N digits, or (IS_EXACT) of N digits, whose last digit is not 0. */
+/* Matches a fraction whose last digit is not 0, of at most N digits or, if IS_EXACT, of exactly N digits. */
 static uint32_t short_fraction(struct json_number *j, uint32_t n, bool is_exact)
 {
     uint32_t r = regex_concat(j->s, digits(j, is_exact ? n - 1 : 0, n - 1), digit_range(j, 1, 9));
@@ -245,8 +246,8 @@ void json_number_init(struct json_number *j, struct regex_store *s, bool has_exp
 
 enum { BELOW = -1, EQUAL, ABOVE };
 
-/* Matches the rest of a number whose digits equal those of D up to digit I behind the point, so that the
- * number is ABOVE, BELOW or EQUAL to D. BEGUN: the point is already written. */
+/* Matches the rest of a number that is ABOVE, BELOW or EQUAL to D (SIDE). The digits before position I (see
+ * digit_at()) are already written and equal those of D. BEGUN: the point is already written. */
 static uint32_t rest_of_fraction(struct json_number *j, const struct json_decimal *d, int64_t i, int side,
                                  bool begun, uint32_t most)
 {
@@ -288,7 +289,7 @@ static uint32_t rest_of_fraction(struct json_number *j, const struct json_decima
     return side == BELOW ? regex_or(j->s, REGEX_EMPTY, more) : more;
 }
 
-/* Matches spellings without a sign and an exponent of the numbers on a SIDE of the absolute value of D. */
+/* Matches the numbers that are ABOVE, BELOW or EQUAL to |D| (SIDE), spelled without sign and exponent. */
 static uint32_t plain_on_side(struct json_number *j, const struct json_decimal *d, int side)
 {
     int64_t n = d->point > 0 ? d->point : 1; /* number of digits of D before the point */
@@ -315,7 +316,7 @@ static uint32_t plain_on_side(struct json_number *j, const struct json_decimal *
     return r;
 }
 
-/* Matches spellings with an exponent, without a sign, of the numbers on a SIDE of the absolute value of D. */
+/* Matches the numbers ABOVE, BELOW or EQUAL to |D| (SIDE), spelled with an exponent, without sign. */
 static uint32_t exponent_on_side(struct json_number *j, const struct json_decimal *d, int side)
 {
     struct json_decimal m = *d;
@@ -344,7 +345,7 @@ static uint32_t exponent_on_side(struct json_number *j, const struct json_decima
     return r;
 }
 
-/* Matches both spellings, without a sign, of the numbers on a SIDE of the absolute value of D. */
+/* Matches the numbers ABOVE, BELOW or EQUAL to |D| (SIDE), in both spellings, without sign. */
 static uint32_t on_side(struct json_number *j, const struct json_decimal *d, int side)
 {
     uint32_t r = plain_on_side(j, d, side);
@@ -354,7 +355,7 @@ static uint32_t on_side(struct json_number *j, const struct json_decimal *d, int
 
 static const struct json_decimal zero_decimal = {.digit = ""};
 
-/* Matches the numbers above D (ABOVE) or below D; unless STRICT also D itself. */
+/* Matches the numbers greater than D if ABOVE, otherwise the smaller ones; unless STRICT, also D itself. */
 static uint32_t beyond(struct json_number *j, const struct json_decimal *d, bool above, bool strict)
 {
     uint32_t minus = character(j, '-'), r, other;
@@ -365,7 +366,7 @@ static uint32_t beyond(struct json_number *j, const struct json_decimal *d, bool
         return strict ? r : regex_or(j->s, r, json_number_equal(j, d));
     }
     if (d->is_negative != above) {
-        /* away from zero */
+        /* the numbers are further from zero than D */
         r = on_side(j, d, ABOVE);
         r = strict ? r : regex_or(j->s, r, on_side(j, d, EQUAL));
         return above ? r : regex_concat(j->s, minus, r);
@@ -423,7 +424,7 @@ uint32_t json_number_multiple(struct json_number *j, const struct json_decimal *
     if (places > JSON_NUMBER_FRACTION)
         return REGEX_NOTHING;
     zeros = regex_repeat(j->s, character(j, '0'), 0, (uint32_t)(JSON_NUMBER_PLACES - places));
-    /* All places are written; more zeros may follow. */
+    /* Numbers with at least as many decimal places as the divisor; further places are zeros. */
     r = places ? regex_concat(j->s, character(j, '.'), digits(j, places, (uint32_t)places)) : REGEX_EMPTY;
     r = regex_and(j->s, with_sign(j, regex_concat(j->s, naturals(j, 1), r)),
                   regex_multiple(j->s, (uint32_t)divisor));
@@ -432,7 +433,7 @@ uint32_t json_number_multiple(struct json_number *j, const struct json_decimal *
         places ? zeros
                : optional(j, regex_concat(j->s, character(j, '.'),
                                           regex_repeat(j->s, character(j, '0'), 1, JSON_NUMBER_PLACES))));
-    /* N of the places are written: the divisor for such a number loses factors of 10. */
+    /* Numbers with only N decimal places: their divisor has fewer factors of 10. */
     for (int64_t n = places - 1; n >= 0; n--) {
         uint32_t form = n ? regex_concat(j->s, character(j, '.'), digits(j, n, (uint32_t)n)) : REGEX_EMPTY;
 

@@ -1,10 +1,11 @@
 /* json_number.h - regular expressions for sets of numbers, compared by value.
  *
- * A number is spelled in one of two forms. -12.50: at most JSON_NUMBER_PLACES digits behind the point, so
- * that a model cannot write zeros for ever. -1.25e+1: one digit other than 0 before the point, at most
- * JSON_NUMBER_FRACTION digits behind it, of which the last is not 0, and an exponent of at most
- * JSON_NUMBER_EXPONENT. A set contains all these spellings of its numbers, so complements within `all` are
- * exact. Sets of multiples lack the second form: has_exponents must be false if they are used.
+ * A number has two kinds of spelling. Without an exponent, as in -12.50: at most JSON_NUMBER_PLACES digits
+ * behind the point, so that a model cannot write zeros for ever. With an exponent, as in -1.25e+1: one digit
+ * other than 0 before the point, at most JSON_NUMBER_FRACTION digits behind it, of which the last is not 0,
+ * and an exponent of at most JSON_NUMBER_EXPONENT. A set contains both kinds for each of its numbers, so
+ * complements within `all` are exact. Sets of multiples contain no exponents: if they are used,
+ * has_exponents must be false.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_JSON_NUMBER_H
 #define GALLOP_TEXT_GRAMMAR_JSON_NUMBER_H
@@ -32,7 +33,7 @@ struct json_number {
     uint32_t digit, digits; /* one digit; any number of digits */
 };
 
-/* The number 0.DIGITS x 10^POINT, without zeros at the ends of DIGITS. Zero has no digits. */
+/* The number 0.DIGITS x 10^POINT. DIGITS neither begin nor end with 0. The number zero has no digits. */
 struct json_decimal {
     bool is_negative;
     const char *digit; /* [n] */
@@ -42,7 +43,7 @@ struct json_decimal {
 
 void json_number_init(struct json_number *j, struct regex_store *s, bool has_exponents);
 
-/* Reads the JSON number V. Digits are stored in A. False: V is not a number, or memory ran out. */
+/* Reads the JSON number V. The digits are allocated in A. False: V is not a number, or memory ran out. */
 bool json_decimal_read(struct json_decimal *d, const json_t *v, struct arena *a);
 
 bool json_decimal_is_equal(const struct json_decimal *a, const struct json_decimal *b);

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-/* Characters with a short escape, and the letter of that escape. */
+/* Characters that have a short escape such as \n, and the letter of the escape. */
 static const struct {
     uint8_t character, letter;
 } short_escape[] = {{'\b', 'b'}, {'\t', 't'}, {'\n', 'n'}, {'\f', 'f'},
@@ -95,7 +95,7 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Matches the characters of [low, high] as UTF-8, except those that a string must escape. */
+/* Matches the characters of [low, high] as UTF-8, except the characters that a JSON string must escape. */
 static uint32_t unescaped(struct regex_store *s, uint32_t low, uint32_t high)
 {
     static const struct {
@@ -142,7 +142,7 @@ static bool has_one_spelling(unsigned char c)
     return c < 0x80;
 }
 
-/* A run of characters with one spelling becomes one literal. */
+/* Consecutive characters that have one spelling only become one literal. */
 uint32_t json_text_literal(struct json_text *j, const char *text, size_t n)
 {
     uint32_t r = REGEX_EMPTY;
@@ -182,10 +182,10 @@ static bool begins_character(const struct json_string *x, size_t at)
     return at >= x->n || ((unsigned char)x->text[at] & 0xc0) != 0x80;
 }
 
-enum { MOST_PREFIXES = 100 }; /* most levels of common prefixes */
+enum { MOST_PREFIXES = 100 }; /* maximum nesting depth of common prefixes */
 
-/* Matches one of the sorted strings LIST [n] from byte SKIP on; the bytes before are equal in all of them.
- * Common prefixes are written once, so that a state has few alternatives. */
+/* Matches the rest, from byte SKIP on, of one of the sorted strings LIST [n]. The bytes before SKIP are equal
+ * in all strings. Common prefixes are written once, so that a state has few alternatives. */
 static uint32_t one_of(struct json_text *j, const struct json_string *list, size_t n, size_t skip, int depth)
 {
     uint32_t r = REGEX_NOTHING, *part;

@@ -3,8 +3,7 @@
  *
  * A character has up to three kinds of spelling: UTF-8, a short escape, and \u with four digits (twice for
  * characters beyond U+FFFF). ASCII letters, digits and most punctuation are only spelled as themselves,
- * because writers of JSON do not escape them; the bytes of a key are then certain, and can be predicted as a
- * whole.
+ * because writers of JSON do not escape them. So the bytes of a key are known in advance.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_JSON_TEXT_H
 #define GALLOP_TEXT_GRAMMAR_JSON_TEXT_H
@@ -15,7 +14,7 @@
 
 #include "text/grammar/automata/regex.h"
 
-enum { JSON_TEXT_BLANKS = 40 }; /* most spaces and tabs between two tokens */
+enum { JSON_TEXT_BLANKS = 40 }; /* maximum number of spaces and tabs between two tokens */
 
 struct json_text {
     struct regex_store *s;
@@ -41,7 +40,7 @@ struct json_string {
 /* Matches one of the strings LIST [n], without quotes, in every spelling. Sorts LIST. */
 uint32_t json_text_one_of(struct json_text *j, struct json_string *list, size_t n);
 
-/* Returns CONTENTS between quotes. */
+/* Matches CONTENTS between double quotes. */
 uint32_t json_text_quoted(struct json_text *j, uint32_t contents);
 
 #endif

@@ -1,4 +1,4 @@
-/* schema.c - runs a compilation: its options, the rules of all terms, and its result. */
+/* schema.c - compiles a schema: reads the options, defines the rules of all terms, and reports the result. */
 #include "text/grammar/schema/schema.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "text/grammar/schema/schema_refs.h"
 #include "text/grammar/schema/schema_value.h"
 
-/* Makes the bodies of all rules that were referred to. */
+/* Defines the bodies of all rules that expressions call. */
 static void define_rules(struct schema_compiler *c)
 {
     while (c->n_queue > 0 && schema_work(c, 1)) {
@@ -49,7 +49,7 @@ static void compiler_fini(struct schema_compiler *c)
     mem_free(c->queue);
 }
 
-/* Sets the white space between tokens to the matches of TEXT that are white space in JSON. */
+/* Sets the white space between tokens to the matches of the regex TEXT that JSON allows as white space. */
 static void set_space(struct schema_compiler *c, const char *text)
 {
     struct regex_set blank = {{0}};
@@ -71,7 +71,7 @@ static void set_space(struct schema_compiler *c, const char *text)
                     "the white space between tokens: %.200s matches no white space that JSON allows", text);
 }
 
-/* True if SCHEMA itself allows objects only. */
+/* True if the keyword `type` of SCHEMA allows objects only. */
 static bool is_object_schema(const json_t *schema)
 {
     const char *type = json_string_value(json_object_get(schema, "type"));
@@ -109,7 +109,7 @@ int schema_compile(struct grammar *g, const json_t *schema, const struct schema_
             schema_value(&c, is_object ? schema_and(&c, schema_raw(&c, schema, 0), schema_raw(&c, object, 0))
                                        : schema_raw(&c, schema, 0));
     define_rules(&c);
-    schema_work(&c, 0); /* reports faults of the grammar */
+    schema_work(&c, 0); /* turns a fault of the grammar into an error */
     compiler_fini(&c);
     json_decref(object);
     return c.rc;

@@ -1,6 +1,6 @@
 /* schema.h - compiles a JSON Schema into a grammar of the JSON texts that are valid under it.
  *
- * Every text of the grammar is valid: a keyword that cannot be enforced is refused by name. Not every valid
+ * Every text of the grammar is valid: a keyword that cannot be enforced causes an error. Not every valid
  * text is in the grammar: properties come in the order of the schema, unknown properties after them, white
  * space between tokens is bounded (json_text.h), and numbers have the spellings of json_number.h.
  *
@@ -27,7 +27,7 @@ struct schema_options {
     const char *space_pattern;
     /* A JSON pointer to the schema, which precedes the pointers of faults and warnings; NULL: it is the root. */
     const char *pointer;
-    bool is_object; /* values that are not objects are left out */
+    bool is_object; /* only objects are valid, whatever the schema allows */
 };
 
 /* A keyword of a schema, and the JSON pointer to the schema that contains it. Long strings are cut. */
@@ -40,7 +40,7 @@ struct schema_report {
     struct schema_place fault;    /* the place of the error; both empty: the error has no place */
     struct schema_place *warning; /* [n] the first ignored keywords, at most SCHEMA_MOST_WARNINGS */
     size_t n, cap;
-    bool has_more; /* more keywords were ignored */
+    bool has_more; /* more keywords than those in WARNING were ignored */
 };
 
 /* Adds the texts that are valid under SCHEMA to the open grammar G; *START is their expression. O may be

@@ -218,7 +218,7 @@ static size_t hash_text(const char *text, size_t n)
     return h;
 }
 
-/* Doubles the hash table of the terms, or (OF_KEYS) of the keys. */
+/* Doubles the hash table of the terms or, if OF_KEYS, of the keys. */
 static bool grow_slots(struct schema_compiler *c, bool of_keys)
 {
     uint32_t **slot = of_keys ? &c->key_slot : &c->slot, *grown;
@@ -309,7 +309,7 @@ static int compare_terms(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* True if OF [n], which is sorted, contains both a term and its complement. */
+/* True if the sorted list OF [n] contains both a term and its complement. */
 static bool has_complement(const struct schema_compiler *c, const uint32_t *of, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -339,7 +339,7 @@ uint32_t schema_join(struct schema_compiler *c, enum schema_term_kind kind, uint
     return intern(c, (struct schema_term){.kind = kind, .of = of, .n = kept});
 }
 
-/* Joins A and B; operands of A and B that have the same kind are flattened. */
+/* Returns the union or intersection (KIND) of A and B. If A or B has this kind too, its operands are used. */
 static uint32_t join_two(struct schema_compiler *c, enum schema_term_kind kind, uint32_t a, uint32_t b)
 {
     uint32_t pair[2] = {a, b}, few[16], *of = few;

@@ -26,7 +26,7 @@ enum schema_term_kind {
     SCHEMA_TERM_AND,
     SCHEMA_TERM_OR,
     SCHEMA_TERM_NOT,
-    SCHEMA_TERM_OUTSIDE, /* a subset of the complement, with fewer alternatives */
+    SCHEMA_TERM_OUTSIDE, /* a subset of the complement that needs fewer clauses */
 };
 
 /* The state of a term's normal form. */
@@ -38,13 +38,13 @@ struct schema_form;
 struct schema_term {
     enum schema_term_kind kind;
     const json_t *json;
-    uint32_t resource; /* RAW: the resource that `$ref` in it is relative to */
+    uint32_t resource; /* RAW: index of the resource against which `$ref` is resolved */
     uint32_t key;
     const uint32_t *of; /* [n] operands */
     size_t n;
     enum schema_progress progress; /* the state of `form` */
     const struct schema_form *form;
-    uint32_t rule; /* number of its rule + 1; 0: it has no rule */
+    uint32_t rule; /* 1 + number of the term's rule; 0: it has no rule */
 };
 
 /* The name of a property. */
@@ -53,7 +53,7 @@ struct schema_key {
     size_t n;
     const char *spelling; /* [n_spelling] one spelling in JSON, without quotes */
     size_t n_spelling;
-    uint32_t regex; /* regular expression for all spellings */
+    uint32_t regex; /* regular expression for all spellings of the name in JSON */
 };
 
 /* A schema with an identifier of its own, or the root schema. */
@@ -76,9 +76,10 @@ struct schema_compiler {
     const json_t *root;
     enum schema_draft draft;
     bool has_draft;             /* `$schema` names a known draft */
-    bool has_recursive_anchors; /* some `$recursiveAnchor` is true */
+    bool has_recursive_anchors; /* the document contains a `$recursiveAnchor` that is true */
     bool is_loose;              /* unsupported keywords are ignored with a warning */
-    const char *pointer; /* JSON pointer to the root, which precedes those in faults and warnings; or NULL */
+    /* JSON pointer to the root: prefix of the pointers in faults and warnings; or NULL */
+    const char *pointer;
     struct schema_report *report;
     struct err *e;
     int rc;
@@ -94,7 +95,7 @@ struct schema_compiler {
     struct json_number number;
     struct schema_term *term; /* [n] */
     size_t n, cap;
-    uint32_t *slot; /* [n_slots] hash table of terms: number + 1; 0: free */
+    uint32_t *slot; /* [n_slots] hash table of terms: 1 + number; 0: free */
     size_t n_slots;
     struct schema_key *key; /* [n_keys] */
     size_t n_keys, cap_keys;
@@ -102,7 +103,7 @@ struct schema_compiler {
     size_t n_key_slots;
     struct schema_resource *resource; /* [n_resources] */
     size_t n_resources, cap_resources;
-    /* Returns true if TERM certainly has no value, judged without its elements and properties. */
+    /* Returns true if TERM certainly has no value. Elements and properties are not examined. */
     bool (*is_empty)(struct schema_compiler *c, uint32_t term);
     uint32_t *queue; /* [n_queue] stack: terms whose rules have no body yet */
     size_t n_queue, cap_queue;
@@ -118,7 +119,7 @@ enum { SCHEMA_MOST_WORK = 250000, SCHEMA_MOST_TERMS = 400000, SCHEMA_MOST_DEPTH 
 void schema_wrong(struct schema_compiler *c, const json_t *at, const char *keyword, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Reports an unsupported KEYWORD of the schema AT: ERR_UNSUPPORTED, or a warning if C is loose. */
+/* Reports an unsupported KEYWORD of the schema AT: ERR_UNSUPPORTED, or a warning if C->is_loose. */
 void schema_unserved(struct schema_compiler *c, const json_t *at, const char *keyword, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -131,13 +132,13 @@ bool schema_work(struct schema_compiler *c, size_t n);
 
 void schema_no_memory(struct schema_compiler *c);
 
-/* Reads the number V. False: V is not a number, or there is an error. */
+/* Reads the JSON number V into D. False: V is not a number, or there is an error. */
 bool schema_decimal(struct schema_compiler *c, struct json_decimal *d, const json_t *v);
 
 /* Allocates N x SIZE zeroed bytes in the arena, within the grammar's memory limit. NULL after an error. */
 void *schema_alloc(struct schema_compiler *c, size_t n, size_t size);
 
-/* Makes room for one more element of an array on the heap. */
+/* Makes room for one more element of an array on the heap. False: memory ran out, or there is an error. */
 bool schema_reserve(struct schema_compiler *c, void **array, size_t *cap, size_t used, size_t size);
 
 /* ---- terms: functions return SCHEMA_NONE after an error ---- */

@@ -297,7 +297,7 @@ static bool is_any_object(const struct schema_compiler *c, const struct schema_o
            o->n_some == 0;
 }
 
-/* Sets the others of R to the intersections of the others of A and B. */
+/* Sets R->other to the intersections of each entry of A->other with each entry of B->other. */
 static bool others_and(struct schema_compiler *c, struct schema_object *r, const struct schema_object *a,
                        const struct schema_object *b)
 {
@@ -321,7 +321,7 @@ static bool others_and(struct schema_compiler *c, struct schema_object *r, const
     return true;
 }
 
-/* True if a property that is not a member of O can be in X's term. */
+/* True if the value of some property that is not a member of O can be in the term of X. */
 static bool some_is_possible(struct schema_compiler *c, const struct schema_object *o,
                              const struct schema_names *x)
 {
@@ -331,9 +331,9 @@ static bool some_is_possible(struct schema_compiler *c, const struct schema_obje
     return false;
 }
 
-/* Appends R with the additional conditions SOME [n_some], which come from the clause FROM: each requires a
- * property that is not a member of FROM. If a member of R has such a name, there are alternatives: that
- * member is the required property, or another property is. */
+/* Appends R with the additional conditions SOME [n_some] of the clause FROM. Each requires a property that is
+ * not a member of FROM. If the name of a member of R matches a condition, clauses for two alternatives are
+ * appended: this member satisfies the condition, or another property does. */
 static void put_object(struct schema_compiler *c, struct clauses *out, const struct schema_object *r,
                        const struct schema_names *some, size_t n_some, const struct schema_object *from)
 {
@@ -393,8 +393,8 @@ static void put_object(struct schema_compiler *c, struct clauses *out, const str
         put(c, out, r);
 }
 
-/* Writes the members of the objects that satisfy A and B to MEMBER, A's members first, and returns their
- * number. R has the intersected names that are not members. */
+/* Writes the members of the objects that satisfy both A and B to MEMBER, A's members first, and returns their
+ * number. R->other has the names that are members of neither. */
 static size_t members_and(struct schema_compiler *c, const struct schema_object *a,
                           const struct schema_object *b, const struct schema_object *r,
                           struct schema_member *member)
@@ -406,7 +406,7 @@ static size_t members_and(struct schema_compiler *c, const struct schema_object 
 
         if (has_key(b, m.key, &at)) {
             if (m.is_free && !b->member[at].is_free)
-                continue; /* B determines its place */
+                continue; /* the property takes its place from B, where it is not free */
             m.is_required = m.is_required || b->member[at].is_required;
         }
         m.term = schema_and(c, m.term, schema_property(c, b, m.key));
@@ -420,7 +420,7 @@ static size_t members_and(struct schema_compiler *c, const struct schema_object 
             continue;
         m.is_required = m.is_required || (is_of_a && a->member[at].is_required);
         m.term = schema_and(c, m.term, schema_property(c, a, m.key));
-        /* A free member with the term of other names is dropped, unless a clause requires a non-member. */
+        /* A free member with the term of all other names is redundant, unless `some` asks for non-members. */
         if (is_of_a || !m.is_free || m.is_required || b->n_some > 0 || a->n_some > 0 ||
             m.term != other_term(c, r, m.key))
             member[n++] = m;
@@ -428,7 +428,7 @@ static size_t members_and(struct schema_compiler *c, const struct schema_object 
     return n;
 }
 
-/* Appends clauses for the objects that satisfy A and B. A's names come first, or (B_FIRST) B's names. */
+/* Appends clauses for the objects that satisfy A and B. A's names come first or, if B_FIRST, B's names. */
 static void object_and(struct schema_compiler *c, const struct schema_object *a,
                        const struct schema_object *b, bool b_first, struct clauses *out)
 {
@@ -455,7 +455,7 @@ static void object_and(struct schema_compiler *c, const struct schema_object *a,
         put_object(c, out, half.clause[i], b->some, b->n_some, b);
 }
 
-/* True if A and B have the same members, others and conditions. */
+/* True if A and B have the same members, other names and conditions. */
 static bool is_same_object(const struct schema_object *a, const struct schema_object *b)
 {
     if (a->n_members != b->n_members || a->n_others != b->n_others || a->n_some != b->n_some ||
@@ -474,8 +474,8 @@ static bool is_same_object(const struct schema_object *a, const struct schema_ob
     return true;
 }
 
-/* Appends clauses for objects in A and in one of OF [n], only A if one contains A. OF_FIRST: OF's names
- * first. */
+/* Appends clauses for the objects that satisfy A and at least one of OF [n]. If an OF[i] contains all objects
+ * of A, appends only A. OF_FIRST: the names of OF come first. */
 static void object_and_any(struct schema_compiler *c, const struct schema_object *a,
                            const struct schema_object *const *of, size_t n, bool of_first,
                            struct clauses *out)
@@ -522,8 +522,8 @@ static void put_member(struct schema_compiler *c, struct clauses *out, uint32_t 
     put(c, out, r);
 }
 
-/* Appends a clause about the properties that are not members of O and whose names match KEYS: one of them
- * (ALL: all of them) is in TERM. */
+/* Appends a clause about the properties that are not members of O and whose names match KEYS: at least one of
+ * them or, if ALL, all of them are in TERM. */
 static void put_others(struct schema_compiler *c, struct clauses *out, const struct schema_object *o,
                        uint32_t keys, uint32_t term, bool all)
 {
@@ -557,8 +557,8 @@ static bool has_required(const struct schema_object *o)
 
 enum { MOST_OPTIONAL = 2 };
 
-/* Appends clauses for the objects that violate O. If IS_EXACT is false, objects that violate only optional
- * properties may be missing, except for the first few members. */
+/* Appends clauses for the objects that violate O. If IS_EXACT is false, only the first few optional members
+ * are considered, so objects that violate O only by other optional properties may be missing. */
 static void object_not(struct schema_compiler *c, const struct schema_object *o, bool is_exact,
                        struct clauses *out)
 {
@@ -615,7 +615,7 @@ const struct schema_form *schema_form_and(struct schema_compiler *c, const struc
     return r;
 }
 
-/* Returns the union of a regular expression of each of OF [n], WHICH bytes into struct schema_form. */
+/* Returns the union of the regular expressions at offset WHICH of the forms OF [n]. */
 static uint32_t union_of(struct schema_compiler *c, const struct schema_form *const *of, size_t n,
                          size_t which)
 {
@@ -654,7 +654,7 @@ const struct schema_form *schema_form_or(struct schema_compiler *c, const struct
             put(c, &objects, of[i]->object[k]);
         }
     }
-    /* A clause that everything satisfies makes the other clauses redundant. */
+    /* A clause that every array or object satisfies makes the other clauses redundant. */
     if (any_array && arrays.n)
         *(arrays.clause) = any_array;
     if (any_object && objects.n)

@@ -17,7 +17,7 @@ struct schema_contains {
     uint32_t term, least, most, from;
 };
 
-/* A clause of arrays. */
+/* A clause: conditions on an array that must all hold. */
 struct schema_array {
     const uint32_t *prefix; /* [n_prefix] terms of the first elements */
     size_t n_prefix;
@@ -35,31 +35,31 @@ struct schema_member {
     bool is_free; /* not listed in `properties`, so it has no place in the order */
 };
 
-/* Properties whose names match the regular expression KEYS. */
+/* Properties whose names match the regular expression KEYS, and whose values are in TERM. */
 struct schema_names {
     uint32_t keys, term;
 };
 
-/* A clause of objects. A property that is a member must be in the member's term. The name of any other
- * property matches exactly one of `others`, whose term applies. */
+/* A clause: conditions on an object that must all hold. The value of a member must be in the member's term.
+ * The name of any other property matches exactly one entry of `other`; the entry's term applies. */
 struct schema_object {
     const struct schema_member *member; /* [n_members] */
     size_t n_members;
     const struct schema_names *other; /* [n_others] */
     size_t n_others;
     uint32_t least, most; /* number of properties */
-    /* For each: at least one property that is not a member has a name in KEYS and a value in the term. */
+    /* For each entry, some property that is not a member must have a name in KEYS and a value in TERM. */
     const struct schema_names *some; /* [n_some] */
     size_t n_some;
 };
 
-/* A normal form. */
+/* The normal form of a set of JSON values. */
 struct schema_form {
-    unsigned literals; /* SCHEMA_NULL, SCHEMA_TRUE, SCHEMA_FALSE */
+    unsigned literals; /* bits: SCHEMA_NULL, SCHEMA_TRUE, SCHEMA_FALSE */
     uint32_t number;   /* numbers: a regular expression */
     uint32_t string;   /* contents of strings: a regular expression */
-    /* A superset of `string`. It differs for formats, which are enforced more strictly than they are defined:
-     * the complement of the set must be computed from all strings that may have the format. */
+    /* A superset of `string`. It differs for `format`, where `string` has only some of the strings of the
+     * format: the complement must exclude all strings that may have the format. */
     uint32_t string_bound;
     const struct schema_array *const *array; /* [n_arrays] */
     size_t n_arrays;
@@ -71,15 +71,15 @@ struct schema_form {
 /* These functions return NULL, or an incomplete form, after an error. */
 const struct schema_form *schema_form_any(struct schema_compiler *c);
 const struct schema_form *schema_form_none(struct schema_compiler *c);
-/* Returns the intersection. In objects A's names come first, or (B_FIRST) B's names. A name that is free in one
- * of them has its place in the order of the other. */
+/* Returns the intersection. In objects, A's names come first or, if B_FIRST, B's names. A name that is free
+ * in one form takes its place from the order of the other form. */
 const struct schema_form *schema_form_and(struct schema_compiler *c, const struct schema_form *a,
                                           const struct schema_form *b, bool b_first);
 const struct schema_form *schema_form_or(struct schema_compiler *c, const struct schema_form *const *of,
                                          size_t n);
 
-/* Returns the complement of A. If IS_EXACT is false, some objects may be left out of it: those that differ
- * from the objects of A only in optional properties. */
+/* Returns the complement of A. If IS_EXACT is false, the complement may lack some objects that differ from
+ * the objects of A only in optional properties. */
 const struct schema_form *schema_form_not(struct schema_compiler *c, const struct schema_form *a,
                                           bool is_exact);
 
@@ -87,17 +87,18 @@ const struct schema_form *schema_form_not(struct schema_compiler *c, const struc
 struct schema_array *schema_array_any(struct schema_compiler *c);
 struct schema_object *schema_object_any(struct schema_compiler *c);
 
-/* Return a form that has only the values of one clause. */
+/* Return a form that has only the arrays or objects that satisfy CLAUSE. */
 const struct schema_form *schema_form_array(struct schema_compiler *c, const struct schema_array *clause);
 const struct schema_form *schema_form_object(struct schema_compiler *c, const struct schema_object *clause);
 
-/* Returns the term of element I. */
+/* Returns the term that A requires of element I. */
 uint32_t schema_element(const struct schema_array *a, size_t i);
 
-/* Returns the term of the property KEY. */
+/* Returns the term that O requires of the property KEY. */
 uint32_t schema_property(struct schema_compiler *c, const struct schema_object *o, uint32_t key);
 
-/* Return the intersection of A and B, and the complement of A, of strings or numbers within ALL. */
+/* Return the intersection of A and B, and the complement of A. A and B are regular expressions for sets of
+ * strings or numbers; ALL is the set of all strings or numbers. */
 uint32_t schema_regex_and(struct schema_compiler *c, uint32_t a, uint32_t b, uint32_t all);
 uint32_t schema_regex_not(struct schema_compiler *c, uint32_t a, uint32_t all);
 

@@ -5,7 +5,7 @@
 
 #include "text/grammar/automata/pattern.h"
 
-/* Sets *SET to the strings that contain a match of TEXT [n]. ERR_NOMEM and ERR_NOSPACE also set c->rc. */
+/* Sets *SET to strings with a match of the regex TEXT. ERR_NOMEM and ERR_NOSPACE also set c->rc. */
 static int read_pattern(struct schema_compiler *c, const char *text, size_t n, uint32_t *set, struct err *e)
 {
     int rc;
@@ -40,7 +40,7 @@ bool schema_pattern(struct schema_compiler *c, const json_t *at, const char *key
     return false;
 }
 
-/* A leap day, or any other day. */
+/* A date: 29 February of a leap year, or any other day. */
 #define DATE                                                                               \
     "(?!0000)((\\d\\d(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29|" \
     "\\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|02-(0[1-9]|1\\d|2[0-8])))"
@@ -58,7 +58,7 @@ bool schema_pattern(struct schema_compiler *c, const json_t *at, const char *key
     ")?::" H16 ":" LS32 "|((" H16 ":){0,4}" H16 ")?::" LS32 "|((" H16 ":){0,5}" H16 ")?::" H16 "|((" H16    \
     ":){0,6}" H16 ")?::)"
 #define ESCAPED "%[0-9A-Fa-f]{2}"
-/* MORE is empty for URIs, and the characters beyond ASCII for IRIs. */
+/* In these macros, MORE is empty for URIs, and lists the characters beyond ASCII for IRIs. */
 #define UCS         "\\u00a1-\\ud7ff"
 #define PCHAR(MORE) "([A-Za-z0-9._~!$&'()*+,;=:@" MORE "-]|" ESCAPED ")"
 #define TAIL(MORE)  "(\\?(" PCHAR(MORE) "|[/?])*)?(#(" PCHAR(MORE) "|[/?])*)?"
@@ -74,7 +74,7 @@ bool schema_pattern(struct schema_compiler *c, const json_t *at, const char *key
 #define POINTER       "(/([^~/]|~[01])*)*"
 #define VARIABLE_CHAR "([A-Za-z0-9_]|" ESCAPED ")"
 #define VARIABLE      VARIABLE_CHAR "(\\.?" VARIABLE_CHAR ")*(:[1-9]\\d{0,3}|\\*)?"
-/* The format regex: groups nested at most twice, and ranges and counts that are ordered by construction. */
+/* The format `regex`, with groups nested at most twice, and with ordered bounds of ranges and counts. */
 #define RANGE   "(0-[1-9]|1-[2-9]|a-[b-z]|A-[B-Z]|\\\\u00[0-7][0-9A-F]-\\\\uFFFF)"
 #define QUOTED  "\\\\([dDwWsSnrtfv]|[!-/:-@[-`{-~]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})"
 #define CLASS   "\\[\\^?-?(" RANGE "|" QUOTED "|[^\\]\\[\\\\^-])+-?\\]"
@@ -84,7 +84,8 @@ bool schema_pattern(struct schema_compiler *c, const json_t *at, const char *key
     "((" GROUP "[^\\[\\](){}^$\\\\*+?|]|" QUOTED "|" CLASS ")(" COUNTED ")?|[|^$]|\\\\[bB])*"
 #define IN_GROUP(PIECES_) "\\((\\?[:=!])?" PIECES_ "\\)|"
 
-/* The formats. SET: strings of the format. BOUND: a pattern that all of them contain; NULL: SET is complete. */
+/* The formats. SET: pattern of strings of the format. BOUND: pattern that is found in every string of the
+ * format; NULL: SET matches all strings of the format. */
 static const struct {
     const char *name, *set, *bound;
     /* Not enforced if `$schema` selects a draft in which formats are annotations (2020-12 and later):

@@ -1,5 +1,5 @@
-/* schema_items.c - builds arrays: a prefix and a repetition; states with counts for `contains`; and states
- * with the set of values already written for `uniqueItems`. */
+/* schema_items.c - builds expressions for arrays: a prefix and a repetition. For `contains`, states count the
+ * matching elements; for `uniqueItems`, states record the values already written. */
 #include "text/grammar/schema/schema_items.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "text/grammar/schema/schema_value.h"
 #include "text/grammar/schema/schema_values.h"
 
-/* MOST_COUNTED: elements that are counted one by one. */
+/* MOST_COUNTED: maximum number of elements that are counted one by one. */
 enum { MOST_CONTAINS = 3, MOST_STATES = 20000, MOST_COUNTED = 1000 };
 
 struct items {
@@ -17,7 +17,7 @@ struct items {
     uint32_t comma, close, close_empty;
 };
 
-/* Returns an element in TERM, with a comma before it unless it is the FIRST one. */
+/* Returns the expression of an element in TERM, with a comma before it unless FIRST. */
 static uint32_t element(struct items *p, bool first, uint32_t term)
 {
     uint32_t value = term == SCHEMA_NONE ? GRAMMAR_NEVER : schema_value(p->c, term);
@@ -25,7 +25,7 @@ static uint32_t element(struct items *p, bool first, uint32_t term)
     return first ? value : grammar_sequence(p->c->g, p->comma, value);
 }
 
-/* Returns the elements and the closing bracket of an array without `contains` and `uniqueItems`. */
+/* Returns the expression of the elements and the closing bracket, without `contains` and `uniqueItems`. */
 static uint32_t plain(struct items *p)
 {
     const struct schema_array *a = p->a;
@@ -57,15 +57,16 @@ static uint32_t plain(struct items *p)
 
 /* ---- contains ---- */
 
-/* A state: the number of elements so far, and for each `contains` the number of elements that match. A count
- * stops at the limit from which on larger counts make no difference. */
+/* A state: the number of elements so far, and for each `contains` the number of matching elements. A count
+ * stops at its limit, because larger counts make no difference. */
 struct count {
     uint32_t n, of[MOST_CONTAINS];
 };
 
 struct counting {
     struct items *items;
-    uint32_t *known; /* [n_states] the expression from a state on, + 1; 0: not yet built */
+    /* [n_states] for each state: 1 + the expression of the rest of the array; 0: not yet built */
+    uint32_t *known;
     struct count limit;
     bool is_open; /* more than limit.n elements are allowed */
 };
@@ -80,7 +81,7 @@ static size_t number_of(const struct counting *q, const struct count *at)
 }
 
 /* Computes the state after an element that matches the `contains` conditions FITS (a bit for each). False:
- * such an element is not allowed at AT. */
+ * the state AT allows no such element. */
 static bool advance(const struct counting *q, const struct count *at, unsigned fits, struct count *to)
 {
     const struct schema_array *a = q->items->a;
@@ -105,7 +106,8 @@ static bool advance(const struct counting *q, const struct count *at, unsigned f
     return true;
 }
 
-/* Returns the term of an element at AT that matches the conditions FITS and, where it matters, no others. */
+/* Returns the term of an element that matches the conditions FITS and comes after the state AT. It matches no
+ * other condition that has a maximum. */
 static uint32_t fitting(const struct counting *q, const struct count *at, unsigned fits)
 {
     struct schema_compiler *c = q->items->c;
@@ -200,7 +202,8 @@ static uint32_t counted(struct items *p)
 struct choosing {
     struct items *items;
     struct schema_values values;
-    uint32_t *known; /* [2^values.n] the expression from a set of written values on, + 1; 0: not yet built */
+    /* [2^values.n] for each set of values already written: 1 + expression of the rest; 0: not yet built */
+    uint32_t *known;
 };
 
 static uint32_t from_set(struct choosing *q, uint32_t set, uint32_t n)
@@ -229,7 +232,8 @@ static uint32_t from_set(struct choosing *q, uint32_t set, uint32_t n)
     return r;
 }
 
-/* Sets *OUT to arrays of distinct elements. False: this is not supported for the array. */
+/* Sets *OUT to the expression of the rest of an array with distinct elements. False: there is an error, or
+ * `uniqueItems` is not supported for these elements. */
 static bool distinct(struct items *p, uint32_t *out)
 {
     const struct schema_array *a = p->a;

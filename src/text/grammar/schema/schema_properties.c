@@ -1,6 +1,6 @@
-/* schema_properties.c - builds objects from their end: at[k] is the rest of an object after the first I
- * members, when K properties are written. K is only counted as far as minProperties and maxProperties need
- * it, so optional members form a chain and not a product. */
+/* schema_properties.c - builds the expression of an object from its end to its start. Before member I, at[k]
+ * is the expression of the rest of the object if K properties are already written. K is counted only as far
+ * as minProperties and maxProperties need it, so optional members form a chain and not a product. */
 #include "text/grammar/schema/schema_properties.h"
 
 #include <string.h>
@@ -14,9 +14,9 @@ struct properties {
     const struct schema_object *o;
     const struct schema_member **member; /* [n] members that can have a value */
     size_t n;
-    uint32_t not_members;  /* regular expression: names that are not members */
+    uint32_t not_members;  /* regular expression of the names that are not members */
     uint32_t comma, close; /* regular expressions */
-    uint32_t other;        /* a property that is not a member; GRAMMAR_NEVER: there are none */
+    uint32_t other;        /* a property that is not a member; GRAMMAR_NEVER: not allowed */
     uint32_t some;         /* a property that is not a member and satisfies o->some[0] */
 };
 
@@ -25,7 +25,7 @@ static uint32_t term(struct properties *p, uint32_t regex)
     return grammar_term(p->c->g, regex);
 }
 
-/* Returns a property with a name that matches NAME and the value VALUE. FIRST: without a comma before it. */
+/* Returns a property with a name that matches NAME and the value VALUE. FIRST: no comma precedes it. */
 static uint32_t property(struct properties *p, bool first, uint32_t name, uint32_t value)
 {
     struct schema_compiler *c = p->c;
@@ -36,13 +36,13 @@ static uint32_t property(struct properties *p, bool first, uint32_t name, uint32
     return grammar_sequence(c->g, term(p, first ? r : regex_concat(c->s, p->comma, r)), value);
 }
 
-/* Returns a comma followed by the property X. */
+/* Returns the expression of a comma followed by the property X. */
 static uint32_t next(struct properties *p, uint32_t x)
 {
     return grammar_sequence(p->c->g, term(p, p->comma), x);
 }
 
-/* Returns a property that is not a member; if SOME is not NULL, it also has a name and a value of SOME. */
+/* Returns a property that is not a member. SOME, if not NULL, is a condition on its name and value. */
 static uint32_t other_properties(struct properties *p, const struct schema_names *some)
 {
     struct schema_compiler *c = p->c;
@@ -79,14 +79,14 @@ static uint32_t others(struct properties *p, bool first, uint32_t least, uint32_
     return least == 0 ? grammar_either(g, GRAMMAR_END, r) : r;
 }
 
-/* Returns LEAST to MOST properties that are not members, of which at least one satisfies o->some[0]. */
+/* Returns LEAST to MOST properties that are not members; at least one satisfies o->some[0]. */
 static uint32_t others_with_some(struct properties *p, bool first, uint32_t least, uint32_t most)
 {
     struct grammar *g = p->c->g;
     uint32_t of[MOST_PLACES], n = 0, before = 0;
     bool is_last = false;
 
-    /* One alternative for each number of properties before that one, until the number makes no difference. */
+    /* One alternative per number of properties before p->some; the last one covers all larger numbers. */
     for (; !is_last && (most == SCHEMA_NO_LIMIT || before < most); before++) {
         bool at_front = first && before == 0;
         uint32_t front, behind = least > before + 1 ? least - before - 1 : 0;
@@ -105,7 +105,7 @@ static uint32_t others_with_some(struct properties *p, bool first, uint32_t leas
     return grammar_choice(g, of, n);
 }
 
-/* Returns LEAST to MOST further properties that are not members, and the end of the object. */
+/* Returns LEAST to MOST further properties that are not members, and the closing brace. */
 static uint32_t rest(struct properties *p, bool first, uint32_t least, uint32_t most)
 {
     struct schema_compiler *c = p->c;
@@ -120,7 +120,7 @@ static uint32_t rest(struct properties *p, bool first, uint32_t least, uint32_t 
     return grammar_either(g, term(p, schema_mark(c, false, '}', false)), r);
 }
 
-/* Matches the names of all members, including members that must be absent. */
+/* Returns the regular expression of the names of all members, including members that must be absent. */
 static uint32_t names_of_members(struct properties *p)
 {
     struct json_string *name = schema_alloc(p->c, p->o->n_members, sizeof(*name));
@@ -133,7 +133,7 @@ static uint32_t names_of_members(struct properties *p)
     return name ? json_text_one_of(&p->c->text, name, p->o->n_members) : REGEX_NOTHING;
 }
 
-/* Initializes P. False: there are no such objects, or an error. */
+/* Initializes P. False: no object can satisfy the clause, or there is an error. */
 static bool begin(struct properties *p)
 {
     struct schema_compiler *c = p->c;
@@ -169,7 +169,7 @@ static bool begin(struct properties *p)
     return !c->rc;
 }
 
-/* True if every choice of members satisfies minProperties and maxProperties, so that nothing is counted. */
+/* True if every choice of members satisfies minProperties and maxProperties: no counting is needed. */
 static bool is_uncounted(const struct properties *p)
 {
     size_t n_required = 0;
@@ -180,8 +180,8 @@ static bool is_uncounted(const struct properties *p)
            (p->o->most == SCHEMA_NO_LIMIT || (p->other == GRAMMAR_NEVER && p->o->most >= p->n));
 }
 
-/* Steps back over member I: AT[k], the rest of the object after the first I + 1 members when K properties are
- * written, becomes the rest after the first I members. */
+/* Updates AT for member I, from at[k] after the member to at[k] before it. AT[k] is the expression of the
+ * rest of the object if K properties are already written. */
 static void pass_member(struct properties *p, size_t i, uint32_t cap, uint32_t most, uint32_t *at)
 {
     struct schema_compiler *c = p->c;
@@ -197,17 +197,17 @@ static void pass_member(struct properties *p, size_t i, uint32_t cap, uint32_t m
     }
 }
 
-/* ---- free members: without a place in the order ---- */
+/* ---- free members: not listed in `properties`, so they may come in any order ---- */
 
-/* Objects with free members. AT[2 * set] is the rest of the object at its start, and AT[2 * set + 1] later,
- * if the free members in SET (a bit for each) are written. */
+/* Objects with free members. SET has a bit for each free member that is already written. The rest of the
+ * object is at[2 * set] if no property is written yet, else at[2 * set + 1]. */
 struct free_members {
     const struct schema_member *member[MOST_FREE]; /* [n] */
     unsigned n;
     uint32_t at[2 << MOST_FREE];
 };
 
-/* Moves the free members of P to F, if they are few enough to be written in any order. */
+/* Moves the free members from P to F, if they are few enough to be written in any order. */
 static void take_free(struct properties *p, struct free_members *f)
 {
     size_t n = 0, n_free = 0;
@@ -224,7 +224,8 @@ static void take_free(struct properties *p, struct free_members *f)
     p->n = n;
 }
 
-/* Returns ONE, or a free member outside SET and the rest of the object. FIRST: without a comma. */
+/* Returns a choice of ONE and, for each free member outside SET, this member and the rest of the object.
+ * FIRST: no comma precedes the member. */
 static uint32_t or_free(struct properties *p, struct free_members *f, unsigned set, bool first, uint32_t one)
 {
     struct schema_compiler *c = p->c;
@@ -241,7 +242,7 @@ static uint32_t or_free(struct properties *p, struct free_members *f, unsigned s
     return grammar_choice(c->g, of, n);
 }
 
-/* Returns objects with free members, without limits on the number of properties. */
+/* Returns the expression of objects with free members, without limits on the number of properties. */
 static uint32_t with_free(struct properties *p, struct free_members *f)
 {
     struct schema_compiler *c = p->c;

@@ -4,7 +4,7 @@
 
 #include "text/grammar/schema/schema_form.h"
 
-/* Returns the expression for the objects that satisfy O: members in their order, then other properties. */
+/* Returns the expression for the objects that satisfy O: members in O's order, then other properties. */
 uint32_t schema_properties(struct schema_compiler *c, const struct schema_object *o);
 
 #endif

@@ -1,5 +1,5 @@
 /* schema_read.c - computes the form of a schema as the intersection of the sets that its keywords describe:
- * assertions about numbers, strings, arrays and objects, and applicators for the same value. */
+ * assertions about numbers, strings, arrays and objects, and in-place applicators such as `allOf`. */
 #include "text/grammar/schema/schema_read.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ struct reading {
     const json_t *json;
     uint32_t resource;
     struct schema_form *form;
-    unsigned types; /* bits of enum type */
+    unsigned types; /* the types that the schema allows: bits of enum type */
 };
 
 enum type { NULLS = 1, BOOLEANS = 2, INTEGERS = 4, NUMBERS = 8, STRINGS = 16, ARRAYS = 32, OBJECTS = 64 };
@@ -195,7 +195,7 @@ static void read_strings(struct reading *r)
 
 /* ---- arrays ---- */
 
-/* Reads the terms of the first elements and of the further elements. False: an error. */
+/* Reads the terms of the first elements and the term of all further elements. False: there is an error. */
 static bool read_items(struct reading *r, struct schema_array *a)
 {
     const json_t *items = get(r, "items"), *list = get_array(r, "prefixItems"), *rest = items;
@@ -423,7 +423,7 @@ static void read_objects(struct reading *r)
     r->form->n_objects = f->n_objects;
 }
 
-/* ---- subschemas for the same value ---- */
+/* ---- in-place applicators: subschemas for the same value ---- */
 
 /* Intersects r->form with F. F_FIRST: the names of F come first. */
 static void limit_form(struct reading *r, const struct schema_form *f, bool f_first)
@@ -463,7 +463,7 @@ static size_t read_schemas(struct reading *r, const char *keyword, uint32_t **ou
 
 enum { MOST_ONE_OF = 300, DISJOINT_DEPTH = 5, MOST_ALTERNATIVES = 50 };
 
-/* Returns the number of clauses of objects that the complement of TERM has at most. */
+/* Returns an upper bound of the number of object clauses in the complement of TERM. */
 static double n_alternatives(struct schema_compiler *c, uint32_t term)
 {
     const struct schema_form *f = schema_form_of(c, term);
@@ -482,7 +482,7 @@ static double n_alternatives(struct schema_compiler *c, uint32_t term)
     return product;
 }
 
-/* Returns the values of OF[i] that are in none of the terms OF[k] with OVERLAPS[k]. */
+/* Returns the values of OF[i] that are in no OF[k] for which OVERLAPS[k] is true. */
 static uint32_t without(struct schema_compiler *c, const uint32_t *of, size_t n, size_t i,
                         const bool *overlaps)
 {
@@ -498,7 +498,7 @@ static uint32_t without(struct schema_compiler *c, const uint32_t *of, size_t n,
     return r;
 }
 
-/* Returns the values that are in exactly one of OF [n]. */
+/* Returns the values that are in exactly one of the terms OF [n]. */
 static uint32_t exactly_one(struct reading *r, const uint32_t *of, size_t n)
 {
     struct schema_compiler *c = r->c;
@@ -565,8 +565,8 @@ static uint32_t has_all(struct reading *r, const char *keyword, const json_t *li
     return term;
 }
 
-/* Reads KEYWORD, which maps property names to an array of names or to a schema: an object with the property
- * must have these properties, or be valid under the schema. */
+/* Reads KEYWORD, an object that maps property names to an array of names or to a schema. An object that has
+ * such a property must have the properties in the array, or be valid under the schema. */
 static void read_dependencies(struct reading *r, const char *keyword)
 {
     const json_t *v = get_object(r, keyword);
@@ -634,7 +634,7 @@ static void read_values(struct reading *r)
         limit_form(r, f, false);
 }
 
-/* Reads KEYWORD, a reference or a list of schemas for the same value. IS_FIRST: its names come first. */
+/* Reads KEYWORD, a reference or a list of schemas for the same value. IS_FIRST: their names come first. */
 static void read_applicator(struct reading *r, const char *keyword, bool is_first)
 {
     struct schema_compiler *c = r->c;
@@ -655,8 +655,8 @@ static void read_applicator(struct reading *r, const char *keyword, bool is_firs
             limit_term(r, of[is_first ? n - 1 - i : i], is_first);
 }
 
-/* Reads the in-place applicators (subschemas for the same value). Their property names come before those of
- * `properties` if their keyword comes before it; the names of a reference always come after. */
+/* Reads the in-place applicators (subschemas for the same value). Property names of an applicator that is
+ * written before `properties` come before the names of `properties`; names of a reference come after. */
 static void read_applicators(struct reading *r)
 {
     static const char *const keyword[] = {"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf"};
@@ -709,7 +709,8 @@ static void read_names(struct reading *r)
     f = (struct schema_form *)schema_form_object(r->c, o);
     if (!f)
         return;
-    f->is_partial = names->string != names->string_bound; /* the names outside the set are unknown */
+    /* it is unknown whether the strings beyond names->string are valid names */
+    f->is_partial = names->string != names->string_bound;
     f->literals = any->literals;
     f->number = any->number;
     f->string = f->string_bound = any->string;
@@ -806,7 +807,7 @@ static void read_unevaluated(struct reading *r)
         limit_form(r, any, false);
 }
 
-/* Computes the form of a schema, TERM. */
+/* Computes the form of TERM, which is a schema (kind SCHEMA_TERM_RAW). */
 static const struct schema_form *read_raw(struct schema_compiler *c, const struct schema_term *term)
 {
     struct reading r = {.c = c, .json = term->json, .resource = term->resource};
@@ -908,7 +909,7 @@ static const struct schema_form *form_of_value(struct schema_compiler *c, const 
 
 /* ---- terms ---- */
 
-/* Returns the form of a HAS or LACKS term: a condition on objects; all other values are in it. */
+/* Returns the form of X, a HAS or LACKS term. All values that are not objects are in the form. */
 static const struct schema_form *form_of_property(struct schema_compiler *c, const struct schema_term *x)
 {
     struct schema_object *o = schema_object_any(c);

@@ -7,7 +7,7 @@
 
 enum { MOST_URI = 1024 };
 
-/* The kinds of values by which an applicator has subschemas: a schema, an array or an object of schemas. */
+/* The values of applicators: a schema, an array of schemas, or an object whose members are schemas. */
 enum holds { HOLDS_SCHEMA = 1, HOLDS_LIST = 2, HOLDS_MAP = 4 };
 
 static const struct {
@@ -67,7 +67,7 @@ static void remove_dots(char *text)
     *out = 0;
 }
 
-/* Writes REF, resolved relative to BASE, without its fragment to OUT. False: the result is too long. */
+/* Resolves REF against BASE, and writes it without a fragment to OUT. False: the result is too long. */
 static bool resolve(const char *base, const char *ref, char out[MOST_URI])
 {
     size_t n_ref = strcspn(ref, "#"), n_base = strcspn(base, "#"), scheme = scheme_length(base),
@@ -230,7 +230,7 @@ static void find_draft(struct schema_compiler *c)
             c->draft = known[i].draft;
             c->has_draft = true;
         }
-    /* A dialect derived from these drafts may leave out vocabularies. Other names are ignored. */
+    /* A metaschema derived from these drafts may omit vocabularies. Other values are ignored. */
     if (name && !c->has_draft && (strstr(name, "2019-09") || strstr(name, "2020-12")))
         schema_unserved(c, c->root, "$schema", "the vocabularies of %.80s are unknown", name);
 }
@@ -299,7 +299,8 @@ static size_t decode_token(char *text, size_t n)
     return out;
 }
 
-/* Follows the JSON pointer TEXT [n] from JSON. Updates *RESOURCE, the resource of JSON, for the result. */
+/* Returns the value in JSON to which the JSON pointer TEXT [n] leads. *RESOURCE is the resource of JSON
+ * before the call, and that of the result afterwards. */
 static const json_t *follow(const struct schema_compiler *c, const json_t *json, char *text, size_t n,
                             uint32_t *resource)
 {
@@ -363,7 +364,7 @@ static const json_t *find(const struct schema_compiler *c, const char *uri, cons
         if (strcmp(c->resource[i].uri, uri) == 0) {
             *resource = i;
             if (uri == text) {
-                /* The anchor's resource is the one without the fragment. */
+                /* The URI of the anchor's resource is the anchor's URI without the fragment. */
                 text[n] = 0;
                 for (uint32_t k = 0; k < c->n_resources; k++)
                     if (strcmp(c->resource[k].uri, text) == 0)

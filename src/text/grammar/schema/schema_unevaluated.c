@@ -113,7 +113,7 @@ static void append(struct schema_compiler *c, struct cases *to, const struct cas
         put(c, to, &from->of[i]);
 }
 
-/* Adds to the list YES a case with the condition NO in which nothing is evaluated. Returns YES. */
+/* Adds a case to the list YES: the condition NO holds, and nothing is evaluated. Returns YES. */
 static struct cases *or_nothing(struct schema_compiler *c, struct cases *yes, uint32_t no)
 {
     struct schema_case x = nothing;

@@ -14,10 +14,10 @@ struct schema_case {
     uint32_t condition;  /* the values of this case: a term */
     const uint32_t *key; /* [n_keys] names of evaluated properties */
     size_t n_keys;
-    uint32_t names; /* more evaluated names, as a regular expression */
+    uint32_t names; /* regular expression of further evaluated names */
     bool all_properties;
-    size_t n_elements; /* this many first elements are evaluated */
-    uint32_t elements; /* and so are all elements in this term */
+    size_t n_elements; /* number of evaluated elements at the start of the array */
+    uint32_t elements; /* term: all elements in it are evaluated too */
     bool all_elements;
 };
 

@@ -11,7 +11,7 @@ uint32_t schema_scalars(struct schema_compiler *c, const struct schema_form *f);
  * term stays on c->queue until the rule has a body. */
 uint32_t schema_value(struct schema_compiler *c, uint32_t term);
 
-/* Returns a regular expression for the character MARK, with white space before or after it. */
+/* Returns a regular expression for the character MARK with optional white space BEFORE and AFTER it. */
 uint32_t schema_mark(struct schema_compiler *c, bool before, char mark, bool after);
 
 #endif

@@ -51,7 +51,7 @@ static bool put(struct schema_compiler *c, struct schema_values *list, const jso
     return true;
 }
 
-/* Adds the values of TYPE, the keyword `type` or an element of it. False: some type has too many values. */
+/* Adds the values of TYPE: a value of `type`, or one element of it. False: a type has too many values. */
 static bool add_types(struct schema_compiler *c, struct schema_values *list, const json_t *type)
 {
     const char *name = json_string_value(type);
@@ -81,7 +81,8 @@ static bool add_all(struct schema_compiler *c, struct schema_values *list, const
     return true;
 }
 
-/* Adds the values of the schema X by the first keyword that lists them; a failed attempt is undone. */
+/* Adds the values of the schema X, taken from the first keyword that lists all of them. If a keyword fails,
+ * the values that it added are removed. */
 static bool add_raw(struct schema_compiler *c, struct schema_values *list, const struct schema_term *x,
                     int depth)
 {

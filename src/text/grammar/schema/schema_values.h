@@ -12,8 +12,8 @@ struct schema_values {
     size_t n;
 };
 
-/* Adds all values of TERM to V, and possibly others. False: there are too many, or they are unknown. DEPTH:
- * the number of enclosing terms. */
+/* Adds all values of TERM to V, and possibly other values. False: there are too many values, or they are
+ * unknown. DEPTH: the number of enclosing terms. */
 bool schema_values_add(struct schema_compiler *c, struct schema_values *v, uint32_t term, int depth);
 
 #endif
