@@ -74,13 +74,11 @@ struct gallop_options {
     const char *dtype;
     /* Quantization of the linears' weights:
      *   "none"         No quantization: weights have the format `dtype`.
-     *   "int8"         W8A8: 8-bit weights with a scale for each column; activations are rounded at run time
-     *   to
-     *                  8-bit integers with a scale for each row.
+     *   "int8"         W8A8: 8-bit weights with a scale for each column; activations are rounded at run
+     *                  time to 8-bit integers with a scale for each row.
      *   "int8-static"  W8A8 with activation scales from the file `scales`.
-     *   "int4"         W4A8: 4-bit weights in groups of 32, each with an integer scale and zero point that
-     *   map
-     *                  its weights to 8-bit integers; activations are rounded as with "int8".
+     *   "int4"         W4A8: 4-bit weights in groups of 32, each with an integer scale and zero point
+     *                  that map its weights to 8-bit integers; activations are rounded as with "int8".
      *   "int4-g128"    Like "int4", with groups of 128.
      *   "mxfp4"        OCP MXFP4: 4-bit weights in groups of 32 with a power of two as their scale.
      * A JSON object maps "qkv_projection", "out_projection", "mlp" and "lm_head" to these names; a kind
@@ -134,7 +132,8 @@ struct gallop_options {
      * memory that is free beside weights and scratch; the default is never less than one sequence of
      * max_model_len] */
     int64_t kv_cache_tokens;
-    /* Size of the KV cache in GiB; takes precedence over kv_cache_tokens [kv_cache_tokens]. */
+    /* Size of the KV cache in GiB; takes precedence over kv_cache_tokens [the size that kv_cache_tokens
+     * gives]. */
     double kv_cache_memory;
     /* 1: the default size of the KV cache is not limited to 4 GiB, for programs that answer one request [0].
      * A cache whose size is given is allocated by the compute threads when the engine is opened; a cache of
@@ -224,8 +223,8 @@ struct gallop_sampling {
     /* Minimum number of tokens to generate, 0 or more: until then, end tokens, stop tokens and stop strings
      * do not end the output. */
     int64_t min_new_tokens;
-    /* Maximum number of tokens of reasoning, 0 or more: then reasoning_close of the request is forced. Needs that
-     * member. [no limit] */
+    /* Maximum number of tokens of reasoning, 0 or more. After so many tokens, the text reasoning_close of the
+     * request is generated next, which ends the reasoning. Requires reasoning_close. [no limit] */
     int64_t thinking_token_budget;
     /* 1: draw tokens at random; 0: take the likeliest. */
     int do_sample;
@@ -244,7 +243,7 @@ struct gallop_sampling {
      * negative ones multiplied by it. frequency_penalty is subtracted from a logit for each time that its token
      * was generated, presence_penalty once. */
     double repetition_penalty, frequency_penalty, presence_penalty;
-    /* 1: `seed` is the seed of this request. 0: gallop_options.seed is. */
+    /* 1: `seed` is the seed of this request. 0: gallop_options.seed is used. */
     int has_seed;
     uint64_t seed;
     /* 0 to 1024: TOKEN events have the log-probability of the token, and this many of the likeliest tokens
@@ -261,16 +260,16 @@ struct gallop_sampling {
     /* [n_stop_token] stop tokens, which end the output; at most 4096. */
     const int32_t *stop_token;
     size_t n_stop_token;
-    /* [n_bad_words] texts that are never generated, with or without a blank in front: after the other tokens
-     * of a text, its last token is not chosen. Tokens of the prompt do not count. At most 256, of 1 to 128
-     * bytes. */
+    /* [n_bad_words] texts that are never generated, with or without a leading space: if the output ends with
+     * all tokens of a text but the last, the last token is not chosen. Tokens of the prompt do not count. At
+     * most 256, of 1 to 128 bytes. */
     const char *const *bad_words;
     size_t n_bad_words;
 };
 
-/* Pooling of the hidden states behind the last norm into an embedding: none, the state of the prompt's last
- * token, or the mean of all states. The bits of an embedding do not depend on other requests, chunks, the
- * cache or the number of threads. */
+/* How the hidden states after the final norm are pooled into an embedding: no embedding, the state of the
+ * prompt's last token, or the mean of the states of all tokens. The bits of an embedding do not depend on
+ * other requests, chunks, the cache or the number of threads. */
 enum gallop_pooling { GALLOP_POOL_NONE, GALLOP_POOL_LAST, GALLOP_POOL_MEAN };
 
 /* Constraint on the text of an answer, named as in vLLM: at most one of json, regex, choice, grammar,
@@ -280,7 +279,7 @@ enum gallop_pooling { GALLOP_POOL_NONE, GALLOP_POOL_LAST, GALLOP_POOL_MEAN };
 struct gallop_structured_outputs {
     const char *json;          /* a JSON Schema that the answer satisfies, as JSON */
     const char *regex;         /* a regular expression that the whole answer matches */
-    const char *const *choice; /* [n_choice] the texts among which the answer is */
+    const char *const *choice; /* [n_choice] texts; the answer is one of them */
     size_t n_choice;
     const char *grammar;        /* a grammar in GBNF or EBNF */
     const char *structural_tag; /* a structural tag of vLLM (xgrammar), as JSON */
@@ -292,21 +291,23 @@ struct gallop_structured_outputs {
     /* 1: unsupported keywords of a JSON Schema are ignored, and `warnings` of the FINISHED event names them. 0: they
      * are errors. */
     int ignore_unsupported;
-    /* The constraint applies to the text behind the first occurrence of this text, such as the mark at the
-     * end of a model's reasoning. NULL: it applies to the whole answer. */
+    /* The constraint applies to the text after the first occurrence of this text, for instance of the mark
+     * that ends a model's reasoning. NULL: it applies to the whole answer. */
     const char *begins_after;
-    /* The text with which the model may begin its reasoning, which begins_after ends. The constraint applies to
-     * the whole of an answer that does not begin with this text. NULL: the prompt has begun the reasoning. */
+    /* The mark with which an answer may begin reasoning; begins_after is the mark that ends it. If an answer
+     * does not begin with this mark, the constraint applies to the whole answer. NULL: every answer begins
+     * inside reasoning, because the prompt ends with the mark. */
     const char *may_begin_with;
     /* 1: the prompt ends with "<|start|>assistant", and the model writes messages of OpenAI's harmony. The
      * constraint applies to the message of the channel final, which messages of the channel analysis may
      * precede. */
     int has_channels;
-    /* A constraint on tool calls, as a JSON object. "markup" is a name of --tool-call-parser, or mistral_list.
-     * "functions" is a list of objects with "name", "parameters" (a JSON Schema; missing: any object), "strict"
-     * (false: unsupported keywords are ignored) and "pointer" (a JSON pointer to the parameters, for messages).
-     * "required" true: the answer consists of tool calls. "parallel" true: an answer may have several. An answer
-     * without a tool call satisfies the other constraint, if there is one. NULL: none. */
+    /* A constraint on tool calls, as a JSON object. "markup" is a name of --tool-call-parser, or
+     * mistral_list. "functions" is a list of objects with "name", "parameters" (a JSON Schema; missing: any
+     * object), "strict" (false: unsupported keywords are ignored) and "pointer" (a JSON pointer to the
+     * parameters, for messages). "required" true: the answer consists of tool calls. "parallel" true: an
+     * answer may contain several tool calls. An answer without a tool call satisfies the other constraint, if
+     * there is one. NULL: none. */
     const char *tool_calls;
 };
 
@@ -344,9 +345,9 @@ struct gallop_request {
     const char *cache_salt;
     /* Seconds after submission at which the request ends with GALLOP_FINISH_DEADLINE [0: never]. */
     double deadline_s;
-    /* How the model marks reasoning, "<think>" and "</think>" for instance, for thinking_token_budget. An answer
-     * begins inside reasoning if the prompt ends with reasoning_open, or reasoning_begun is 1. [NULL: the model has
-     * no marks that are known] */
+    /* How the model marks reasoning, "<think>" and "</think>" for instance, for thinking_token_budget. An
+     * answer begins inside reasoning if the prompt ends with reasoning_open, or reasoning_begun is 1. [NULL:
+     * the marks are unknown] */
     const char *reasoning_open, *reasoning_close;
     int reasoning_begun;
     /* A pointer of the caller's, which the events of the request return. */
@@ -451,8 +452,8 @@ struct gallop_event {
     double prefill_s, decode_s;
 };
 
-/* Computes steps until there is an event and writes it to *EV. Returns 1, or 0 if no request is queued or
- * running. */
+/* Computes steps until there is an event, and writes the event to *EV. Returns 1, or 0 if no request is
+ * queued or running. */
 GALLOP_API int gallop_next(struct gallop *g, struct gallop_event *ev);
 
 /* gallop_next() in two parts, for programs with a loop of their own. gallop_step() accepts submissions and
@@ -479,8 +480,8 @@ enum { GALLOP_N_OPERATORS = 8, GALLOP_N_DURATIONS = 23 };
 
 /* Histogram of the durations of one kind of work. */
 struct gallop_durations {
-    /* count[i]: number of durations above 2^(i-1) and at most 2^i microseconds; count[0] has all up to 1 microsecond,
-     * the last count has all longer ones. */
+    /* count[i]: number of durations above 2^(i-1) and at most 2^i microseconds; count[0] counts all durations
+     * up to 1 microsecond, the last count all longer durations. */
     uint64_t count[GALLOP_N_DURATIONS];
     /* The sum of all durations. */
     double seconds;
@@ -522,9 +523,10 @@ struct gallop_stats {
     /* Seconds that the calling thread waited for other compute threads; not part of `seconds` of any
      * operator. */
     double waited_s;
-    /* Requests with a constraint on their answers, and those of them whose constraint had been compiled before. */
+    /* Number of requests with a constraint on their answers, and how many of these constraints were found
+     * compiled in the cache. */
     uint64_t n_grammar_queries, n_grammar_hits;
-    /* Times to compile a constraint, and to compute the token mask of one constrained answer. */
+    /* Times to compile a constraint, and to compute one token mask of a constrained answer. */
     struct gallop_durations grammar_compile, grammar_mask;
 };
 
@@ -545,19 +547,14 @@ GALLOP_API const char *gallop_version(void);
  *
  * KV rows are stored in slots or in the caller's blocks:
  *
- *   slots   (any kv_cache_type but "extern") A sequence has a slot from its first run to its last; the slot
- *   holds
- *           its computed rows. The new rows of a run follow them, or begin at an earlier position and replace
- *           all
- *           rows from there on.
- *   blocks  (kv_cache_type "extern") A block holds block_size rows in all layers. The caller manages blocks
- *           1 .. n_blocks - 1: it lists in each run the blocks of each sequence, shares full blocks among
- *           sequences
- *           with the same beginning, and decides when a block is reused. The executor never frees a block,
- *           not even
- *           below a window. Block 0 contains zeros and is never written; in a list it can replace a block
- *           that is
- *           below the windows of all layers.
+ *   slots   (any kv_cache_type but "extern") A sequence has a slot from its first run to its last; the
+ *           slot holds its computed rows. The new rows of a run are appended to them, or begin at an
+ *           earlier position and replace all rows from there on.
+ *   blocks  (kv_cache_type "extern") A block holds block_size rows in all layers. The caller manages
+ *           blocks 1 .. n_blocks - 1: it lists in each run the blocks of each sequence, shares full
+ *           blocks among sequences with the same beginning, and decides when a block is reused. The
+ *           executor never frees a block, not even below a window. Block 0 contains zeros and is never
+ *           written; in a list it can replace a block that is below the windows of all layers.
  *
  * RoPE that depends on the length of a sequence (longrope, dynamic NTK) uses max_model_len as the length,
  * since rows must stay valid when the sequence grows. */
@@ -602,7 +599,8 @@ struct gallop_executor_caps {
 /* Writes the limits and sizes of X to *CAPS; its strings live as long as X. */
 GALLOP_API void gallop_executor_describe(const struct gallop_executor *x, struct gallop_executor_caps *caps);
 
-/* New rows of one sequence. Members that do not apply (of blocks with slots, for instance) are zero. */
+/* New rows of one sequence. Members for slots are zero if the executor has blocks, and members for blocks are
+ * zero if it has slots. */
 struct gallop_rows {
     /* [n] the tokens; n is 1 or more. */
     const int32_t *ids;
@@ -617,8 +615,8 @@ struct gallop_rows {
     size_t n_blocks;
     /* The run returns the logits of the last n_wanted rows, 0 to n. */
     size_t n_wanted;
-    /* Sampling parameters by which the run chooses the token behind the last row, as an engine does; n_wanted
-     * must be at least 1. Members that are not given have the values of generation_config.json and
+    /* Sampling parameters with which the run chooses the token that follows the last row, as an engine does;
+     * n_wanted must be at least 1. Members that are not given have the values of generation_config.json and
      * gallop_options.seed. max_new_tokens, thinking_token_budget, stop, stop_token, bad_words, bias, and
      * logprobs above 0 must not be given, since the caller decides when a text ends and has the logits;
      * ignore_eos has no effect. NULL: no token is chosen. */
@@ -644,17 +642,17 @@ struct gallop_outcome {
 /* Computes ROWS [n], each of a different sequence, and writes the results to *OUT. A run is refused, and
  * changes nothing, if it exceeds a limit of gallop_executor_caps; if it has a token outside the vocabulary or
  * a position of max_model_len or above; if two sequences have the same slot, a slot has fewer rows than
- * `pos`, or a window has dropped rows that position `pos` sees; or if a list of blocks is too short, has a
- * block outside the pool, has block 0 where rows are written or seen, or has a block that is written twice.
- * GALLOP_NO_SPACE: the cache has no room for these rows now; truncate other slots and try again. A sequence
- * may read blocks that another sequence writes in the same run. With blocks the caller is responsible for the
- * rows before `pos`: they are read unchecked. Nothing is allocated, except that regions of "dynamic" and
- * "bmc" caches grow. */
+ * `pos`, or a window has dropped rows that position `pos` attends to; or if a list of blocks is too short,
+ * has a block outside the pool, has block 0 where rows are written or seen, or has a block that is written
+ * twice. GALLOP_NO_SPACE: the cache has no room for these rows now; truncate other slots and try again. A
+ * sequence may read blocks that another sequence writes in the same run. With blocks the caller is
+ * responsible for the rows before `pos`: they are read unchecked. Nothing is allocated, except that regions
+ * of "dynamic" and "bmc" caches grow. */
 GALLOP_API int gallop_executor_run(struct gallop_executor *x, const struct gallop_rows *rows, size_t n,
                                    struct gallop_outcome *out, char *err);
 
 /* With slots: drops the rows of SLOT from row N on; N 0 empties the slot. Refused if the slot has fewer than
- * N rows, or if a window has dropped rows that a new row N would see. */
+ * N rows, or if a window has dropped rows that a new row N would attend to. */
 GALLOP_API int gallop_executor_truncate(struct gallop_executor *x, size_t slot, size_t n, char *err);
 
 /* With blocks: copies the rows of block FROM to block TO in all layers, before a sequence appends rows to a

@@ -45,14 +45,14 @@ struct answer_call {
 
 /* When a dialect may send a tool call. */
 enum answer_calls_when {
-    ANSWER_CALLS_STREAMED, /* while the model generates it */
+    ANSWER_CALLS_STREAMED, /* in parts, while the model generates the call */
     ANSWER_CALLS_COMPLETE, /* when the call is complete, because a stop string may end the answer inside it */
-    ANSWER_CALLS_AT_END,   /* only when the answer has ended */
+    ANSWER_CALLS_AT_END,   /* when the whole answer has ended */
 };
 
 struct answer_calls {
     enum answer_calls_when when;
-    bool whole;            /* drop a call that a stop string or stop token cuts */
+    bool whole;            /* drop a call that a stop string or stop token cut off */
     struct answer_call *v; /* [n] */
     size_t n, cap;
     size_t n_ready;   /* calls at the beginning of V that a dialect may write */
@@ -76,16 +76,16 @@ struct answer_choice {
     struct parser *parser;      /* NULL: all generated text is content */
     bool drops_reasoning;
     struct answer_tokens tokens; /* tokens not sent yet; empty unless the request needs tokens or logprobs */
-    size_t n_new;                /* tokens since the latest event was sent */
+    size_t n_new;                /* number of tokens since the latest event was sent */
     size_t n_output, n_reasoning;
     double logprob; /* sum of the log-probabilities of all tokens */
     double prefill_s, decode_s;
     double last_s; /* clock in seconds at the latest token */
     enum answer_state state;
     enum answer_progress progress;
-    atomic_bool lost; /* a part is missing because memory ran out; the engine's thread may set it */
+    atomic_bool lost; /* memory ran out and a part is missing; also set by the engine's thread */
     enum gallop_finish finish;
-    bool forbids_all;   /* it failed because the request's fields forbid every token */
+    bool forbids_all;   /* the choice failed because the request's fields forbid every token */
     char *error;        /* error message, owned; NULL: no error */
     char *stop_string;  /* the stop string that ended the answer, owned, or NULL */
     int32_t stop_token; /* the stop token that ended the answer; negative: none */
@@ -138,7 +138,7 @@ void answer_sent(struct answer_choice *h);
 size_t answer_n_output(const struct answer *a);
 size_t answer_n_cached(const struct answer *a);
 
-/* Returns the number of log-probabilities and embedding values in A, by which the time to write is
+/* Returns the number of log-probabilities and embedding values in A, from which the time to write A is
  * estimated. */
 size_t answer_n_numbers(const struct answer *a);
 

@@ -36,7 +36,7 @@ struct api_options {
     struct gallop *engine;
 
     /* names of the model */
-    const char *const *name; /* [n_names]; answers contain the first */
+    const char *const *name; /* [n_names] names; answers contain the first name */
     size_t n_names;
     /* also accepted as the model's name, but not shown to clients, as it may be a path; NULL: none */
     const char *path_name;
@@ -51,14 +51,14 @@ struct api_options {
     bool plain_user_text;
     const json_t *template_kwargs; /* default variables of the chat template; NULL: none */
     struct markup markup;          /* markup of tool calls and reasoning in generated text */
-    struct tools_style tools;      /* form of tools that the template expects */
+    struct tools_style tools;      /* format of tools that the template expects */
     struct roles_style roles;      /* system messages that the template accepts */
     const char *reasoning_field;   /* JSON member with the reasoning of an answer ["reasoning"] */
 
     /* access and limits */
     struct keys *keys;        /* API keys; empty set: no key is needed */
-    const struct keys *admin; /* admin key for administrative paths only [KEYS] */
-    const struct cors *cors;  /* answers CORS preflight requests; NULL: they are not answered */
+    const struct keys *admin; /* keys that only administrative paths accept; NULL: these paths accept KEYS */
+    const struct cors *cors;  /* answers CORS preflight requests; NULL: preflight requests are not answered */
     size_t max_running;       /* maximum number of answers computed at once */
     size_t max_queued;        /* maximum number of waiting answers; further requests get 429 */
     /* maximum number of waiting prompt tokens; further requests get 429 [no limit] */
@@ -66,7 +66,7 @@ struct api_options {
     /* maximum bytes that all requests hold together; further requests get 429 [no limit] */
     size_t max_request_bytes;
     int64_t max_logprobs;  /* maximum of the request field logprobs [20] */
-    bool fair, priorities; /* properties of --scheduling-policy */
+    bool fair, priorities; /* --scheduling-policy is fair; the policy uses priorities */
 
     /* threads and times */
     size_t n_threads;         /* number of worker threads [2] */
@@ -77,17 +77,18 @@ struct api_options {
     /* sampling and embeddings */
     enum gallop_pooling pooling; /* pooling of embeddings [last] */
     const struct dense *dense;   /* Dense modules that are applied after pooling; NULL: none */
-    bool has_seed;               /* requests without a seed use SEED; false: each gets another seed */
+    bool has_seed;               /* requests without a seed use SEED; false: each gets a different seed */
     uint64_t seed;
     bool neutral; /* ignore the sampling defaults of generation_config.json */
 
     /* metrics and log */
-    /* memory bytes and floating-point operations per second that the machine reaches; 0: not measured */
+    /* measured peak memory bandwidth (bytes/s) and arithmetic rate (operations/s); 0: not measured */
     double roof_bytes, roof_flops;
     bool quiet; /* do not log requests */
 
     /* Called for paths that the API does not serve; needs no key. Answers X and returns true, or leaves X
-     * unanswered and returns false. Its answers are neither logged nor counted. NULL: no such pages. */
+     * unanswered and returns false. Its answers are neither logged nor counted. NULL: there are no further
+     * pages. */
     bool (*page)(struct server_exchange *x);
     bool (*page_has)(const char *path); /* whether PAGE serves PATH for some method; NULL if PAGE is NULL */
 };
@@ -117,8 +118,8 @@ void api_on_wake(struct api *a, void (*woken)(void *ctx), void *ctx);
  * answer 503. Logs one line when such a step is detected and one line when the step ends. */
 bool api_stalled(struct api *a);
 
-size_t api_n_requests(const struct api *a); /* requests that are unanswered or still computed */
-/* answers that are still computed, including those whose clients have left */
+size_t api_n_requests(const struct api *a); /* number of requests that are unanswered or still computed */
+/* returns the number of answers that are still computed, even if their clients have left */
 size_t api_n_computing(const struct api *a);
 
 /* Returns the rows [*n] of the table of requests for the crash handler; they stay valid until api_close().

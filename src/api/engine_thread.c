@@ -39,7 +39,8 @@ static void put_text(struct engine_thread_batch *b, const char *text, size_t n)
     b->n_text += n;
 }
 
-/* Copies EV into the batch. If memory runs out, the event is given to LOST, but GALLOP_FINISHED is retried. */
+/* Copies EV into the batch. If memory runs out, the event is passed to the callback t->lost and dropped; a
+ * GALLOP_FINISHED event is retried until it is copied. */
 static void put_event(struct engine_thread *t, struct engine_thread_batch *b, const struct gallop_event *ev)
 {
     const char *text = ev->type == GALLOP_TEXT        ? ev->text
@@ -86,8 +87,8 @@ static struct engine_thread_batch *next_batch(struct engine_thread *t)
     return b;
 }
 
-/* Blocks, so that the server's thread gets the processor, until every batch is written to sockets, for at
- * most YIELD_S. */
+/* Blocks until every batch is written to sockets, but at most for YIELD_S, so that the server's thread can
+ * run on this processor. */
 static void yield_processor(struct engine_thread *t)
 {
     struct timespec until = clock_at(clock_seconds() + YIELD_S);

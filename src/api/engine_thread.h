@@ -77,7 +77,7 @@ uint64_t engine_thread_step_ns(const struct engine_thread *t);
 const struct engine_thread_batch *engine_thread_take(struct engine_thread *t);
 void engine_thread_give_back(struct engine_thread *t);
 
-/* Tells the thread that the events of all batches given back were written to their sockets. */
+/* Informs the thread that the events of all batches that were given back are written to the sockets. */
 void engine_thread_written(struct engine_thread *t);
 
 #endif

@@ -79,8 +79,9 @@ static int unexpected(const char *name, const json_t *v, const char *expected, s
     return err_set(e, ERR_INPUT, "%s: found %s, expected %s", name, describe(v, text), expected);
 }
 
-/* Sets E to an error about V, which is not the expected LIST of values that IS accepts. If an element of V
- * fails IS, the error is about the first such element, for which ELEMENT was expected. */
+/* Sets E to an error about V, the value of the field NAME. If V is a list, the error is about its first
+ * element for which IS returns false, and says that ELEMENT was expected. Otherwise it says that LIST was
+ * expected. */
 static int unexpected_in(const char *name, const json_t *v, bool (*is)(const json_t *v), const char *list,
                          const char *element, struct err *e)
 {

@@ -63,7 +63,8 @@ enum {
 /* Called with the NAME of a field that is accepted but has no effect. */
 typedef void fields_unknown(void *ctx, const char *name);
 
-/* The members of the next three structs are the MEMBER rows of fields.def. JSON belongs to the body. */
+/* The members of the next three structs are the MEMBER rows of fields.def. JSON members are borrowed from the
+ * parsed body. */
 #define MEMBER(group, type, name, otherwise) MEMBER_##group(type, name)
 #define MEMBER_output(type, name)
 #define MEMBER_generation(type, name)
@@ -100,7 +101,8 @@ struct fields {
     struct fields_input input;
     struct fields_output output;
     struct fields_generation generation;
-    /* Sampling parameters (engine/sampling/sampling.def); those that the request sets are marked as given. */
+    /* Sampling parameters (engine/sampling/sampling.def); parameters that the request sets are marked as
+     * given. */
     struct sampling sampling;
     const char *model, *request_id, *cache_salt, *user;
     const json_t *request_ids;
@@ -114,8 +116,8 @@ struct fields {
  * ERR_NOMEM; after an error F->param is the name of the field, or "". Call fields_fini() in any case. */
 int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n, fields_unknown *unknown,
                 void *ctx, struct err *e);
-/* Frees the JSON of a submitted request, except for the fields that its answer repeats. Numbers stay. A
- * freed list becomes `true` in place of the list, so that it still counts as given. */
+/* Frees the JSON of a submitted request, except for the fields that its answer repeats. Members that are
+ * numbers stay valid. A freed list becomes `true` in place of the list, so that it still counts as given. */
 void fields_forget(struct fields *f, unsigned endpoint);
 void fields_fini(struct fields *f);
 

@@ -20,10 +20,10 @@
 #include "net/server.h"
 
 enum {
-    /* unsent bytes of a connection above which events are held back and later sent as one */
+    /* if a connection has more unsent bytes than this, events are held back and later sent as one event */
     MOST_UNSENT = 64 << 10,
     MOST_BATCHES = 8, /* batches handled before the server's thread returns to the sockets */
-    /* numbers in an answer up to which the server's thread writes it itself, in less than 1 ms */
+    /* an answer with at most this many numbers is written by the server's thread itself, in less than 1 ms */
     MOST_AT_ONCE = 2048,
 };
 
@@ -66,7 +66,8 @@ static void set_origin(struct request_origin *o, const struct api *a, struct ser
     access_key(a, x, o->key);
 }
 
-/* Creates the flight of X, which takes over PLACES, one place in the queue. NULL: out of memory. */
+/* Creates the flight of the exchange X. The flight takes ownership of PLACES, which holds one place in the
+ * queue. Returns NULL if memory runs out. */
 static struct flight *new_flight(struct api *a, struct server_exchange *x, const struct route *r,
                                  const struct queue_places *places)
 {
@@ -431,7 +432,7 @@ static int fault_of(const struct flight *f, const char **sentence)
         *sentence = "the request took longer than this server allows";
         if (h->state == ANSWER_FAILED)
             return 504;
-        /* unlike text, an embedding has no member that could report this */
+        /* unlike a text, an embedding has no member that could report that it is incomplete */
         *sentence = "the request was ended before its embeddings were computed";
         if (h->state == ANSWER_ENDED && h->finish == GALLOP_FINISH_CANCELLED && f->q.endpoint & FIELDS_POOLED)
             return 503;
@@ -589,7 +590,7 @@ static void write_part(struct flight *f, size_t i, struct buf *out)
         h->progress = ANSWER_CLOSED;
 }
 
-/* Sends OUT, extended by the next events of all choices. */
+/* Appends the next events of all choices to OUT, and sends OUT. */
 static void send_events(struct flight *f, struct buf *out)
 {
     bool all_closed = true;
@@ -612,7 +613,7 @@ static void send_events(struct flight *f, struct buf *out)
         server_send(f->x, out->data ? out->data : "", out->len);
 }
 
-/* Job of a worker: writes the long beginning of the next event. */
+/* Job of a worker: formats the log-probabilities at the beginning of the next event, which are many. */
 static void write_ahead(struct workers_job *job)
 {
     struct flight *f = flight_of(job);

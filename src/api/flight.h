@@ -44,7 +44,7 @@ enum flight_state {
     FLIGHT_COMPUTING, /* the engine computes; nothing was sent yet */
     FLIGHT_BEGUN,     /* the head of a stream was sent, and no token was generated yet */
     FLIGHT_STREAMING, /* events are sent when the engine generates tokens */
-    FLIGHT_LISTING,   /* a worker writes the long beginning of a stream's next event */
+    FLIGHT_LISTING,   /* a worker formats the many log-probabilities of a stream's next event */
     FLIGHT_WRITING,   /* all answers are complete; a worker writes the long reply */
     FLIGHT_DRAINING,  /* the client was answered or has left; the engine may still compute */
 };
@@ -62,7 +62,7 @@ struct flight_prompt {
     struct flight *flight;
     uint64_t id;   /* id in the engine; 0: not submitted */
     size_t n_open; /* choices that have not ended */
-    bool waits;    /* its tokens are counted as waiting */
+    bool waits;    /* the prompt's tokens are counted as waiting */
 };
 
 struct flight {
@@ -96,8 +96,8 @@ struct flight {
 
 /* Starts the request of X: reserves a place in the queue and starts a worker's job, or refuses X. */
 void flight_start(struct api *a, struct server_exchange *x, const struct route *r);
-void flight_gone(struct flight *f); /* call when the client of F has left */
-/* call when the client has received all sent bytes */
+void flight_gone(struct flight *f); /* must be called when the client of F has left */
+/* must be called when the client of F has received all sent bytes */
 void flight_drained(struct flight *f);
 void flight_abort(struct flight *f); /* cancels the answers of F */
 /* handles the finished jobs of workers and the new events of the engine */

@@ -28,8 +28,8 @@ static uint32_t fair_key(const char *key)
     return engine_fair_key(key, strlen(key));
 }
 
-/* Takes N more places for the client KEY; the caller holds the lock. ANY: the client is not known yet, so its fair
- * share is not checked. False: too few places are free. */
+/* Takes N more places for the client KEY; the caller holds the lock. ANY: the client is not known yet, so its
+ * fair share is not checked. Returns false if too few places are free. */
 static bool take_places(struct queue *q, uint32_t key, size_t n, bool any)
 {
     size_t taken = atomic_load(&q->n_taken), left = q->n_places > taken ? q->n_places - taken : 0;

@@ -37,10 +37,12 @@ void queue_fini(struct queue *q);
 /* Returns the maximum number of places that one request can get while the queue is empty. */
 size_t queue_most_places(const struct queue *q);
 
-/* Takes the first place of a request for the client KEY ("": not known yet). False: no place is free. */
+/* Takes the first place of a request for the client KEY ("": the client is not known yet). Returns false if
+ * no place is free. */
 bool queue_enter(struct queue *q, struct queue_places *p, const char *key);
 
-/* Extends P from one place to N places, which count for the client KEY. False: too few are free for this client. */
+/* Extends P from one place to N places, which count for the client KEY. Returns false if too few places are
+ * free for this client. */
 bool queue_extend(struct queue *q, struct queue_places *p, const char *key, size_t n);
 
 /* Gives back N places of P. */

@@ -69,7 +69,7 @@ struct request {
     uint64_t seed;
     struct gallop_structured_outputs structured; /* constraint on the answers; its strings are in ARENA */
     bool reasons;                                /* the prompt ends with an open reasoning mark */
-    bool draws;                                  /* tokens are sampled with SEED, which the server chose */
+    bool draws;                                  /* tokens are sampled with a seed that the server chose */
     bool keeps_tokens;                           /* the answer contains token ids or log-probabilities */
     bool keeps_special; /* special tokens stay in the text, because they may be marks of tool calls */
     const struct markup_calls

@@ -10,7 +10,7 @@ struct schema {
     const struct schema *const *uses; /* NULL-terminated list of schemas that TEXT refers to, or NULL */
 };
 
-extern const struct schema schema_empty; /* for answers without a body */
-extern const struct schema schema_text;  /* for answers of plain text */
+extern const struct schema schema_empty; /* schema of answers without a body */
+extern const struct schema schema_text;  /* schema of answers in plain text */
 
 #endif

@@ -1,9 +1,9 @@
-/* crash.c - writes the report of a crash: facts that can be found although the state of the program may be damaged.
+/* crash.c - writes the report of a crash, using only operations that are safe when the program's state may be
+ * damaged.
  *
- * It runs in a signal handler on any thread. Nothing is allocated or locked, numbers are formatted by hand, and
- * each line is one write(2). The call stack comes last, because reading a damaged stack may fault again, which
- * ends the program at once.
- */
+ * The code runs in a signal handler on any thread. Nothing is allocated or locked, numbers are formatted by
+ * hand, and each line is one write(2). The call stack comes last, because reading a damaged stack may fault
+ * again, which ends the program at once. */
 #include <execinfo.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -61,7 +61,7 @@ void crash_end(struct crash_line *l)
     memcpy(text + sizeof(head) - 1, l->text, l->n);
     text[sizeof(head) - 1 + l->n] = '\n';
     if (write(STDERR_FILENO, text, sizeof(head) + l->n) < 0)
-        return; /* standard error is gone */
+        return; /* standard error cannot be written */
 }
 
 /* ---- the report ---- */
@@ -105,7 +105,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 {
     (void)context;
     while (atomic_flag_test_and_set(&reporting)) {
-        if (reporter == gettid()) { /* abort() within the report; SIGABRT is not blocked */
+        if (reporter == gettid()) { /* the report itself called abort(): SIGABRT is not blocked */
             signal(sig, SIG_DFL);
             raise(sig);
             return;

@@ -1,4 +1,5 @@
-/* input.c - reads the user's input: files, text, lists of token ids, and messages, which a template renders. */
+/* input.c - reads the user's input: files, text, lists of token ids, and chat messages, which it renders with
+ * a template. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>

@@ -30,8 +30,8 @@ int input_text(const char *path, struct buf *out, struct err *e);
 /* Reads a file that holds one JSON value. */
 int input_json(const char *path, json_t **out, struct err *e);
 
-/* Parses TEXT, such as "1,2,3" or "1 2 3", into IDS, which the caller frees with tok_ids_fini(). ERR_USAGE: TEXT has
- * another form. */
+/* Parses TEXT, such as "1,2,3" or "1 2 3", into IDS, which the caller frees with tok_ids_fini(). ERR_USAGE:
+ * TEXT is not such a list. */
 int input_ids(const char *text, struct tok_ids *ids, struct err *e);
 
 /* Appends the token ids in LIST to IDS. LIST is the value of the member KEY of a JSON object and must be an array of
@@ -41,7 +41,7 @@ int input_json_ids(const json_t *list, const char *key, int32_t least, struct to
 /* Appends ID to IDS. False: out of memory. */
 bool input_add_id(struct tok_ids *ids, int32_t id);
 
-/* Appends to PREFIX the special tokens that T puts before a text, such as BOS. */
+/* Appends to PREFIX the special tokens, such as BOS, with which the tokenizer T begins every text. */
 int input_bos(const struct tok *t, struct tok_ids *prefix, struct err *e);
 
 /* Checks that a window of CTX tokens fits into the context length CONTEXT, and that it has room for text after its
@@ -55,26 +55,28 @@ struct input_template {
     struct buf source;   /* text of JINJA */
 };
 
-/* Opens the template in FILE, or with FILE NULL the model's own. ERR_INPUT: the model has none. */
+/* Opens the template in FILE, or the model's own template if FILE is NULL. ERR_INPUT: the model has none. */
 int input_template_open(struct input_template *t, struct checkpoint *model, const char *file, struct err *e);
 void input_template_close(struct input_template *t);
 
-/* Chooses how answers are parsed, by the source of the template T. A zeroed T gives no markup. */
+/* Sets *OUT to the markup of tool calls and reasoning that the source text of the template T shows. A zeroed
+ * T gives no markup. */
 int input_template_markup(const struct input_template *t, struct markup *out, struct err *e);
 
-/* Sets in R, a request for an answer to the rendered prompt TEXT (NULL: a prompt that no template rendered), how the
- * model marks its reasoning, which the template T shows. */
+/* Sets the reasoning marks of the request R (reasoning_open, reasoning_close, reasoning_begun), as the
+ * template T shows them. TEXT is the rendered prompt of R, or NULL if no template rendered it. */
 int input_reasoning(const struct input_template *t, const struct buf *text, struct gallop_request *r,
                     struct err *e);
 
 /* The arguments of input_render(). */
 struct input_messages {
     json_t *messages;     /* a list of messages, or an object of variables that has the list; borrowed */
-    const char *file;     /* from which they were read, for error messages; NULL: none */
-    const char *name;     /* of the model's template; NULL: "tool_use" if there are tools, else "default" */
+    const char *file;     /* path of the file that MESSAGES were read from, for error messages; NULL: none */
+    const char *name;     /* name of the model's template; NULL: "tool_use" with tools, else "default" */
     bool generate;        /* end the text with the beginning of the assistant's answer */
     const struct tm *now; /* NULL: the current time */
-    /* Receives a mark for each byte of the text, which tells its origin (jinja_render_marked()). NULL: no marks. */
+    /* Receives one byte for each byte of the text, which states the origin of that byte
+     * (jinja_render_marked()). NULL: origins are not recorded. */
     struct buf *origin;
 };
 

@@ -36,7 +36,8 @@ static int show_fetch(void *ctx, const char *file, uint64_t done, uint64_t total
     return 0;
 }
 
-/* Writes to PATH the path of REST in the folder of the program EXE. Returns true if it can be read. */
+/* Writes the path of REST in the folder of the program file EXE to PATH. Returns true if this file can be
+ * read. */
 static bool is_beside(char *path, size_t size, const char *exe, const char *rest)
 {
     const char *slash = strrchr(exe, '/');
@@ -106,7 +107,7 @@ void load_init(struct load *l)
     l->o.kv_cache_unbounded = 1;
 }
 
-/* Warns about options that were given and change nothing with the chosen type of KV cache. */
+/* Warns about given options that have no effect with the chosen type of KV cache. */
 static void warn_of_cache(const struct load *l)
 {
     const char *type = l->o.kv_cache_type;
@@ -133,11 +134,11 @@ int load_prepare(struct load *l, struct err *e)
         (rc = find_model(l, HUB_MODEL, l->path, sizeof(l->path), e)) != 0)
         return rc;
     warn_of_cache(l);
-    l->revision = l->o.revision; /* only a name has a revision, and the engine gets a path */
+    l->revision = l->o.revision; /* the engine gets a path, and only names of models have revisions */
     l->o.revision = NULL;
     l->o.model = l->path;
     if (strcmp(l->o.dtype, "auto") == 0)
-        l->o.dtype = NULL; /* the type of a packed checkpoint, or the default */
+        l->o.dtype = NULL; /* the engine then uses the dtype of a packed checkpoint, or its default */
     if (l->no_prefix_caching)
         l->o.prefix_index = "none";
     return l->pack_cache ? packing_cache(l, e) : 0;

@@ -20,7 +20,7 @@ struct load {
     bool pack_cache, no_prefix_caching, max_num_seqs_given;
     enum opt_source block_size_source, layout_source, splits_source;
     bool headless;   /* set by the caller: a model without a language model head is accepted, too */
-    char path[4096]; /* of the model; set by load_prepare() */
+    char path[4096]; /* path of the model; set by load_prepare() */
 };
 
 /* Sets the defaults of L, before options are read into it. */
@@ -30,11 +30,11 @@ void load_init(struct load *l);
  * machine. Sets the members of L that depend on it. */
 int load_prepare(struct load *l, struct err *e);
 
-/* Opens a model for its tokenizer and its templates; a model on a hub is fetched without its weights. Does nothing if
- * MODEL is open. load_prepare() need not be called before. */
+/* Opens MODEL to use its tokenizer and chat templates; a model on a hub is downloaded without its weights.
+ * Does nothing if MODEL is open. load_prepare() need not be called before. */
 int load_text(const struct load *l, struct checkpoint *model, struct err *e);
 
-/* Opens the checkpoint of the model, for verbs that read more of it than an engine does. */
+/* Opens the checkpoint of the model, for verbs that read parts of it that an engine does not read. */
 int load_checkpoint(const struct load *l, struct checkpoint *model, struct err *e);
 
 /* Opens an engine and shows a progress bar. MODEL is NULL, or the checkpoint that load_checkpoint() opened; it must

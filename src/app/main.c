@@ -37,7 +37,7 @@ static void print_page(struct buf *page)
     buf_fini(page);
 }
 
-/* Reports why the work failed, unless the reader of standard output is gone. */
+/* Reports why the work failed, unless standard output is a closed pipe. */
 static int fail(const struct verb *verb, const struct err *e)
 {
     char text[sizeof(*e)];

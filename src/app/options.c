@@ -174,7 +174,8 @@ const struct opt_row *const options_shared[] = {options_model,      options_sour
 
 /* ---- the options of an engine ---- */
 
-/* The engine makes the same checks when it is opened, and returns ERR_INPUT; on the command line it is ERR_USAGE. */
+/* The engine makes the same checks when it is opened, and returns ERR_INPUT; for options of the command line
+ * the error is ERR_USAGE. */
 int options_check_engine(const struct gallop_options *o, struct err *e)
 {
     struct op_config ops = {0};
@@ -235,8 +236,8 @@ static void add_list(json_t *all, enum sampling_field f, const struct opt_list *
     json_decref(values);
 }
 
-/* Reads the repeatable options as the JSON that a line of a batch would have, so that there is one reader of lists,
- * which sorts them and checks their limits. */
+/* Converts the repeatable options to the JSON of a batch line and reads that JSON, so that one reader of
+ * lists sorts all lists and checks their limits. */
 static int read_lists(struct options_sampling *o, struct arena *a, struct err *e)
 {
     struct err why = {0}; /* *E may hold an earlier error that was handled */
@@ -296,7 +297,7 @@ int options_draw_seed(struct sampling *s, const struct sampling *config, bool *d
 
 /* ---- errors of the engine ---- */
 
-/* Members of struct gallop_options whose options have other names. */
+/* Members of struct gallop_options whose command-line options have different names. */
 static const struct {
     const char *member, *flag;
 } flags[] = {{"max_batched_tokens", "max-num-batched-tokens"}};
@@ -321,7 +322,8 @@ static const struct opt_row *row_of_member(const struct opt_part *list, const ch
     return NULL;
 }
 
-/* True for characters of words, file names and quotations. A name between such characters is not an option. */
+/* Returns whether C can be part of a word, file name or quotation. A name next to such a character is not the
+ * name of an option. */
 static bool is_of_word(char c)
 {
     return isalnum((unsigned char)c) || (c && strchr("_-./\"'", c));
@@ -338,7 +340,7 @@ void options_error_text(const struct opt_part *list, const struct err *e, char *
     }
     buf_fmt(&text, "%s%s: ", r ? "--" : "", r ? r->name : e->subject);
     for (const char *at = e->msg, *end; *at;
-         at = end) { /* replaces the names of other options in the sentence */
+         at = end) { /* replaces the names of further members in the sentence */
         for (end = at + 1; is_of_word(*at) && is_of_word(*end);)
             end++;
         r = memchr(at, '_', (size_t)(end - at)) ? row_of_member(list, at, (size_t)(end - at)) : NULL;

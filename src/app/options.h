@@ -15,7 +15,7 @@
 enum options_group { EVERYDAY, SERVER, PROMPT, SAMPLING, LOAD, MODEL, SCHEDULING, CACHE, COMPUTING, OUTPUT };
 extern const char *const options_headings[]; /* NULL ends the list */
 
-/* Read into struct load (load.h). */
+/* Rows that are read into struct load (load.h). */
 extern const struct opt_row options_model[];      /* --model */
 extern const struct opt_row options_source[];     /* how to find the model */
 extern const struct opt_row options_engine[];     /* options of an engine */
@@ -24,7 +24,7 @@ extern const struct opt_row options_scheduling[]; /* order and limits of request
 /* Sampling fields of a request, which are read into struct options_sampling. */
 extern const struct opt_row options_sampling[];
 
-/* Read into struct options_output. */
+/* Rows that are read into struct options_output. */
 extern const struct opt_row options_force[]; /* for verbs that write files (save.c) */
 extern const struct opt_row options_json[];
 extern const struct opt_row options_help[];
@@ -33,7 +33,7 @@ extern const struct opt_row *const options_shared[]; /* all of these arrays; NUL
 
 struct options_output {
     bool force, json, quiet;
-    const char *help; /* "", "all"; NULL: not asked for */
+    const char *help; /* value of --help: "" or "all"; NULL: --help was not given */
 };
 
 /* The row of --user-text, for verbs that render chats. INTO_MEMBER names a bool, which becomes true for plain. */
@@ -50,8 +50,8 @@ struct options_output {
             into_member                                                                                          \
     }
 
-/* The sampling options: S has the fields, with marks of those that were given, and the lists have the values of
- * repeatable options. */
+/* The sampling options: S has the fields, of which the given ones are marked, and the lists have the values
+ * of repeatable options. */
 struct options_sampling {
     struct sampling s;
 #define SAMPLING_LIST(field, name, ...) struct opt_list name;
@@ -64,15 +64,16 @@ void options_sampling_init(struct options_sampling *o);
  * overrides. */
 int options_sampling_finish(struct options_sampling *o, struct arena *a, struct err *e);
 
-/* Sets *DRAWN if S over CONFIG draws tokens at random. If so and neither has a seed, S gets a random seed of 32
- * bits. */
+/* Sets *DRAWN to whether S merged with CONFIG draws tokens at random. If it does and neither has a seed, S
+ * gets a random 32-bit seed. */
 int options_draw_seed(struct sampling *s, const struct sampling *config, bool *drawn, struct err *e);
 
 /* Checks the values of options_engine that can be checked without the model (ERR_USAGE). */
 int options_check_engine(const struct gallop_options *o, struct err *e);
 
-/* Writes the sentence of E to OUT [size]. If E has a subject, members of struct gallop_options in the sentence are
- * replaced by their options in LIST: "max_model_len" becomes "--max-model-len". */
+/* Writes the sentence of E to OUT [size]. If E has a subject, names of members of struct gallop_options in
+ * the sentence are replaced by the names of their options in LIST: "max_model_len" becomes
+ * "--max-model-len". */
 void options_error_text(const struct opt_part *list, const struct err *e, char *out, size_t size);
 
 #endif

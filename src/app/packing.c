@@ -65,7 +65,7 @@ static int write_part(void *ctx, size_t part, const void *p, size_t n, struct er
     return rc ? rc : save_write(&k->part[part]->file, p, n, e);
 }
 
-/* The first file gets its name last, so that a program that opens it finds the others. */
+/* The first file gets its name last, so that a program that opens the first file finds the other files. */
 static int commit(struct packing *k, struct err *e)
 {
     int rc = 0;
@@ -84,7 +84,8 @@ static void discard(struct packing *k)
     mem_free(k->part);
 }
 
-/* Opens the model with the smallest KV cache; its weights are written to K while they are read. */
+/* Opens the model with the smallest possible KV cache, and writes its packed weights to K while they are
+ * read. */
 static int write_model(struct packing *k, const struct load *l, double split_gib, struct packing_result *done,
                        struct err *e)
 {
@@ -155,8 +156,8 @@ static uint64_t mix_file(uint64_t h, const char *dir, const char *name)
     return mix(mix_text(h, name), about, sizeof(about));
 }
 
-/* Updates the hash *H with names, sizes and times of the checkpoint PATH: of all files of a folder, of a single file,
- * or for a part of a split GGUF file of all GGUF files beside it. */
+/* Updates the hash *H with names, sizes and times of the checkpoint PATH: of all files of a folder, or of a
+ * single file; for a part of a split GGUF file, of all GGUF files in its folder. */
 static int mix_checkpoint(uint64_t *h, const char *path, struct err *e)
 {
     char dir[FOLDER_PATH_MAX];

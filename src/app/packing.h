@@ -21,7 +21,8 @@ struct packing_result {
 int packing_write(const struct load *l, const char *path, double split_gib, bool force,
                   struct packing_result *done, struct err *e);
 
-/* Replaces the model of L by its packed copy in the cache. A missing copy is written first. */
+/* Replaces the model path of L by the path of its packed copy in the cache. If there is no copy, writes it
+ * first. */
 int packing_cache(struct load *l, struct err *e);
 
 #endif

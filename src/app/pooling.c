@@ -1,8 +1,9 @@
 /* pooling.c - reads how a folder of sentence-transformers turns hidden states into embeddings.
  *
- * modules.json lists the modules in the order in which they are applied. A Transformer, a Pooling, several Dense
- * and a Normalize are supported; any other module is refused by name. The config.json of the Pooling has its mode:
- * since version 5.4 of sentence-transformers as pooling_mode, before that as one boolean for each mode. / */
+ * modules.json lists the modules in the order in which they are applied. A Transformer, a Pooling, several
+ * Dense and a Normalize are supported; any other module is refused by name. The config.json of the Pooling
+ * has its mode: since version 5.4 of sentence-transformers as pooling_mode, before that as one boolean for
+ * each mode. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
@@ -40,8 +41,8 @@ static int read_json(json_t **out, struct folder in, const char *file, json_type
 /* The supported modules, in the order in which modules.json must have them. Several Dense may follow each other. */
 enum stage { TRANSFORMER, POOLING, DENSE, NORMALIZE };
 
-/* Checks that the module CLASS may follow a module of *STAGE, and sets *STAGE to its own. Writes the PATH of a
- * Pooling to OUT; adds a Dense to DENSE. */
+/* Checks that the module CLASS may follow a module of the stage *STAGE, and sets *STAGE to the stage of
+ * CLASS. Copies the PATH of a Pooling module to OUT; adds a Dense module to DENSE. */
 static int take_module(const char *class, const char *path, enum stage *stage, char out[PATH_MAX_BYTES],
                        struct dense *dense, struct folder in, struct err *e)
 {
@@ -62,7 +63,8 @@ static int take_module(const char *class, const char *path, enum stage *stage, c
     return s == DENSE ? dense_add(dense, in, path, e) : 0;
 }
 
-/* Writes the folder of the Pooling to OUT, from modules.json or else its usual name, and reads the Dense modules. */
+/* Writes the folder of the Pooling module to OUT (from modules.json, else the default name), and reads the
+ * Dense modules. */
 static int find_pooling(struct folder in, char out[PATH_MAX_BYTES], struct dense *dense, struct err *e)
 {
     enum stage stage = TRANSFORMER;
@@ -113,7 +115,8 @@ void pooling_left_out(struct folder in)
     json_decref(modules);
 }
 
-/* Returns the pooling mode that CONFIG names, or NULL if it names several. */
+/* Returns the pooling mode in CONFIG, the config.json of the Pooling module, or NULL if it enables several
+ * modes. */
 static const char *mode_of(const json_t *config)
 {
     static const struct {

@@ -22,10 +22,10 @@ static struct {
     char held[65536]; /* [n] buffered output */
     size_t n;
     int fault;             /* errno of the first failure on standard output; 0: none */
-    struct save *file;     /* receives the output; NULL: standard output does */
+    struct save *file;     /* file that receives the output; NULL: standard output */
     struct err file_fault; /* the first failure of FILE */
-    bool told;             /* a caller of print_flush() got the error */
-    bool lost;             /* a JSON value could not be made, so a line is missing */
+    bool told;             /* a caller of print_flush() has received the error */
+    bool lost;             /* memory for a JSON value ran out, so a line of output is missing */
 } out;
 
 void print_init(void)
@@ -89,7 +89,7 @@ void print_fmt(const char *fmt, ...)
     int n;
 
     for (int pass = 0; pass < 2;
-         pass++) { /* pass 0 writes behind the held bytes, pass 1 into the emptied buffer */
+         pass++) { /* pass 0 appends to the buffered bytes; pass 1 writes to the flushed buffer */
         va_start(ap, fmt);
         n = vsnprintf(out.held + out.n, sizeof(out.held) - out.n, fmt, ap);
         va_end(ap);
@@ -111,7 +111,8 @@ void print_fmt(const char *fmt, ...)
     mem_free(big);
 }
 
-/* True if standard output is a pipe whose reader is gone; poll() tells it without a write. */
+/* Returns whether standard output is a pipe whose reading end is closed. poll() detects this without a
+ * write. */
 static bool nobody_reads(void)
 {
     struct pollfd p = {.fd = STDOUT_FILENO};

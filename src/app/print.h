@@ -1,9 +1,10 @@
 /* print.h - standard output, and the progress bar on stderr.
  *
- * Either all printed text is written, or the program reports an error and exits with 1. The functions that print
- * do not fail: the first failure is remembered, and later output is dropped. A verb that runs for long calls
- * print_flush() after each line or piece and stops when it fails; main() calls print_finish() at the end. A reader
- * that is gone (`gallop ... | head`) also ends the work, but without a message. Diagnostics go through base/log.h.
+ * Either all printed text is written, or the program reports an error and exits with 1. The functions that
+ * print do not fail: the first failure is remembered, and later output is dropped. A verb that runs for long
+ * calls print_flush() after each line or piece and stops when it fails; main() calls print_finish() at the
+ * end. If the reader of a pipe exits (`gallop ... | head`), the work ends, too, but without a message.
+ * Diagnostics go through base/log.h.
  *
  *     print_fmt("%zu tokens\n", n);
  *     if ((rc = print_flush(e)) != 0)
@@ -39,11 +40,12 @@ json_t *print_json_ids(const struct tok_ids *ids);
 
 void print_ids(const struct tok_ids *ids); /* "1,2,3" */
 
-/* Writes buffered output. ERR_OS: output was lost. ERR_CANCELLED: the reader is gone, which is noticed even if there
- * was nothing to write. */
+/* Writes buffered output. ERR_OS: output was lost. ERR_CANCELLED: standard output is a pipe whose reader has
+ * exited; this is detected even if there was nothing to write. */
 int print_flush(struct err *e);
 
-/* True after a flush has found that the reader of standard output is gone. Errors are not reported any more then. */
+/* Returns whether a flush has found that the reader of standard output has exited. From then on errors are
+ * not reported. */
 bool print_reader_gone(void);
 
 /* Sends later output to FILE, or with NULL to standard output again; buffered output that was not flushed is

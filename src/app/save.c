@@ -1,8 +1,9 @@
-/* save.c - writes temporary files beside their targets; complete files are renamed, incomplete files are removed.
+/* save.c - writes temporary files beside their targets; complete files are renamed, incomplete files are
+ * removed.
  *
- * The signal handler and exit() remove the files and folders of two lists, which hold all that are open. The
- * handler may run at any instruction of the thread that changes a list (threads of the pool take no signals), so
- * an entry is complete before it is linked and stays readable after it is unlinked. / */
+ * The signal handler and exit() remove the files and folders of two lists, which contain all open files and
+ * folders. The handler may run at any instruction of the thread that changes a list (threads of the pool take
+ * no signals), so an entry is complete before it is linked and stays readable after it is unlinked. */
 #include "app/save.h"
 #include "base/mem.h"
 
@@ -129,7 +130,7 @@ static int open_part(struct save *o)
     return o->fd;
 }
 
-/* True if this process has the file S open, as it has /dev/stdout and /dev/fd/N. */
+/* Returns whether this process has the file S open, as is the case for /dev/stdout and /dev/fd/N. */
 static bool is_open_here(const struct stat *s)
 {
     struct stat other;

@@ -59,12 +59,13 @@ struct save_folder {
     struct save_folder *next; /* in the list of open folders */
 };
 
-/* Creates the folder PATH, or opens an empty one; without FORCE a folder that is not empty is refused. With FORCE,
- * files are added to the folder, and replace those of the same names. D must not move while it is open. */
+/* Creates the folder PATH, or opens an empty one; without FORCE a folder that is not empty is refused. With
+ * FORCE, files are added to the folder and replace existing files with the same names. D must not move while
+ * it is open. */
 int save_folder_open(struct save_folder *d, const char *path, bool force, struct err *e);
 
-/* Opens the file NAME of the folder. *S belongs to D, which closes it. Files get their names in reverse order, so
- * the one that makes the folder usable (config.json) is opened first. */
+/* Opens the file NAME of the folder. *S belongs to D, which closes it. Files are renamed to their own names
+ * in reverse order. Therefore open the file that makes the folder usable (config.json) first. */
 int save_folder_file(struct save_folder *d, const char *name, struct save **s, struct err *e);
 
 int save_folder_commit(struct save_folder *d, struct err *e);

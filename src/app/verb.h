@@ -1,5 +1,5 @@
-/* verb.h - struct verb, which describes a command such as `gallop run`, and declarations of all of them. Each verb
- * has a file in src/app or src/lab; main.c lists them. */
+/* verb.h - struct verb, which describes a command such as `gallop run`, and the declarations of all commands.
+ * Each verb has a file in src/app or src/lab; main.c lists them. */
 #ifndef GALLOP_APP_VERB_H
 #define GALLOP_APP_VERB_H
 
@@ -12,9 +12,9 @@ struct verb {
     /* For verbs without arguments: the end of the error "found ..., expected ...". NULL: the verb takes arguments. */
     const char *no_words;
     const char *manual;             /* text of the manual page; manual.c describes its markup */
-    const struct opt_part *options; /* a table; a part without rows ends it */
-    /* Does the work. Returns 0, an error code with the reason in E, or minus the exit status if all errors have been
-     * reported. */
+    const struct opt_part *options; /* the tables of options; an entry without rows ends the list */
+    /* Does the work. Returns 0, an error code with the reason in E, or the negated exit status if all errors
+     * have been reported already. */
     int (*run)(const struct opt_values *v, struct err *e);
 };
 

@@ -1,6 +1,6 @@
-/* verb_calibrate.c - `gallop calibrate`: runs the model with int8 linears on a text, and writes statistics of the
- * inputs of each (model/calibration.h): for int8-static the absolute maximum that maps to 127, for int4 the
- * covariances that GPTQ needs. */
+/* verb_calibrate.c - `gallop calibrate`: runs the model with int8 linears on a text, and writes statistics of
+ * the inputs of each linear (model/calibration.h): for int8-static the absolute maximum that maps to 127, for
+ * int4 the covariances that GPTQ needs. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
@@ -50,7 +50,7 @@ struct calibrate {
     size_t *first; /* [n_linears] index of the first linear of the same name; experts share names */
     struct linear_seen *seen; /* [n_linears] statistics, at the index of the first linear of a name */
     bool rounding;            /* for int4: collect GPTQ's sums in FEEDBACK */
-    float **feedback;         /* [n_linears] GPTQ's sums, at the same indexes as SEEN; elsewhere NULL */
+    float **feedback;         /* [n_linears] GPTQ's sums, at the index of the first linear of a name */
     struct err *e;
 };
 
@@ -116,8 +116,8 @@ static int watch(struct calibrate *c, size_t ctx)
     return 0;
 }
 
-/* Adds the input rows of a window to GPTQ's sums. Experts of one name together may have more rows than the window;
- * those beyond its length are left out. */
+/* Adds the input rows of a window to GPTQ's sums. Experts with one name together may have more rows than the
+ * window has tokens; the excess rows are left out. */
 static void add_rows(struct calibrate *c)
 {
     const struct model *m = &c->m->model;
@@ -198,8 +198,8 @@ static int read_file(struct calibrate *c, const struct buf *text, size_t *n)
     return rc;
 }
 
-/* Returns the contents of the file for int8-static. *N is the number of its linears, *OPEN the number of those whose
- * inputs keep a scale for each row. */
+/* Returns the contents of the file for int8-static. Sets *N to the number of linears in the file, and *OPEN
+ * to the number of linears whose inputs keep a scale for each row. */
 static json_t *found(const struct calibrate *c, size_t n_tokens, size_t *n, size_t *open)
 {
     const struct model *m = &c->m->model;

@@ -55,7 +55,7 @@ static const struct opt_row rows[] = {OPTION_USER_TEXT(EVERYDAY, INTO(plain_user
                                        .aliases = "template", INTO(chat_template)},
                                       {0}};
 
-enum { LINE_MAX_BYTES = 16 << 20 }; /* more text than the longest contexts hold */
+enum { LINE_MAX_BYTES = 16 << 20 }; /* maximum bytes of a line, more than the longest contexts can hold */
 
 static struct gallop *volatile answering; /* engine that computes an answer, for on_interrupt(); NULL: none */
 static volatile sig_atomic_t interrupted, resized, resumed;
@@ -71,8 +71,8 @@ static void on_interrupt(int sig)
         gallop_cancel(answering, 0);
 }
 
-/* Writes HOW, paste_on or paste_off, to the terminal. In bracketed paste it marks where pasted text begins and
- * ends. Signal handlers call this function, too. */
+/* Writes HOW, paste_on or paste_off, to the terminal. In bracketed paste mode the terminal marks where pasted
+ * text begins and ends. Signal handlers call this function, too. */
 static void tell_pastes(const char *how)
 {
     if (write(STDOUT_FILENO, how, strlen(how)) < 0)
@@ -119,8 +119,8 @@ static void on_stop(int sig)
 /* Bytes that were typed, also during an answer, and that the editor has not read yet. */
 struct keys {
     struct buf typed;
-    size_t at;     /* bytes of TYPED that the editor has read */
-    bool replaced; /* something in the line was not UTF-8 and was replaced by U+FFFD */
+    size_t at;     /* number of bytes of TYPED that the editor has read */
+    bool replaced; /* bytes of the line that were not UTF-8 were replaced by U+FFFD */
 };
 
 /* A conversation. */
@@ -130,18 +130,18 @@ struct talk {
     json_t *messages;
     bool plain_user_text; /* --user-text plain */
     struct sampling sampling;
-    struct buf system; /* empty: none */
+    struct buf system; /* the system message; empty: none */
     size_t line;       /* lines read */
     bool faults;       /* a message could not be answered */
     bool literal;      /* the message was a block between """, so it is not a command */
-    bool again;        /* the answer is a second one to the same message (/regen) */
+    bool again;        /* the last message is answered again (/regen) */
     bool quiet;
     struct arena arena;       /* holds the lists of the sampling options */
     json_t *settings;         /* object of the parameters that /set has set */
     char file[SAVE_PATH_MAX]; /* the file that /save wrote or /load read; "": none */
     struct gallop_event end;  /* counts and times of the last answer */
     size_t n_prompt;          /* tokens of the prompt */
-    uint64_t n_before;        /* prompt tokens that the engine had processed before */
+    uint64_t n_before;        /* number of prompt tokens that the engine had processed before this answer */
     struct print_bar bar;     /* progress of a long prompt */
     EditLine *el;             /* NULL: not a terminal */
     History *history;
@@ -185,8 +185,8 @@ static int start(struct talk *t, struct err *e)
     return t->system.len ? add_message(t, "system", t->system.data, t->system.len, e) : 0;
 }
 
-/* Converts the rendered conversation TEXT to tokens, and refuses it if it leaves no room for an answer. ORIGIN:
- * the mark of each byte, see jinja_render_marked(), or NULL. */
+/* Converts the rendered conversation TEXT to tokens, and refuses it if it leaves no room for an answer.
+ * ORIGIN: the origin of each byte of TEXT (jinja_render_marked()), or NULL. */
 static int tokenize(struct talk *t, const struct buf *text, const char *origin, struct tok_ids *ids,
                     struct err *e)
 {
@@ -230,8 +230,8 @@ static int submit(struct talk *t, struct sampling *s, struct err *e)
     return rc;
 }
 
-/* Runs steps until there is an event, which goes to *EV, and shows the progress of a long prompt. False: no event
- * will come. */
+/* Runs steps until there is an event, writes it to *EV, and shows the progress of a long prompt. Returns
+ * false if there will be no further event. */
 static bool next_event(struct talk *t, struct gallop_event *ev)
 {
     struct gallop_stats stats;
@@ -300,8 +300,8 @@ static int read_typed(struct keys *k, EditLine *el)
     return k->typed.oom ? 0 : n > 0 ? 1 : (int)n;
 }
 
-/* Reads text that is typed during an answer, for the next prompt. If it stayed in the terminal's queue, a Ctrl-C
- * behind it would not be noticed. */
+/* Reads text that is typed during an answer, for the next prompt. If it stayed in the terminal's queue, the
+ * terminal would not process a Ctrl-C after it. */
 static void type_ahead(struct talk *t)
 {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -371,7 +371,7 @@ static int answer(struct talk *t, bool *answered, struct err *e)
     if ((rc = options_draw_seed(&s, engine_info(t->g)->defaults, &drawn, e)) == 0 &&
         (rc = submit(t, &s, e)) == 0) {
         answering = t->g;
-        if (interrupted) /* Ctrl-C came before the handler knew the engine */
+        if (interrupted) /* Ctrl-C came before ANSWERING was set: the handler did not cancel the answer */
             gallop_cancel(t->g, 0);
         rc = take_answer(t, &text, &stopped, e);
         answering = NULL;
@@ -401,7 +401,7 @@ static int send_message(struct talk *t, const char *message, size_t len, struct 
     return rc;
 }
 
-/* /regen: replaces the last answer by a new answer. If there is none, the old answer stays. */
+/* /regen: replaces the last answer by a new answer. If no new answer is generated, the old answer stays. */
 static int regenerate(struct talk *t, struct err *e)
 {
     size_t n = json_array_size(t->messages);
@@ -494,7 +494,7 @@ static int save(struct talk *t, const char *path, struct err *e)
     return rc;
 }
 
-/* Checks a list of messages, each with a role and content that are text. */
+/* Checks that LIST is a list of messages, each with a role and a content that are strings. */
 static int check_messages(const json_t *list, const char *path, struct err *e)
 {
     size_t i;
@@ -775,8 +775,8 @@ static bool ends_block(const struct buf *line)
     return line->len >= 3 && memcmp(line->data + line->len - 3, "\"\"\"", 3) == 0;
 }
 
-/* Reads the next message or command to OUT: a line, several lines of which all but the last end with a backslash,
- * or a block between two """. False: end of input. After Ctrl-C OUT is empty. */
+/* Reads the next message or command to OUT: a line, several lines of which all but the last end with a
+ * backslash, or a block between two """. Returns false at the end of input. After Ctrl-C, OUT is empty. */
 static bool read_message(struct talk *t, struct buf *out)
 {
     struct buf line = {.tag = MEM_APP};
@@ -831,7 +831,7 @@ static void open_editor(struct talk *t)
     history(t->history, &he, H_SETSIZE, 1000);
     el_set(t->el, EL_PROMPT, prompt);
     el_set(t->el, EL_EDITOR, "emacs");
-    el_set(t->el, EL_SETTY, "-d", "+noflsh", NULL); /* Ctrl-C keeps the text that was typed meanwhile */
+    el_set(t->el, EL_SETTY, "-d", "+noflsh", NULL); /* Ctrl-C does not discard typed text */
     el_set(t->el, EL_HIST, history, t->history);
     el_set(t->el, EL_SIGNAL, 0);
     el_set(t->el, EL_CLIENTDATA, &t->keys);
@@ -880,7 +880,7 @@ static int talk(struct talk *t, struct err *e)
     }
     buf_fini(&line);
     close_editor(t);
-    return rc ? rc : t->faults ? -1 : 0; /* -1: a message was not answered, and that was reported */
+    return rc ? rc : t->faults ? -1 : 0; /* -1: a failure that was reported already */
 }
 
 static int open_talk(struct talk *t, struct chat_options *o, struct checkpoint *model, struct err *e)

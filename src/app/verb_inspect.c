@@ -18,7 +18,7 @@
 #include "engine/engine_priv.h"
 #include "kern/kern.h"
 
-enum { LONG = 32768 }; /* tokens of the sequence whose KV cache is shown as an example */
+enum { LONG = 32768 }; /* length in tokens of the example sequence whose KV cache size is shown */
 
 static int numa_nodes(void)
 {
@@ -66,8 +66,8 @@ static json_t *tensor_json(const struct model_tensor *t)
     return o;
 }
 
-/* Returns the bytes of the KV cache of a sequence of LONG tokens, even if M's context is shorter. WINDOWS false:
- * as if the model had no windows. */
+/* Returns the bytes of the KV cache of a sequence of LONG tokens, even if M's context is shorter. WINDOWS
+ * false: all layers keep all rows, as if the model had no sliding windows. */
 static size_t long_bytes(const struct llm *m, bool windows)
 {
     struct kv_limits lim = m->kv.lim;
@@ -167,8 +167,8 @@ static json_t *kernels_json(const struct kern *k)
 
 /* ---- norm, rope and attention: their backends and kernels ---- */
 
-/* An operator: the name of the backend that the options ask for, and the backend, instruction set and arithmetic
- * class that compute it. PACE's names of attention backends mean gallop (docs/BACKENDS.md). */
+/* An operator: the name of the backend that the options request, and the backend, instruction set and
+ * arithmetic class that compute it. PACE's names of attention backends mean gallop (docs/BACKENDS.md). */
 struct inspect_operator {
     enum op_kind kind;
     const char *asked, *backend, *isa, *class;

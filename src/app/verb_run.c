@@ -1,10 +1,9 @@
 /* verb_run.c - `gallop run`: generates from one prompt, or from many at once.
  *
- * A bounded number of requests is read ahead of those that are computed (requests.h). Each result is printed as soon
- * as it is complete, with --json in the order of input. A refused or failed request is reported on stderr (and in its
- * JSON line), and the others continue. SIGINT and SIGTERM cancel running requests; finished results are printed
- * completely.
- */
+ * A bounded number of requests is read before they can be computed (requests.h). Each result is printed as
+ * soon as it is complete, with --json in the order of input. A refused or failed request is reported on
+ * stderr (and in its JSON line), and the others continue. SIGINT and SIGTERM cancel running requests;
+ * finished results are printed completely. */
 #include <errno.h>
 #include <jansson.h>
 #include <poll.h>
@@ -98,7 +97,7 @@ struct run_prompts {
     bool json, no_special, keep_special;
     bool stream;             /* one request, whose text is printed as it is generated */
     size_t n_open, n_failed; /* running answers, failed requests */
-    int signal;              /* the signal that ended the work; 0: none */
+    int signal;              /* number of the signal that ended the work; 0: none */
     struct resume resume;
     struct openai_form openai;
     struct progress progress;
@@ -107,7 +106,7 @@ struct run_prompts {
 /* ---- signals ---- */
 
 static struct {
-    volatile sig_atomic_t signal; /* the first one; 0: none */
+    volatile sig_atomic_t signal; /* number of the first signal; 0: none */
     struct gallop *volatile engine;
     struct sigaction before_int, before_term;
 } stop;
@@ -333,8 +332,8 @@ static void print_openai(const struct run_prompts *r, const struct request *q)
     json_decref(seed);
 }
 
-/* Prints the result of Q as a line of JSON. If Q has several answers, "choices" has all of them, and the fields of a
- * single answer are those of the first. */
+/* Prints the result of Q as a line of JSON. If Q has several answers, "choices" contains all of them, and the
+ * top-level fields of an answer describe the first. */
 static void print_request_json(const struct run_prompts *r, const struct request *q)
 {
     char text[sizeof(q->fault)];
@@ -406,7 +405,7 @@ static void print_answer_text(const struct run_prompts *r, const struct request 
 {
     bool is_text = engine_info(r->engine)->tok != NULL;
 
-    if (r->stream && is_text) { /* it was printed while it was generated */
+    if (r->stream && is_text) { /* the text was printed while it was generated */
         if (a->text.len)
             print_text("\n");
         return;
@@ -424,7 +423,7 @@ static void print_answer_text(const struct run_prompts *r, const struct request 
     print_text("\n");
 }
 
-/* Prints the result of Q. A cancelled request has none: only the line of its streamed text is ended. */
+/* Prints the result of Q. A cancelled request has no result: only the line of its streamed text is ended. */
 static void run_print(struct run_prompts *r, const struct request *q)
 {
     bool cancelled = !q->fault.code && q->cancelled;
@@ -509,11 +508,11 @@ static int work(struct run_prompts *r, struct err *e)
     int rc = 0;
 
     for (bool more = true; more || (r->in.lines && !stop.signal);) {
-        if (stop.signal) /* again, for requests that were submitted after the signal */
+        if (stop.signal) /* cancel again, for requests that were submitted after the signal */
             gallop_cancel(r->engine, 0);
         print_ready(r);
         if ((rc = print_flush(e)) != 0 ||
-            (rc = supply(r, e)) != 0) /* finished results are written before supply() waits */
+            (rc = supply(r, e)) != 0) /* finished results are flushed before supply() waits */
             return rc;
         more = gallop_next(r->engine, &ev) != 0;
         if (more)
@@ -525,7 +524,8 @@ static int work(struct run_prompts *r, struct err *e)
     return print_flush(e);
 }
 
-/* Answers all requests. Returns 0, an error code, or -1 if a signal came or requests failed, which was reported. */
+/* Answers all requests. Returns 0, an error code, or -1 if a signal came or requests failed; both were
+ * reported already. */
 static int answer(struct run_prompts *r, struct err *e)
 {
     int rc;
@@ -665,7 +665,7 @@ static int add_text(struct requests *r, const struct run_options *o, struct err 
     return rc;
 }
 
-/* Reads the prompt into R, or opens the file of the batch; both need no model. */
+/* Reads the prompt into R, or opens the file of the batch. This does not need the model. */
 static int read_requests(struct requests *r, const struct run_options *o, struct err *e)
 {
     struct tok_ids ids = {0};
@@ -697,8 +697,8 @@ static int count_sequences(struct requests *r, int64_t *n, struct err *e)
     return rc;
 }
 
-/* Answers all requests and writes the answers to FILE, that of --output. If a batch is cancelled, its finished
- * results are kept. */
+/* Answers all requests and writes the answers to FILE, the file of --output. If a batch is cancelled, its
+ * finished results are kept. */
 static int answer_into(struct run_prompts *r, struct save *file, struct err *e)
 {
     int rc;
@@ -771,7 +771,7 @@ static int run_requests(struct run_prompts *r, struct run_options *o, struct err
     rc = count_sequences(&r->in, &n_seqs, e);
     if (!o->load.max_num_seqs_given)
         o->load.o.max_num_seqs = n_seqs;
-    if (rc == 0 && n_seqs == 0) { /* the output file has all results */
+    if (rc == 0 && n_seqs == 0) { /* the output file has the results of all requests already */
         rc = save_commit(&file, e);
     } else if (rc == 0 && (rc = load_engine(&o->load, &r->model, &r->engine, e)) == 0) {
         r->progress.n_done = r->in.n_skipped;
@@ -803,7 +803,7 @@ static int run_prompts(const struct opt_values *v, struct err *e)
     gallop_close(r.engine);
     checkpoint_close(&r.model);
     arena_fini(&r.arena);
-    return rc < 0 && r.signal ? -(128 + r.signal) : rc; /* -1: failed requests were reported */
+    return rc < 0 && r.signal ? -(128 + r.signal) : rc; /* -1: failures that were reported already */
 }
 
 const struct verb verb_run = {

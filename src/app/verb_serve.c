@@ -1,9 +1,8 @@
 /* verb_serve.c - `gallop serve`: OpenAI's API over HTTP, until a signal ends it.
  *
- * After the first SIGTERM or SIGINT new requests are refused, and running ones have --shutdown-timeout to finish
- * before they are aborted. The second signal ends the program at once. An alarm limits the time of both. SIGHUP reads
- * the files of keys and certificates again.
- */
+ * After the first SIGTERM or SIGINT new requests are refused, and running ones have --shutdown-timeout to
+ * finish before they are aborted. The second signal ends the program at once. An alarm limits the time of the
+ * shutdown in both cases. SIGHUP reads the files of keys and certificates again. */
 #include <jansson.h>
 #include <math.h>
 #include <netdb.h>
@@ -49,7 +48,7 @@
 /* The options of client keys, or of admin keys. */
 struct key_options {
     struct opt_list keys;
-    const char *file; /* file with further keys; NULL: none */
+    const char *file; /* path of a file with further keys; NULL: none */
     const char *flag; /* the option that gives KEYS, for messages */
 };
 
@@ -61,7 +60,7 @@ struct serve_options {
     struct tls_options tls;
     struct key_options client_keys, admin_keys;
     const char *uds;
-    const char *origins, *methods, *headers; /* of CORS; NULL: not given */
+    const char *origins, *methods, *headers; /* values of the CORS options; NULL: not given */
     struct opt_list names;
     const char *chat_template, *template_kwargs, *tool_call_parser, *reasoning_parser;
     double request_gib, shutdown_s;
@@ -239,11 +238,11 @@ static const struct opt_row rows[] = {
 enum {
     QUEUED = 1024,          /* default of --max-num-queued-reqs */
     SPARE_DESCRIPTORS = 64, /* open files besides connections */
-    LAST_S = 5,             /* seconds for threads to end */
-    CLOSE_S = 30,           /* seconds to free memory and close files after that */
+    LAST_S = 5,             /* maximum seconds until the threads have ended */
+    CLOSE_S = 30,           /* maximum further seconds to free memory and close files */
 };
 
-#define ROOF_S  0.3 /* seconds of a measurement */
+#define ROOF_S  0.3 /* seconds of one measurement of the machine's roofs */
 #define FLUSH_S 3.0 /* seconds to send finished answers, also to clients that do not read */
 
 /* A run of the verb. */
@@ -269,12 +268,12 @@ struct serve {
     char own_name[512], hub_name[512];
     struct api *api;
     struct server *server;
-    struct err chat_missing;         /* why chats cannot be answered; code 0: they can */
-    int passed[SYSTEMD_MAX_SOCKETS]; /* [n_passed] listening sockets, of a service manager or opened here */
+    struct err chat_missing;         /* why chats cannot be answered; code 0: they can be answered */
+    int passed[SYSTEMD_MAX_SOCKETS]; /* [n_passed] listening sockets, passed by systemd or opened here */
     size_t n_passed;
     bool owns_path;           /* the socket at --uds was opened here */
-    double watchdog_s, fed_s; /* interval of the watchdog, 0: none; time of the last notification */
-    double abort_s, quit_s;   /* times to abort requests and to quit; 0: not shutting down */
+    double watchdog_s, fed_s; /* interval of the watchdog in seconds (0: none); last notification */
+    double abort_s, quit_s;   /* times at which requests are aborted and the program quits; 0: no shutdown */
 };
 
 /* ---- signals ---- */
@@ -308,7 +307,7 @@ static void describe_requests(void)
     }
 }
 
-static volatile sig_atomic_t grace_s; /* seconds of --shutdown-timeout and of the rest of the shutdown */
+static volatile sig_atomic_t grace_s; /* seconds until the alarm that ends a shutdown which takes too long */
 
 /* The handler of the alarm: the shutdown took too long. */
 static void on_overdue(int sig)
@@ -319,11 +318,11 @@ static void on_overdue(int sig)
 
     (void)sig;
     if (poll(&p, 1, 0) > 0 && write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
-        _exit(1); /* standard error is gone */
+        _exit(1); /* standard error cannot be written */
     _exit(1);
 }
 
-/* Notes the signal for on_wake(). An alarm limits the time of the shutdown, even if a thread is stuck. */
+/* Records the signal for on_wake(). An alarm limits the time of the shutdown, even if a thread is stuck. */
 static void on_signal(int sig)
 {
     if (sig == SIGHUP)
@@ -360,7 +359,8 @@ static bool has_key_file(const struct serve_options *o)
 }
 
 /* Sets the handlers. Without files of keys or certificates, SIGHUP comes from a closed terminal and keeps its
- * default, which ends the program; but a service manager sends SIGHUP to every server that it reloads. */
+ * default, which ends the program; but with a service manager it is caught, since the manager sends SIGHUP to
+ * every server that it reloads. */
 static void catch_signals(const struct serve *s)
 {
     struct sigaction sa = {.sa_handler = on_signal}, overdue = {.sa_handler = on_overdue};
@@ -428,7 +428,7 @@ static void on_wake(void *ctx)
     }
     if (now >= s->abort_s && api_n_requests(s->api))
         api_abort(s->api);
-    if (now >= s->abort_s + FLUSH_S) /* requests that still run are stuck */
+    if (now >= s->abort_s + FLUSH_S) /* requests that still run now cannot be aborted */
         server_quit(s->server);
     if (api_n_requests(s->api) == 0 || (now >= s->abort_s && api_n_computing(s->api) == 0)) {
         s->quit_s = s->quit_s > 0 ? s->quit_s : now + FLUSH_S;
@@ -466,7 +466,7 @@ static int read_keys(struct keys *k, const struct key_options *o, size_t *n_file
     return rc;
 }
 
-/* Reads the keys of O at the start. A file without a key is refused then. */
+/* Reads the keys of O at the start of the program, when a file without a key is refused. */
 static int read_first_keys(struct keys *k, const struct key_options *o, struct err *e)
 {
     size_t n_file;
@@ -522,7 +522,7 @@ static int check_exposure(const struct serve *s, struct err *e)
                 s->passed[i]);
     if (s->n_passed || s->o.uds || is_loopback(s->o.server.host))
         return 0;
-    if ((rc = find_addresses(&found, s, e)) != 0) /* keys would not help if the host is unknown */
+    if ((rc = find_addresses(&found, s, e)) != 0) /* reports an unknown host first */
         return rc;
     freeaddrinfo(found);
     return err_set(
@@ -558,8 +558,8 @@ static int read_tls(struct tls **out, const struct tls_options *o, struct err *e
     return o->certificate ? tls_open(out, o, e) : 0;
 }
 
-/* Reads keys again while requests are served. A file without a key is accepted and removes all earlier keys of the
- * file. OTHER: the keys of the other kind (client or admin), which must be different. */
+/* Reads the keys again while requests are served. A file that contains no key any more is accepted; its
+ * earlier keys are removed. OTHER: the keys of the other kind (client or admin), which must be different. */
 static int read_keys_again(struct keys *k, const struct key_options *o, size_t *n_file,
                            const struct keys *other, struct err *e)
 {
@@ -602,7 +602,8 @@ static void replace_keys(struct keys *k, const struct key_options *o, const stru
                   o->file);
 }
 
-/* Reads keys and certificates again, each completely or not at all. Running requests and connections continue. */
+/* Reads keys and certificates again. If reading one of them fails, its old values stay in use. Running
+ * requests and connections continue. */
 static void read_again(struct serve *s)
 {
     struct tls *tls;
@@ -634,7 +635,7 @@ static void name_of_path(const char *path, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)(n - from), path + from);
 }
 
-/* Reads the names of --served-model-name; s->name has room for one more. */
+/* Reads the names of --served-model-name; s->name has room for one further name. */
 static int read_names(struct serve *s, struct err *e)
 {
     const struct opt_list *names = &s->o.names;
@@ -830,7 +831,8 @@ static size_t count_connections(size_t n)
     return n;
 }
 
-/* Measures the roofs with the threads of the engine, for its computing type. Takes about half a second. */
+/* Measures memory bandwidth and arithmetic rate (the roofs) with the threads and the number format of the
+ * engine. Takes about half a second. */
 static int measure_roof(const struct serve *s, struct api_options *o, struct err *e)
 {
     struct gallop_stats stats;
@@ -909,8 +911,8 @@ static int bind_port(struct serve *s, struct err *e)
     return 0;
 }
 
-/* Listens at --uds, or at --host and --port, before the model is loaded. An address in use is an error at once, and
- * clients that connect meanwhile wait until the server is ready. */
+/* Listens at --uds, or at --host and --port, before the model is loaded. An address in use is reported at
+ * once, and clients that connect during the loading wait until the server is ready. */
 static int bind_address(struct serve *s, struct err *e)
 {
     int rc;
@@ -943,7 +945,7 @@ static int open_server(struct serve *s, struct err *e)
     return api_start(s->api, s->server, e);
 }
 
-/* Opens the engine, and reads what the API needs of the model. */
+/* Opens the engine, and reads the chat template, markup and pooling of the model for the API. */
 static int open_model(struct serve *s, struct err *e)
 {
     struct load *l = &s->o.load;
@@ -1007,7 +1009,7 @@ static int serve_run(const struct opt_values *v, struct err *e)
     log_set_format(s.o.log_json ? LOG_JSON : LOG_TIMED);
     rc = serve(&s, e);
     computing = NULL;
-    if (s.owns_path) /* before the socket is closed; after that the path may belong to another server */
+    if (s.owns_path) /* before the socket is closed, since a different server may then take the path */
         unlink(s.o.uds);
     server_close(s.server);
     tls_close(s.tls);

@@ -167,7 +167,8 @@ static int decode(struct job *j, const struct tok_ids *ids)
     return rc;
 }
 
-/* Decodes the array of integers LIST; integers that are no token ids give no text. WHAT begins error sentences. */
+/* Decodes the array of integers LIST; integers outside the vocabulary give no text. Error sentences begin
+ * with WHAT. */
 static int decode_list(struct job *j, const json_t *list, const char *what)
 {
     struct tok_ids ids = {0};
@@ -254,7 +255,7 @@ static int check_combination(const struct tokenize_options *o, const struct opt_
 {
     const struct {
         const char *name;
-        bool given, decodes; /* DECODES: the option belongs to --decode */
+        bool given, decodes; /* DECODES: the option has an effect only with --decode */
     } way[] = {{"no-special", o->no_special, false},
                {"plain", o->plain, false},
                {"pieces", o->pieces, false},

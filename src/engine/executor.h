@@ -74,7 +74,7 @@ struct executor_prefix {
     const uint8_t *salt;
 };
 
-/* Results of ahead() other than a handle. */
+/* Negative results of ahead(), which are not handles. */
 enum { EXECUTOR_NOTHING = -1, EXECUTOR_LATER = -2 };
 
 struct executor {
@@ -86,8 +86,8 @@ struct executor {
 
     /* Returns true if all of WANT [n] could be reserved together now. */
     bool (*has_room)(void *ctx, const struct executor_want *want, size_t n);
-    /* Starts the sequence P in the empty SLOT with its rows in the prefix cache. Returns their number, at
-     * most p->n_shared. */
+    /* Starts the sequence P in the empty SLOT with the rows that the prefix cache has for P. Returns the
+     * number of these rows, at most p->n_shared. */
     size_t (*begin)(void *ctx, size_t slot, const struct executor_prefix *p);
     /* Reserves memory for rows [0, n) of SLOT. Returns 0, or without any change ERR_NOSPACE (the cache is
      * full) or ERR_NOMEM. */
@@ -114,14 +114,14 @@ struct executor {
     /* Returns the logits [n, n_vocab] of the wanted rows FIRST to FIRST + N - 1 of the last run; N is at most
      * max_logits. Valid until the next call of run(), logits() or hidden(). */
     const float *(*logits)(void *ctx, size_t first, size_t n);
-    /* Returns the hidden states [n, n_hidden] behind the last norm of these rows, without computing
-     * logits. */
+    /* Returns the hidden states [n, n_hidden] after the final norm of the wanted rows FIRST to FIRST + N - 1,
+     * without computing logits. */
     const float *(*hidden)(void *ctx, size_t first, size_t n);
     double (*clock_s)(void *ctx); /* returns the seconds of a monotonic clock */
 
     /* Functions for gallop_executor.c only; NULL: not supported. */
 
-    /* Returns true if the cache has all rows that a query at position N of SLOT sees. */
+    /* Returns true if the cache has all rows to which a query at position N of SLOT attends. */
     bool (*sees)(void *ctx, size_t slot, size_t n);
     /* Drops the rows of SLOT from row N on. sees(SLOT, N) must be true. */
     void (*truncate)(void *ctx, size_t slot, size_t n);

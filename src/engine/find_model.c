@@ -35,8 +35,8 @@ static int check_arch(void *ctx, const char *dir, struct err *e)
     return rc;
 }
 
-/* Returns true if MODEL, which has the form of a name on the hub, may be a mistyped path: its first part is a
- * folder. */
+/* Returns true if MODEL, which has the syntax of a name on the hub, may be a mistyped path: its text before
+ * the slash is the name of an existing folder. */
 static bool may_be_path(const char *model)
 {
     char org[HUB_NAME_REPO_MAX];
@@ -44,7 +44,7 @@ static bool may_be_path(const char *model)
     return snprintf(org, sizeof(org), "%.*s", (int)strcspn(model, "/"), model) > 0 && access(org, F_OK) == 0;
 }
 
-/* Returns true if TEXT begins with an address of the hub, and sets *REST to the text behind it. */
+/* Returns true if TEXT begins with an address of the hub, and sets *REST to the text after the address. */
 static bool begins_with_hub(const char *text, const char **rest)
 {
     static const char *const schemes[] = {"https://", "http://", ""}, *const hosts[] = {"huggingface.co/",
@@ -114,7 +114,7 @@ static int check_path(const char *model, enum hub_want want, struct err *e)
             e, ERR_INPUT,
             "%s: this file has weights only; the folder with the file and its config.json is expected",
             model);
-    if ((rc = folder_map(&m, path, folder_at(model), NULL, e)) != 0) /* for instance a Git LFS pointer */
+    if ((rc = folder_map(&m, path, folder_at(model), NULL, e)) != 0) /* fails for a Git LFS pointer */
         return rc;
     map_file_close(&m);
     if (want == HUB_MODEL)

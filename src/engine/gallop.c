@@ -26,7 +26,8 @@
 
 enum { PENDING_CANCELS = 256, DEFAULT_TARGET_MS = 700 };
 
-/* A flag in gallop.cancel: the other bits are an id, and all requests up to it are cancelled. */
+/* A flag in an entry of gallop.cancel. It cancels all requests whose ids are at most the id in the other
+ * bits. */
 #define CANCEL_UP_TO (UINT64_C(1) << 63)
 
 struct gallop {
@@ -105,8 +106,8 @@ static int read_generation(const struct llm *m, struct sampling *config, struct 
                 : sampling_from_generation_config(c->in, config, a, e);
 }
 
-/* Reads the generation config and adds end tokens as vLLM does: those of generation_config.json or, if it has
- * none, of config.json, and the end token of the tokenizer. */
+/* Reads the generation config and adds end tokens as vLLM does: the end tokens of generation_config.json (if
+ * it has none, of config.json) and the end token of the tokenizer. */
 static int read_config(const struct llm *m, struct sampling *config, struct arena *a, struct err *e)
 {
     int64_t eos[65];
@@ -306,7 +307,7 @@ void gallop_request_init(struct gallop_request *r)
     public_sampling_init(&r->sampling);
 }
 
-/* Sets *FIRST to the index of the first token behind the padding on the left. */
+/* Sets *FIRST to the index of the first token after the left padding. */
 static int skip_padding(const struct gallop_request *r, size_t *first, struct err *e)
 {
     *first = 0;
@@ -615,7 +616,7 @@ static void describe_end(const struct seq *s, struct gallop_event *ev)
 static void take_over(struct gallop *g)
 {
     uint64_t mark[PENDING_CANCELS];
-    int n = take_cancels(g, mark); /* must come first, so that the inbox contains the cancelled requests */
+    int n = take_cancels(g, mark); /* before take_inbox(), which then finds all cancelled requests */
 
     take_inbox(g);
     for (int i = 0; i < n; i++)
@@ -689,7 +690,7 @@ static size_t kv_used_bytes(const struct kv *kv)
 
     for (size_t i = 0; i < kv->lim.max_seqs; i++)
         held += kv_held_bytes(kv, i);
-    return held < all ? held : all; /* the sum counts a shared block once for each sequence */
+    return held < all ? held : all; /* HELD counts a shared block once for each sequence that has it */
 }
 
 void gallop_stats(const struct gallop *g, struct gallop_stats *s)

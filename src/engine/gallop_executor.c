@@ -11,7 +11,7 @@
 #include "engine/engine_priv.h"
 #include "engine/sampling/public_sampling.h"
 
-/* The choice of the token behind the rows of a sequence. */
+/* The choice of the token that follows the rows of a sequence. */
 struct choice {
     bool wanted; /* gallop_rows.pick is given */
     struct sampling sampling;
@@ -26,7 +26,7 @@ struct gallop_executor {
     struct arena arena;     /* memory of the arrays of `config` and of the histories */
     uint64_t seed;
     uint64_t n_runs;
-    uint64_t *last_use;             /* [n_slots or n_blocks] run << USE_SHIFT | sequence that used it last */
+    uint64_t *last_use;             /* [n_slots or n_blocks] last user: run number << USE_SHIFT | sequence */
     size_t *n_rows;                 /* [n_slots] number of computed rows */
     struct executor_rows *rows;     /* [max_seqs] */
     struct choice *choice;          /* [max_seqs] */
@@ -34,7 +34,7 @@ struct gallop_executor {
     struct sample_scratch *sampler; /* [n_samplers] one for each thread */
     struct sample_history *history; /* [n_samplers] one for each thread */
     size_t n_samplers, n_sequences; /* n_sequences: number of sequences of the current run */
-    size_t seen_window, seen_sink;  /* largest window and sink of a layer; window 0: a layer sees all rows */
+    size_t seen_window, seen_sink;  /* largest window and sink; window 0: some layer has no window */
 };
 
 enum { USE_SHIFT = 13 }; /* bits of the number of a sequence in last_use */
@@ -260,7 +260,8 @@ static int check_slot(struct gallop_executor *x, const struct gallop_rows *r, si
     return 0;
 }
 
-/* Returns true if a query at position POS or later sees rows of entry I of a sequence's list of blocks. */
+/* Returns true if a query at position POS or later attends to rows of block I in a sequence's list of
+ * blocks. */
 static bool is_seen(const struct gallop_executor *x, size_t i, size_t pos)
 {
     size_t block = x->x.caps.block;
@@ -448,8 +449,8 @@ static void compute(struct gallop_executor *x, const struct gallop_rows *rows, s
     out->picks = x->pick;
 }
 
-/* Updates the number of rows of each slot. Rows behind those of the run, in slots that went back, are
- * dropped. */
+/* Sets the number of rows of each slot of the run. If the run began at an earlier position of a slot, the
+ * slot's old rows after the run's rows are dropped. */
 static void cut_slots(struct gallop_executor *x, const struct gallop_rows *rows, size_t n)
 {
     for (size_t s = 0; s < n; s++) {

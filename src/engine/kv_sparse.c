@@ -9,7 +9,7 @@
 
 enum { MOST = 1 << 30 };
 
-/* Parses NAME (such as "sink=") and a number at *P, and moves *P behind them. Returns false if the text
+/* Parses NAME (such as "sink=") and a number at *P, and moves *P after them. Returns false if the text at *P
  * differs. */
 static bool read_number(const char **p, const char *name, size_t *value)
 {

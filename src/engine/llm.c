@@ -1,5 +1,5 @@
-/* llm.c - opens model, tokenizer, scratch and KV cache, in this order because each needs sizes of those
- * before it, and implements struct executor. */
+/* llm.c - opens model, tokenizer, scratch and KV cache, and implements struct executor. They are opened in
+ * this order, because each needs sizes of the earlier ones. */
 #include "engine/llm.h"
 
 #include <stdio.h>
@@ -455,7 +455,8 @@ void llm_close(struct llm *m)
     *m = (struct llm){0};
 }
 
-/* Returns the length of a sequence of TOTAL tokens for RoPE. With kv_sparse it is at most sink + window. */
+/* Returns the sequence length that RoPE uses for a sequence of TOTAL tokens. With kv_sparse it is at most
+ * sink + window. */
 static size_t rope_total(const struct llm *m, size_t total)
 {
     size_t kept = m->sparse.sink + m->sparse.window;
@@ -501,7 +502,8 @@ void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n)
     mem_guard_down();
 }
 
-/* Computes all layers of ROWS [n], without the last norm and the head (run_tail()). */
+/* Computes all decoder layers for ROWS [n]. run_tail() computes the final norm and the language model
+ * head. */
 static void run_layers(struct llm *m, const struct executor_rows *rows, size_t n)
 {
     struct batch b;
@@ -537,8 +539,9 @@ static bool has_room(void *ctx, const struct executor_want *want, size_t n)
     return slots_has_room(&m->slots, want, n);
 }
 
-/* Returns a number that differs between sequences with different RoPE factors: those of longrope change above
- * a length, those of dynamic NTK with the length of a prompt beyond the original context. */
+/* Returns a number that differs between sequences with different RoPE factors. The factors of longrope change
+ * when a sequence exceeds a length; the factors of dynamic NTK depend on the length of a prompt that exceeds
+ * the original context. */
 static uint64_t regime(const struct llm *m, const struct executor_prefix *p)
 {
     uint64_t regime = 0;

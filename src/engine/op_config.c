@@ -65,7 +65,8 @@ static bool known(enum op_kind k, const char *backend)
     return linear_backend_known(backend);
 }
 
-/* Returns true if one of the first N linear backends has the name NAME. Names can repeat. */
+/* Returns true if one of the first N linear backends has the name NAME. Several backends can have the same
+ * name. */
 static bool is_listed(const char *name, int n)
 {
     for (int i = 0; i < n; i++)
@@ -89,7 +90,8 @@ static void list_known(enum op_kind k, char *out, size_t size)
         at += (size_t)snprintf(out + at, size - at, ", %s", pace_attention[i].backend);
 }
 
-/* Sets the backend of kind K, whose name may have capitals as in PACE. ABOUT is the option, for messages. */
+/* Sets the backend of operator kind K to BACKEND, in lower or upper case (AMD PACE writes "TPP"). ABOUT is
+ * the name of the option, for messages. */
 static int set(struct op_config *c, enum op_kind k, const char *backend, const char *about, struct err *e)
 {
     char *name = arena_strndup(&c->arena, backend, strlen(backend)), list[256];

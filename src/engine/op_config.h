@@ -18,8 +18,8 @@ struct op_config {
  * unknown, or a kind appears twice. ERR_UNSUPPORTED: the build lacks the backend. */
 int op_config_read(struct op_config *c, const char *json, const char *attention, struct err *e);
 
-/* Replaces an attention backend that PACE does not support with KV_TYPE by "gallop", with a warning (as PACE
- * does). */
+/* If PACE does not support the chosen attention backend for the cache type KV_TYPE, replaces it by "gallop"
+ * and logs a warning, as PACE does. */
 void op_config_fit_attention(struct op_config *c, const char *kv_type);
 
 void op_config_fini(struct op_config *c);

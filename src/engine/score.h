@@ -10,7 +10,7 @@ struct score_request {
     size_t n;
     size_t last;   /* logits are computed for the last `last` positions, at most n */
     size_t chunk;  /* tokens of a step; 0: the maximum of the model */
-    float *hidden; /* [L + 1, n, E] receives hidden states; `last` must be n. NULL: not wanted */
+    float *hidden; /* [L + 1, n, E] receives the hidden states; then `last` must be n. NULL: unused */
     /* Called with the logits [n, V] of positions POS to POS + N - 1. A result other than 0 ends score_run(),
      * which returns it. */
     int (*rows)(void *ctx, size_t pos, size_t n, const float *logits);

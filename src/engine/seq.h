@@ -100,7 +100,7 @@ struct seq {
     struct tok_stream *detok; /* NULL: the model has no tokenizer, and no text is produced */
     struct buf piece;         /* scratch: text of the last token, before stop strings are checked */
     struct buf text;          /* the bytes of the last step's TEXT events */
-    bool context_cuts;        /* the context length limits the output more than the request */
+    bool context_cuts;        /* the context length limits the output, and not the request */
     bool queued;              /* the sequence counts in step.n_queued */
     bool has_salt;
     uint8_t salt[16]; /* executor_prefix.salt */
@@ -110,13 +110,13 @@ struct seq {
     enum seq_pooling pooling;
     double *sum;         /* [n_hidden] sum of the hidden states so far */
     float *pooled;       /* [n_hidden] the embedding */
-    struct seq *sibling; /* list of the other answers, until the prompt is computed */
+    struct seq *sibling; /* first answer: list of the other answers, until the prompt is computed */
     unsigned choice;     /* number of this answer, from 0 */
     double deadline_s;   /* deadline on the executor's clock, if limit_s > 0 */
     double limit_s;      /* seconds from submission to the deadline; 0: no deadline */
     bool overdue;        /* the sequence ended by its deadline */
     struct err fault;    /* the error that ended the sequence; code 0: none */
-    bool forbids_all;    /* the error is that the request excludes every token */
+    bool forbids_all;    /* the request excludes every token, which is the error in `fault` */
     /* Times of the first step, the first token and the latest token, on the executor's clock. */
     double t_first, t_token, t_last;
 };
@@ -160,7 +160,7 @@ bool seq_forbids(const struct seq *s);
 bool seq_wants_all(const struct seq *s);
 
 size_t seq_n_output(const struct seq *s);
-/* Returns the maximum number of KV rows that S can need. The last output token needs none. */
+/* Returns the maximum number of KV rows that S can need. The last output token needs no row. */
 size_t seq_most_rows(const struct seq *s);
 
 #endif

@@ -31,7 +31,7 @@ static double sim_step_s(const struct sim_executor_spec *s, const struct executo
     return linear + attention + s->overhead_s;
 }
 
-/* Returns true with probability P, by the next seeded random number. */
+/* Returns true with probability P, using the next number of the seeded random generator. */
 static bool happens(struct sim_executor *m, double p)
 {
     return p > 0 && rng_uniform(m->spec.seed, m->n_draws++) < p;

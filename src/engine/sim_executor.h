@@ -25,7 +25,7 @@ struct sim_executor_spec {
     double overhead_s;       /* additional seconds of each step */
     double dense_bytes;      /* bytes of the weights that every step reads, including the head */
     double expert_bytes;     /* bytes of the weights of all experts */
-    double n_experts, top_k; /* 0: not a mixture of experts */
+    double n_experts, top_k; /* 0: the model is not a mixture of experts */
     double row_flops;        /* operations of a row in all linears except the head */
     double head_flops;       /* operations of the head for a row with logits */
     double pair_flops;       /* operations of attention for a pair of row and key, in all layers */

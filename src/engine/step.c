@@ -87,7 +87,8 @@ void step_close(struct step *g)
     if (g->of_id)
         step_cancel_up_to(g, UINT64_MAX);
     seq_free_list(g->done);
-    /* The caller takes ownership of a sequence with its FINISHED event, and never took these. */
+    /* The caller takes ownership of a sequence by taking its FINISHED event. These events were never taken,
+     * so their sequences are freed here. */
     for (size_t i = g->next_event; i < g->n_events; i++)
         if (g->event[i].type == STEP_FINISHED)
             seq_free(g->event[i].seq);
@@ -242,8 +243,8 @@ static void release_siblings(struct step *g, struct seq *s)
     }
 }
 
-/* Ends S in any state and appends it to the list g->done, for which step_take() emits STEP_FINISHED
- * events. */
+/* Ends S, which may be in any state, and appends it to the list g->done. step_take() emits a STEP_FINISHED
+ * event for each sequence of this list. */
 static void end(struct step *g, struct seq *s)
 {
     struct seq **at = chain_of(g, s->id);
@@ -413,7 +414,8 @@ static struct executor_prefix prefix_of(const struct seq *s)
                                     .salt = s->has_salt ? s->salt : NULL};
 }
 
-/* Fills the slot of S with rows of its first answer or of the prefix cache. Returns their number. */
+/* Fills the slot of S with existing rows, of the request's first answer or of the prefix cache. Returns the
+ * number of these rows. */
 static size_t rows_there(struct step *g, struct seq *s)
 {
     const struct executor_prefix p = prefix_of(s);
@@ -532,8 +534,8 @@ static void update_reading(struct step *g)
         start_reading(g, of_wait(w), now);
 }
 
-/* Allocates the memory that S needs to run. If memory is exhausted, returns false: S stays in the queue until
- * running sequences free theirs, or ends with an error if there are none. */
+/* Allocates the memory that S needs to run. Returns false if memory is exhausted: then S stays in the queue
+ * until running sequences free memory, or ends with an error if no sequence runs. */
 static bool has_memory(struct step *g, struct seq *s)
 {
     if (seq_make_ready(s) == 0)
@@ -586,7 +588,7 @@ size_t step_most_rows(const struct step *g)
     return g->opt.max_tokens < most || !g->x->caps.chunks ? g->opt.max_tokens : most;
 }
 
-/* Plans the step: fills g->pick and g->picked and returns their number. */
+/* Plans the step: fills g->pick and g->picked. Returns the number of sequences in the plan. */
 static size_t step_plan(struct step *g)
 {
     const struct executor_caps *caps = &g->x->caps;
@@ -622,7 +624,7 @@ static size_t step_plan(struct step *g)
 static void put_back(struct step *g, struct seq *s)
 {
     leave_slot(g, s);
-    s->asked = false; /* its rows may be in the store only when S is admitted again */
+    s->asked = false; /* the store is searched again, since it may contain the rows of S by then */
     s->state = SEQ_WAITING;
     waiting_add(&g->waiting, &s->wait);
     g->n_preempted++;
@@ -723,7 +725,7 @@ static void make_mask(struct seq *s)
     memset(s->mask, 0, s->mask_words * sizeof(*s->mask));
     if (constraint_run_mask(&s->run, s->mask, &e) == 0 && e.code)
         fault(s, e.code, e.msg);
-    for (size_t i = 0; i < p->n_eos; i++) /* end tokens never count as text */
+    for (size_t i = 0; i < p->n_eos; i++) /* the mask must not allow end tokens as text */
         s->mask[p->eos[i] / 32] &= ~(UINT32_C(1) << p->eos[i] % 32);
     for (size_t i = 0; i < p->n_eos && !p->ignore_eos && constraint_run_may_end(&s->run); i++)
         s->mask[p->eos[i] / 32] |= UINT32_C(1) << p->eos[i] % 32;
@@ -748,11 +750,11 @@ static void mask_share(void *ctx, int thread, int n_threads)
     }
 }
 
-/* Task of the pool: calls mask_share(). Lifts the pool's guard against allocations meanwhile, since new
- * states of a constraint are allocated. */
+/* Task of the pool: calls mask_share(). Disables the pool's guard against allocations during the call, since
+ * new states of a constraint are allocated. */
 static void mask_task(void *ctx, int thread, int n_threads)
 {
-    bool is_guarded = mem_guarded(); /* false on the caller's thread */
+    bool is_guarded = mem_guarded(); /* false on the caller's thread, which has no guard */
 
     if (is_guarded)
         mem_guard_down();
@@ -995,7 +997,7 @@ static void take_row(struct step *g, const struct step_row *r)
 {
     struct seq *s = r->seq;
 
-    if (s->state != SEQ_RUNNING) /* an earlier row of this step failed */
+    if (s->state != SEQ_RUNNING) /* an earlier row of this step has ended the sequence */
         return;
     if (s->fault.code) { /* make_mask() failed */
         end(g, s);
@@ -1014,7 +1016,8 @@ static void take_row(struct step *g, const struct step_row *r)
     }
 }
 
-/* Called when the prompt of S is computed: queues the siblings of S, and ends S if it generates no tokens. */
+/* Called when the prompt of S is computed. Queues the siblings of S, and ends S if it must not generate
+ * tokens. */
 static void end_of_prompt(struct step *g, struct seq *s)
 {
     release_siblings(g, s);

@@ -41,7 +41,7 @@ enum step_event_type { STEP_TOKEN, STEP_TEXT, STEP_FINISHED, STEP_PROMPT, STEP_E
 
 struct step_event {
     enum step_event_type type;
-    struct seq *seq; /* FINISHED: the receiver owns and frees it */
+    struct seq *seq; /* FINISHED: the receiver of the event owns and frees the sequence */
     int32_t token;
     float logprob;
     size_t rank;                  /* PROMPT: number of tokens at least as likely, including this token */
@@ -93,14 +93,14 @@ struct step {
     struct seq **masked; /* [max_seqs] sequences with a constraint that choose a token in this step */
     size_t n_masked;
     struct step_row *row;           /* [n_rows] the wanted rows of the last step */
-    struct sample_top *top;         /* [n_rows, SAMPLING_MAX_LOGPROBS] their likeliest tokens */
+    struct sample_top *top;         /* [n_rows, SAMPLING_MAX_LOGPROBS] likeliest tokens of each row */
     struct sample_scratch *sampler; /* [n_samplers] one for each thread */
     size_t n_samplers, n_rows;
     size_t piece, piece_end;  /* rows [piece, piece_end) are being sampled or pooled */
     struct step_event *event; /* [n_events] events of the last step; next_event is the next to take */
     size_t n_events, cap_events, next_event;
-    /* Number of sequences that have never run, from step_take_place() on, and of the tokens of their
-     * prompts. */
+    /* Number of sequences that have never run, counted from step_take_place() on, and the total number of
+     * tokens of their prompts. */
     _Atomic size_t n_queued, n_queued_tokens;
     uint64_t n_came; /* number of requests so far */
     uint64_t n_steps, n_prompt_tokens, n_output_tokens, n_finished, n_cached_tokens, n_stored_tokens;
@@ -127,7 +127,7 @@ void step_cancel(struct step *g, uint64_t id);
 void step_cancel_up_to(struct step *g, uint64_t id);
 
 /* Writes the next event of the last step to *EV, valid until the next call of step_take() or step_run().
- * Returns false if none is left. */
+ * Returns false if no event is left. */
 bool step_take(struct step *g, struct step_event *ev);
 
 bool step_has_events(const struct step *g);

@@ -1,13 +1,13 @@
 /* cache.h - Hugging Face's cache on disk. The paths of one repository:
  *
- *     CACHE/models--ORG--NAME/blobs/ETAG              a file, named by its hash; ETAG.incomplete while
- *     downloading
+ *     CACHE/models--ORG--NAME/blobs/ETAG              a file, named by its hash; ETAG.incomplete during
+ *                                                     the download
  *     CACHE/models--ORG--NAME/refs/REVISION           the last known commit of a branch or tag
  *     CACHE/models--ORG--NAME/snapshots/COMMIT/FILE   a link to ../../blobs/ETAG; for a FILE in a subfolder,
  *                                                     to ../../../blobs/ETAG
  *     CACHE/.locks/models--ORG--NAME/ETAG.lock        locked (flock) while a blob is downloaded
  *
- * The layout is that of huggingface_hub, so each program uses the files that the other has downloaded.
+ * The layout equals that of huggingface_hub, so that either program uses files that the other downloaded.
  */
 #ifndef GALLOP_HUB_CACHE_H
 #define GALLOP_HUB_CACHE_H
@@ -28,8 +28,8 @@ struct hub_cache {
 /* Sets the paths in *C to the folders of ID in the folder CACHE, without access to the disk. */
 int hub_cache_open(struct hub_cache *c, const char *cache, const struct hub_name *id, struct err *e);
 
-/* Looks up the commit of REVISION in the cache; if REVISION is a commit, the result equals it. Returns false
- * if the cache does not know the revision. */
+/* Looks up the commit of REVISION in the cache; if REVISION is a commit itself, copies it. Returns false if
+ * the cache does not know the revision. */
 bool hub_cache_commit(const struct hub_cache *c, const char *revision, char commit[HUB_NAME_COMMIT + 1]);
 
 /* Stores COMMIT as the commit of REVISION, unless REVISION is a commit. */
@@ -54,8 +54,9 @@ bool hub_cache_etag(const char *header, char out[HUB_CACHE_ETAG_MAX]);
 int hub_cache_link(const struct hub_cache *c, const char *commit, const char *file, const char *etag,
                    struct err *e);
 
-/* Tries to lock the blob until *fd is closed; returns true with *fd -1 on a file system without locks.
- * Returns false if another process has the lock (*rc is 0) or an error occurred (*rc is its code). */
+/* Tries to lock the blob ETAG; the lock is held until *fd is closed. On a file system without locks, sets *fd
+ * to -1 and returns true. Returns false if another process has the lock (*rc is 0) or an error occurred (*rc
+ * is its code). */
 bool hub_cache_try_lock(const struct hub_cache *c, const char *etag, int *fd, int *rc, struct err *e);
 
 /* Returns true if ETAG is a hash: 64 hexadecimal digits are a SHA-256, 40 digits are git's SHA-1 of a

@@ -62,7 +62,8 @@ static bool pause_for(const struct hub_download *g, double seconds)
     return true;
 }
 
-/* Returns the seconds to wait before the next try: those of the header Retry-After, else 0.5, 1, 2. */
+/* Returns the seconds to wait before the next try: the number in the header Retry-After, else 0.5, 1, 2 for
+ * successive tries. */
 static double next_pause(const struct http_reply *r, int tries)
 {
     uint64_t said;
@@ -166,7 +167,7 @@ static int file_url(const struct hub_download *g, const char *file, char *url, s
 }
 
 /* Reads hash and size of FILE from the headers of one answer. Returns 1 if this is the last answer or *rc is
- * an error, 0 if it redirects to an answer with more headers. */
+ * an error. Returns 0 if the answer redirects to another address whose answer has further headers. */
 static int read_answer(const struct hub_download *g, const struct http_reply *r, const char *file,
                        struct blob *b, int *rc, struct err *e)
 {

@@ -70,8 +70,8 @@ static int check_whole(const char *dir, enum hub_want want, bool all, struct err
     return rc;
 }
 
-/* Fails with the message WHY. If REPO has GGUF files, their names and the syntax to request one are
- * appended. */
+/* Returns an error with the message WHY. If REPO has GGUF files, appends their names and the syntax to
+ * request one of them. */
 static int say_ggufs(const struct hub_list *l, const char *repo, const char *why, struct err *e)
 {
     char all[600];
@@ -95,8 +95,8 @@ static int enter_gguf(char *dir, size_t size, const char *name, struct err *e)
     return 0;
 }
 
-/* Replaces the path of the snapshot in DIR by the path of the GGUF file that ID names in it. Fails if a part
- * of a split file is missing. */
+/* Replaces DIR, the path of a snapshot, by the path of the GGUF file of this snapshot that ID names. Fails if
+ * a part of a split file is missing. */
 static int gguf_from_cache(const struct hub_name *id, char *dir, size_t size, struct err *e)
 {
     char part[HUB_NAME_FILE_MAX];
@@ -151,8 +151,8 @@ static bool add_listing(void *ctx, const char *bytes, size_t n)
     return !((struct buf *)ctx)->oom;
 }
 
-/* Requests the list of files. Sets *passes if the error does not rule out that the hub has the model (a
- * transient error, or access is denied), so that the cached model may be used. */
+/* Requests the list of files. Sets *passes if the model may exist on the hub in spite of the error (a
+ * transient error, or access is denied); the cached model may then be used. */
 static int ask_list(struct hub_download *g, struct hub_list *l, bool *passes, struct err *e)
 {
     char url[2048], quoted[3 * HUB_NAME_REVISION_MAX];
@@ -307,7 +307,7 @@ static int from_hub(struct hub_download *g, const struct hub_options *o, char *o
     if ((rc = hub_cache_snapshot(&g->cache, g->commit, out, size, e)) == 0 &&
         (rc = g->id->file[0] ? fetch_gguf(g, &l, out, size, e) : fetch_all(g, &l, o, out, e)) == 0 &&
         hub_cache_set_commit(&g->cache, g->id->revision, g->commit, &why) != 0)
-        log_info("%s", why.msg); /* the files can be used even if the cache cannot be written */
+        log_info("%s", why.msg); /* only logged: the files can be used even if the cache cannot be written */
     hub_list_close(&l);
     return rc;
 }

@@ -49,7 +49,8 @@ static bool is_module(const char *s, size_t n)
            hub_name_is_plain(slash + 1, n - folder - 1);
 }
 
-/* Returns true for a harmless name in a subfolder, or with a part that begins with a dot. */
+/* Returns true for a name that is ignored but harmless: it is in a subfolder, or a component of it begins
+ * with a dot. */
 static bool is_elsewhere(const char *s, size_t n)
 {
     bool elsewhere = false;

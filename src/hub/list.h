@@ -14,30 +14,30 @@
  * additional_chat_templates/NAME.jinja, and modules of sentence-transformers. A zeroed list is closed. */
 struct hub_list {
     char commit[HUB_NAME_COMMIT + 1]; /* "" for the list of a folder */
-    const char **name; /* [n] names; plain (hub_name_is_plain()) unless they have one of the folders above */
+    const char **name; /* [n] file names, without a folder (hub_name_is_plain()) or in a folder named above */
     size_t n, cap;
     size_t n_refused; /* number of ignored names that could lead out of the folder */
     struct arena arena;
 };
 
 /* Reads the hub's description of a revision: {"sha": commit, "siblings": [{"rfilename": name}, ...], ...}.
- * Names in other subfolders are ignored; names that could lead out of the folder are ignored and counted.
- * Errors begin with WHAT, the address of the hub. */
+ * Names in subfolders that struct hub_list does not list are ignored; names that could lead out of the folder
+ * are ignored and counted. Errors begin with WHAT, the address of the hub. */
 int hub_list_read(struct hub_list *l, const char *text, size_t len, const char *what, struct err *e);
 
-/* Reads the names of the files in the folder DIR, and of FOLDER/NAME.gguf below it. A missing folder gives an
- * empty list. */
+/* Reads the names of the files in the folder DIR, and of FOLDER/NAME.gguf below it. If DIR does not exist,
+ * the list is empty. */
 int hub_list_read_folder(struct hub_list *l, const char *dir, struct err *e);
 
 void hub_list_close(struct hub_list *l);
 
 bool hub_list_has(const struct hub_list *l, const char *name);
 
-/* Returns true for the files about a model's text: tokenizer, chat template, generation settings. */
+/* Returns true if NAME is a file of the tokenizer, of chat templates or of generation settings. */
 bool hub_list_is_text(const char *name);
 
-/* Returns true for the small files that opening a model reads beside its weights: quantization configs,
- * modules.json of sentence-transformers and the modules. */
+/* Returns true if NAME is one of the other small files that opening a model reads: quantization configs,
+ * modules.json of sentence-transformers, and the files of its modules. */
 bool hub_list_is_beside(const char *name);
 
 /* Returns true if the list contains the main file of a tokenizer. */
@@ -47,13 +47,13 @@ bool hub_list_has_tokenizer(const struct hub_list *l);
  * weight files. NULL if the list has neither. */
 const char *hub_list_weights(const struct hub_list *l, bool *is_index);
 
-/* Returns the next GGUF checkpoint at or after index *at and moves *at behind it; NULL at the end. A split
- * checkpoint is returned as its first file. Projectors (mmproj-*) and importance matrices (imatrix*) are
- * skipped. */
+/* Returns the next GGUF checkpoint at or after index *at and sets *at to the following index; NULL at the
+ * end. Of a split checkpoint, only the first file is returned. Projectors (mmproj-*) and importance matrices
+ * (imatrix*) are skipped. */
 const char *hub_list_next_gguf(const struct hub_list *l, size_t *at);
 
 /* Finds the GGUF checkpoint WHAT: the name of a file, with or without its folder, or a part of the name
- * between '/', '-' and '.', such as the quantization (q4_k_m); upper and lower case are equal in such a part.
+ * between '/', '-' and '.', such as the quantization (q4_k_m); the part is compared without regard to case.
  * ERR_INPUT, with a list of candidates, unless exactly one file matches. */
 int hub_list_gguf(const struct hub_list *l, const char *what, const char **name, struct err *e);
 

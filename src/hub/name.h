@@ -18,8 +18,8 @@ struct hub_name {
 };
 
 /* Parses "org/name[@revision][:file]" into *ID; the revision is "main" by default, and the file is FILE.gguf,
- * FOLDER/FILE.gguf or a part of the name like Q4_K_M. Returns false if TEXT has another form, so that it can
- * only be a path. */
+ * FOLDER/FILE.gguf or a part of the name like Q4_K_M. Returns false if TEXT does not have this syntax; then
+ * it can only be a path. */
 bool hub_name_parse(struct hub_name *id, const char *text);
 
 /* Sets the revision: a branch, a tag, a commit or "refs/pr/1". ERR_INPUT if REVISION is not a valid name. */

@@ -58,7 +58,7 @@ static bool npy_take(struct header *h, const char *word)
     return true;
 }
 
-/* Reads a quoted string into out[size]. Returns false if there is none or it does not fit. */
+/* Reads a quoted string into out[size]. Returns false if there is no string or it does not fit. */
 static bool take_string(struct header *h, char *out, size_t size)
 {
     char quote = npy_take(h, "'") ? '\'' : npy_take(h, "\"") ? '"' : 0;

@@ -76,29 +76,29 @@ const struct shape *shapes_of_name(const char *name)
 /* The sizes of a shape, and sizes that are computed from them. */
 enum size {
     NONE,       /* 0 */
-    L,          /* layers */
-    E,          /* hidden */
-    I,          /* inner */
-    H,          /* heads */
-    K,          /* kv heads */
+    L,          /* number of layers */
+    E,          /* hidden size */
+    I,          /* inner size of the MLP */
+    H,          /* number of query heads */
+    K,          /* number of KV heads */
     D,          /* head dimension */
-    V,          /* vocabulary */
-    C,          /* context */
-    X,          /* experts */
-    TOP,        /* experts of a token */
+    V,          /* vocabulary size */
+    C,          /* context length */
+    X,          /* number of experts */
+    TOP,        /* number of experts of a token */
     Q,          /* H * D */
     KV,         /* K * D */
     QKV,        /* Q + 2 * KV */
-    THREE_E,    /* q, k and v in one tensor */
-    TWO_I,      /* gate and up in one tensor */
+    THREE_E,    /* 3 * E: q, k and v in one tensor */
+    TWO_I,      /* 2 * I: gate and up in one tensor */
     BLOCKS_E,   /* E / 32: number of MXFP4 groups, each with 32 nibbles and a scale */
     BLOCKS_I,   /* I / 32: number of MXFP4 groups */
     BLOCK,      /* bytes of the nibbles of an MXFP4 group */
-    C_PADDED,   /* rows of OPT's position embedding, two of them for padding */
+    C_PADDED,   /* C + 2: rows of OPT's position embedding, of which two are for padding */
     INPUT,      /* size of Gemma 4's per-layer input of one layer */
     ALL_INPUTS, /* size of Gemma 4's per-layer inputs of all layers */
     ONE,
-    THETA, /* this and the next two are fields of config.json only */
+    THETA, /* THETA and the next two sizes are fields of config.json only */
     EPS,
     TIED,
     N_SIZES
@@ -118,7 +118,7 @@ static bool gemma4_sees_all(size_t l, size_t layers)
     return l % 5 == 4 || l + 1 == layers;
 }
 
-/* Computes the sizes of layer number AT. */
+/* Computes the sizes of layer number AT of a model with LAYERS layers. */
 static void sizes_of(const struct shape *s, size_t at, size_t layers, size_t size[N_SIZES])
 {
     size_t d = is_gemma4(s) && gemma4_sees_all(at, layers) ? GEMMA4_WIDE : s->head_dim;
@@ -270,7 +270,7 @@ static const struct row gemma4_layer[] = {
     {"post_per_layer_input_norm.weight", .shape = {E}, .fill = SYNTH_ONES},
     {"layer_scalar", .shape = {ONE}, .fill = SYNTH_ONES},
     {0}};
-/* Tensors of the layers that compute KV rows. */
+/* Additional tensors of the layers that compute KV rows of their own. */
 static const struct row gemma4_rows[] = {{"self_attn.k_proj.weight", .shape = {KV, E}},
                                          {"self_attn.k_norm.weight", .shape = {D}, .fill = SYNTH_ONES},
                                          {"self_attn.v_proj.weight", .shape = {KV, E}},

@@ -61,9 +61,9 @@ struct grammar_job {
     struct tok *tok;
     struct constraint_vocabulary *vocabulary;
     struct constraint *constraint; /* NULL: the constraint does not compile */
-    struct constraint_fault fault; /* place of the fault, if it does not compile */
-    struct err error;              /* reason, if it does not compile */
-    uint64_t compile_ns;           /* CPU time of compiling and of the first mask */
+    struct constraint_fault fault; /* where the constraint is wrong, if it does not compile */
+    struct err error;              /* why the constraint does not compile */
+    uint64_t compile_ns;           /* CPU time in nanoseconds of compiling and of the first mask */
     uint32_t *mask;
     double *mask_us; /* [n_masks] CPU times of masks in microseconds */
     size_t n_masks, cap_masks;
@@ -104,8 +104,8 @@ static int read_constraint(const struct grammar_options *o, struct constraint_so
     return rc ? rc : text->oom ? err_nomem(e, "a constraint") : 0;
 }
 
-/* Compiles the constraint and computes its first mask. Returns 0 also for an invalid constraint, which sets
- * j->error. */
+/* Compiles the constraint and computes its first mask. An invalid constraint is reported in j->error, and 0
+ * is returned. */
 static int compile(struct grammar_job *j, const struct constraint_source *s)
 {
     uint64_t begin = clock_thread_ns();
@@ -174,7 +174,8 @@ static int check_line(struct grammar_job *j, const struct constraint_source *s, 
     return rc;
 }
 
-/* Appends the state of RUN to ALLOWED, as hexadecimal digits of a bit for each token, and to MAY_END. */
+/* Appends the mask of RUN to ALLOWED, as hexadecimal digits with one bit for each token, and to MAY_END
+ * whether the text may end here. */
 static int add_mask(struct grammar_job *j, const struct constraint_run *run, json_t *allowed, json_t *may_end)
 {
     struct buf digits = {.tag = MEM_APP};
@@ -191,7 +192,8 @@ static int add_mask(struct grammar_job *j, const struct constraint_run *run, jso
     return rc;
 }
 
-/* The masks before, between and behind the tokens of LINE, as far as they are allowed. */
+/* Appends to j->masks the masks before, between and after the tokens of LINE, a JSON array of token ids, up
+ * to the first token that the constraint forbids. */
 static int mask_line(struct grammar_job *j, const struct constraint_source *s, const char *line, size_t n,
                      const char *what)
 {
@@ -261,7 +263,7 @@ static json_t *mask_times(struct grammar_job *j)
                      j->mask_us[n - 1]);
 }
 
-/* Limits that a schema reaches have a pointer, too, if only to its root. */
+/* An error about an exceeded limit has a JSON pointer, too, which may be the pointer to the schema's root. */
 static int print_result(struct grammar_job *j, enum constraint_kind kind)
 {
     bool fine = j->constraint != NULL, has_place = kind == CONSTRAINT_JSON_SCHEMA || j->fault.keyword[0];

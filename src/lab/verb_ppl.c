@@ -48,7 +48,7 @@ static const struct opt_row rows[] = {
 
 struct ppl {
     const struct ppl_options *o;
-    struct llm *m, *exact; /* exact: the fp32 engine of --kl, or NULL */
+    struct llm *m, *exact; /* exact: the model of the fp32 engine of --kl, or NULL */
     const int32_t *window; /* [n_window] tokens of the current window */
     size_t n_window;
     float *exact_logits; /* [window, V] logits in fp32; NULL without --kl */
@@ -56,7 +56,7 @@ struct ppl {
     size_t n;            /* number of predictions */
     double *kl;          /* [n_kl] KL divergence of each prediction from fp32 */
     size_t n_kl, cap_kl;
-    size_t n_agree; /* number of predictions whose likeliest token is that of fp32 */
+    size_t n_agree; /* number of predictions whose likeliest token equals that of the fp32 engine */
     struct err *e;
 };
 

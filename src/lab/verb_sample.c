@@ -152,7 +152,7 @@ static int explain(struct plan *p, const float *logits, size_t n, bool json, str
     return rc;
 }
 
-/* Sets *X to the row of *N logits in A that --row selects. */
+/* Sets *X to the row of logits in A that --row selects, and *N to its length. */
 static int choose_row(const struct sample_options *o, const struct npy_array *a, const float **x, size_t *n,
                       struct err *e)
 {

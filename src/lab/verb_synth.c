@@ -49,7 +49,7 @@ struct synth {
     struct save_folder out;
     enum dtype dtype;
     uint64_t seed, index; /* index: number of the current tensor */
-    size_t bytes, done;   /* bytes of all tensors, and of those that are written */
+    size_t bytes, done;   /* bytes of all tensors, and of the tensors that are written already */
     json_t *header;       /* header of model.safetensors */
     struct print_bar bar;
     struct err *e;
@@ -122,7 +122,7 @@ static void fill_same(struct synth *s, size_t n, float v)
 }
 
 /* Writes random nibbles, or scales of 2^-8 to 2^-6, to the chunk. MXFP4 nibbles have a standard deviation of
- * about 3, so weights of 3000 inputs have about 1 / sqrt(3000). */
+ * about 3, so the weights have one of about 1 / sqrt(3000), as random weights with 3000 inputs have. */
 static void fill_bytes(struct synth *s, size_t first, size_t n, bool scales)
 {
     for (size_t i = 0; i < n; i += 16) {

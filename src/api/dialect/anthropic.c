@@ -26,8 +26,8 @@ struct reading {
     struct request *q;
     json_t *list;    /* messages in OpenAI's format */
     json_t *tools;   /* tools in OpenAI's format */
-    json_t *origins; /* for each tool, an object: JSON pointer to its schema, and `strict` */
-    json_t *offered; /* object of tool name to boolean: a message added or removed the tool; owned */
+    json_t *origins; /* an object for each tool: the JSON pointer to its schema, and its `strict` */
+    json_t *offered; /* object: names of tools that messages added (true) or removed (false); owned */
     json_t *defined; /* definitions of tools that are in messages; owned */
     size_t at;       /* index of the current message */
     size_t last;     /* index of the user's last message */
@@ -220,7 +220,7 @@ struct turn {
     struct buf thinking;   /* reasoning */
 };
 
-/* Returns whether BLOCK concerns a tool that Anthropic's servers ran, or is encrypted for Anthropic's models. */
+/* Returns whether BLOCK is about a tool that Anthropic's servers ran, or is encrypted for its models. */
 static bool is_foreign(const json_t *block)
 {
     static const char *const types[] = {"redacted_thinking",
@@ -402,9 +402,10 @@ static bool is_client_tool(const json_t *tool)
     return !type || json_is_null(type) || is_type(tool, "custom");
 }
 
-/* Appends the tools of LIST that the model may call: with LAST those with `defer_loading` that a message has added,
- * else all others. Deferred tools come last, so that the prompt before them still matches the prefix cache.
- * SEARCHED: `defer_loading` is ignored, because the request relies on Anthropic's tool search. */
+/* Appends tools of LIST that no message has removed. LAST false: the tools without `defer_loading`. LAST
+ * true: the tools with `defer_loading` that a message has added; these come last in the prompt, so that the
+ * prompt before them still matches the prefix cache. SEARCHED: `defer_loading` is ignored, because the
+ * request relies on Anthropic's tool search. */
 static int read_tools(struct reading *r, const json_t *list, bool last, bool searched, struct err *e)
 {
     const json_t *tool;

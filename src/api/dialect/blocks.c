@@ -45,7 +45,7 @@ void blocks_put(const struct dialect_writer *w, struct blocks *b, const struct b
     const struct answer_calls *calls = &h->calls;
     size_t i = 0;
 
-    /* The rest of a tool call that is still open comes before text of the same event. */
+    /* The rest of an open tool call is written first, since the model generated it before the new text. */
     if (calls->n_ready && b->kind == BLOCKS_CALL && !calls->v[0].begins)
         put_call(w, b, to, calls, i++, out);
     put_text(w, b, to, BLOCKS_REASONING, &h->reasoning, out);

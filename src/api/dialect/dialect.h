@@ -47,7 +47,8 @@ struct dialect {
     void (*introduce)(const struct dialect_writer *w, struct buf *out);
     /* Returns the number of log-probabilities that write_ahead() has to format before the next part. */
     size_t (*n_ahead)(const struct dialect_writer *w);
-    /* Formats these log-probabilities on a worker thread. Called only if there are many. */
+    /* Formats the log-probabilities that n_ahead() counted, on a worker thread. Called only if there are
+     * many. */
     void (*write_ahead)(const struct dialect_writer *w);
     /* Writes the unsent part of choice I. */
     void (*part)(const struct dialect_writer *w, size_t i, struct buf *out);

@@ -164,8 +164,8 @@ static void put_top(const struct request *q, const struct answer_tokens *t, cons
     buf_fini(&text);
 }
 
-/* Advances P by the number of characters that the token ID adds to the text: 0 for an omitted special token, and all
- * of a character that spans several tokens at the last of them. False: out of memory. */
+/* Advances P by the number of characters that the token ID adds to the text. An omitted special token adds 0;
+ * a character that spans several tokens is counted at its last token. False: out of memory. */
 static bool pass_token(const struct request *q, struct logprobs_place *p, int32_t id)
 {
     const struct tok *tok = engine_info(q->server->engine)->tok;

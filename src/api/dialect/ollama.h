@@ -12,8 +12,9 @@ void ollama_error(struct buf *out, int status, const char *message, const char *
 /* Returns whether PATH belongs to Ollama's API. */
 bool ollama_owns(const char *path);
 
-/* Returns whether Q has neither a prompt nor messages. Ollama's clients load or unload a model with such a request.
- * Gallop's model is always loaded; ollama_put_loaded() writes an answer that reports so. */
+/* Returns whether Q has neither a prompt nor messages. Ollama's clients send a request without both to load
+ * or unload a model. Gallop's model is always loaded; ollama_put_loaded() writes an answer that reports
+ * so. */
 bool ollama_loads(const struct request *q);
 void ollama_put_loaded(const struct request *q, struct buf *out);
 

@@ -29,7 +29,7 @@ static void put_call(const struct request *q, const struct answer_calls *calls, 
     buf_str(out, "}}");
 }
 
-/* Writes those of the members content, reasoning and tool_calls that are not empty. WITH_CONTENT: empty content is
+/* Writes the members content, reasoning and tool_calls, except for empty ones. WITH_CONTENT: empty content is
  * written too, as null if there is reasoning or a tool call, else as an empty string. */
 static void put_pieces(const struct request *q, const struct answer_choice *h, bool with_content,
                        struct buf *out)

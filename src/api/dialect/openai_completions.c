@@ -21,7 +21,7 @@ struct echo {
 struct listed {
     struct tok_stream *stream; /* decodes the tokens of the choice; owned */
     size_t n_characters;       /* characters before the next token */
-    bool written;              /* best_of: the choice was chosen and written */
+    bool written;              /* best_of: the choice was selected and written */
 };
 
 struct state {

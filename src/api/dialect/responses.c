@@ -168,8 +168,8 @@ static json_t *as_text(const json_t *value)
     return out;
 }
 
-/* Types of items that are calls of client tools other than functions. TOOL: name of the tool (NULL: the item has the
- * name); MEMBER: member of the item with the arguments. */
+/* Types of items that are calls of client tools other than functions. TOOL: name of the tool (NULL: the
+ * item's member `name` contains it); MEMBER: the item's member that contains the arguments. */
 static const struct own_call {
     const char *type, *tool, *member;
 } own_calls[] = {{"custom_tool_call", NULL, "input"},
@@ -313,7 +313,7 @@ static int read_item(struct request *q, json_t *list, const json_t *item, size_t
 /* The functions of the field `tools`. */
 struct functions {
     json_t *list;    /* functions in the chat format */
-    json_t *origins; /* for each function, an object: JSON pointer to its schema, and `strict` */
+    json_t *origins; /* an object for each function: the JSON pointer to its schema, and its `strict` */
 };
 
 /* Appends the function TOOL in the chat format. NAMESPACE: its namespace, or NULL. AT: JSON pointer to TOOL. */

@@ -68,7 +68,7 @@ bool access_allows(const struct api *a, const struct route *r, const struct http
            (r && r->access == ROUTE_OWNER && is_admin(a, h));
 }
 
-/* Returns whether H was sent by a browser page of another site. */
+/* Returns whether a browser page of a different site sent the request with the head H. */
 static bool is_foreign(const struct http_head *h)
 {
     const char *origin = http_head_get(h, "origin"), *host = http_head_get(h, "host");

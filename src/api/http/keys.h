@@ -1,13 +1,12 @@
 /* keys.h - a set of API keys and their rate limits.
  *
  * The set stores SHA-256 digests and no keys. A key from a client is compared with all digests in constant
- * time, so that the response time reveals nothing about a key. A key that is added twice is one key with
- * the limits of both lines.
+ * time, so that the response time reveals nothing about a key. A key that is added twice is one key with the
+ * limits of both lines.
  *
- * A limit is a token bucket: it holds the amount for one minute and is refilled steadily. A request is
- * charged when it arrives. Its tokens are charged when it ends, since their number is unknown before; the
- * bucket may then fall below zero, and the next request of the key is refused for longer.
- */
+ * A limit is a token bucket: its capacity is the limit of one minute, and it is refilled continuously. A
+ * request is charged when it arrives. Its tokens are charged when it ends, since their number is unknown
+ * before; the bucket may then fall below zero, and the next request of the key is refused for longer. */
 #ifndef GALLOP_API_HTTP_KEYS_H
 #define GALLOP_API_HTTP_KEYS_H
 

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 
-/* Upper bounds of the buckets, as in vLLM and with further ones for times on CPUs. Each list ends with 0. */
+/* Upper bounds of the buckets, as in vLLM, and additional bounds for times on CPUs. Each list ends with 0. */
 static const double to_first[] = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75, 1,    2.5,  5,
                                   7.5,  10,   15,  20,  30,  40,  60,  80, 160, 320, 640, 1280, 2560, 0};
 static const double between[] = {.005, .01, .015, .02, .025, .03, .04, .05, .06, .075, .1, .15, .2,

@@ -68,7 +68,7 @@ struct metrics_now {
     size_t request_bytes, max_request_bytes; /* bytes that all requests hold, and their limit (0: no limit) */
     uint64_t n_over_memory;
     double n_tokens_a_second;
-    /* memory bytes and floating-point operations per second that the machine reaches; 0: not measured */
+    /* measured peak memory bandwidth (bytes/s) and arithmetic rate (operations/s); 0: not measured */
     double roof_bytes, roof_flops;
 };
 

@@ -8,7 +8,7 @@ struct api;
 struct buf;
 struct route;
 
-/* Writes the OpenAPI document of those of the routes R [n] that A serves. */
+/* Writes the OpenAPI document. It contains the routes of the table R [n] that A serves. */
 void openapi_write(const struct api *a, const struct route *r, size_t n, struct buf *out);
 
 #endif

@@ -60,7 +60,7 @@ static bool is_path(const struct route *r, const char *path)
                                  : strcmp(r->path, path) == 0;
 }
 
-/* Returns the route of H, or NULL. *KNOWN: the path exists, perhaps for another method only. */
+/* Returns the route of H, or NULL. Sets *KNOWN if the path exists, even if only with a different method. */
 static const struct route *find_route(const struct api *a, const struct http_head *h, bool *known)
 {
     *known = false;
@@ -104,7 +104,8 @@ size_t routes_refusal(void *ctx, int status, const char *why, char *out, size_t 
     return n;
 }
 
-/* Returns whether PATH is an Ollama path that would change the set of models, which is fixed here. */
+/* Returns whether PATH is one of Ollama's paths that change the set of models; this server has a fixed
+ * model. */
 static bool changes_models(const char *path)
 {
     static const char *const all[] = {"/api/pull", "/api/push", "/api/create", "/api/copy", "/api/delete"};
@@ -126,7 +127,7 @@ static void refuse_method(const struct reply *r)
             strcat(headers, headers[7] ? ", " : "");
             strcat(headers, strcmp(routes[i].method, "GET") == 0 ? "GET, HEAD" : routes[i].method);
         }
-    if (!headers[7]) /* it is a file of the web page */
+    if (!headers[7]) /* no route has the path: it is a file of the web page */
         strcat(headers, "GET, HEAD");
     strcat(headers, "\r\n");
     reply_error(r, 405, headers, "this path does not take that method", NULL);

@@ -81,7 +81,8 @@ int markup_choose(struct markup *out, const char *calls, const char *reasoning, 
  * thinking off. R may be NULL. */
 bool markup_begins_inside(const struct markup_reasoning *r, const char *prompt, size_t n);
 
-/* Returns whether a rendered prompt ends with the mark that closes reasoning; then the answer has none. */
+/* Returns whether a rendered prompt ends with the mark that closes reasoning; the answer then contains no
+ * reasoning. */
 bool markup_is_closed(const struct markup_reasoning *r, const char *prompt, size_t n);
 
 #endif

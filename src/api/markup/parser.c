@@ -48,20 +48,21 @@ struct nesting {
 /* State of decoding the escapes of a JSON string. */
 struct escapes {
     bool begun; /* a backslash was read */
-    int digits; /* missing digits of \uXXXX */
+    int digits; /* number of digits of \uXXXX still to be read */
     uint32_t unit, high;
 };
 
 struct tool_call {
     enum call_state state;
     size_t start; /* offset in `in` from which text is plain if this is not a call */
-    /* bytes at START that are plain text without another search for marks, if this is not a call */
+    /* if this is not a call: number of bytes at START that become plain text and are not searched for marks
+     * again */
     size_t mark_len;
     bool bare, list, named;
     enum member member;
     struct buf word; /* a key, a name, or the text before '{' in f[ARGS]{ */
     struct buf name; /* name of the function; empty: unknown yet */
-    struct buf args; /* arguments that precede the name */
+    struct buf args; /* arguments that were read before the name */
     struct nesting nesting;
     struct escapes escapes;
     bool begun;    /* the piece PARSER_CALL was put out */
@@ -538,7 +539,7 @@ static bool value_begins(struct parser *a, char ch)
             }
             return true;
         }
-        if (ch != 'n') /* null: the call has no arguments */
+        if (ch != 'n') /* if the value is null, the call has no arguments */
             return false;
     }
     c->state = IN_VALUE;
@@ -904,7 +905,7 @@ static void header_is_content(struct parser *a)
         body_byte(a, a->in.data[at]);
 }
 
-/* Skips MARK between two messages, and begins a header if the mark does. */
+/* Skips MARK between two messages. Begins a header if MARK is the beginning of one. */
 static void pass(struct parser *a, const char *mark)
 {
     if (mark != channel_mark)
@@ -993,7 +994,7 @@ static void parser_run(struct parser *a)
         ;
 }
 
-/* Removes the text from `in` that is never read again. */
+/* Removes from `in` the text that the parser will not read again. */
 static void compact(struct parser *a)
 {
     size_t keep = a->at;

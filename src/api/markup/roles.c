@@ -1,4 +1,5 @@
-/* roles.c - detects which system and developer messages reach a prompt, and moves those that would not. */
+/* roles.c - detects which system and developer messages a chat template renders, and moves the texts of the
+ * others. */
 #include "api/markup/roles.h"
 
 #include <string.h>
@@ -33,7 +34,8 @@ static json_t *conversation(const char *roles)
     return list;
 }
 
-/* Returns whether all system and developer messages of the conversation ROLES reach the prompt. */
+/* Returns whether the texts of all system and developer messages of the conversation ROLES are in the
+ * rendered prompt. */
 static bool reach(struct probe *p, const char *roles, bool with_tools)
 {
     size_t n = 0;

@@ -215,7 +215,7 @@ static json_t *as_text(const json_t *value)
     return out;
 }
 
-/* Returns a new reference to ARGUMENTS in the form that the template expects; NULL: out of memory. Sets
+/* Returns a new reference to ARGUMENTS in the format that the template expects; NULL: out of memory. Sets
  * *BROKEN if they are not a JSON object. */
 static json_t *fit_arguments(const struct tools_style *s, json_t *arguments, bool *broken)
 {
@@ -238,7 +238,7 @@ static json_t *fit_arguments(const struct tools_style *s, json_t *arguments, boo
     return s->text_arguments ? json_string("{}") : json_object();
 }
 
-/* Sets *OUT to a copy of CALL, tool call K of message I, in the form that the template expects. */
+/* Sets *OUT to a copy of CALL, tool call K of message I, in the format that the template expects. */
 static int fit_call(const struct tools_style *s, json_t *call, size_t i, size_t k, json_t **out, bool *broken,
                     struct err *e)
 {
@@ -287,7 +287,7 @@ static int fit_message(const struct tools_style *s, json_t *message, size_t i, b
         return 0;
     if (!json_is_array(calls))
         return err_set(e, ERR_INPUT, "messages[%zu].tool_calls: expected a list", i);
-    if (json_array_size(calls) == 0) /* templates test for the member, not for its length */
+    if (json_array_size(calls) == 0) /* removes an empty list: templates test only whether it exists */
         return json_object_del(message, "tool_calls");
     list = json_array();
     rc = list ? 0 : err_nomem(e, "messages");

@@ -9,9 +9,9 @@
 struct err;
 struct request;
 
-/* Sets q->structured.tool_calls if Q has tools and forces tool calls, limits them to some functions, has
- * functions with `strict`, or constrains the answer by another field. Call it after choose_structured().
- * ERR_INPUT, ERR_UNSUPPORTED: the subject of *E is the field; ERR_NOMEM. */
+/* Sets q->structured.tool_calls if Q has tools and at least one of these holds: Q forces tool calls, limits
+ * them to some functions, has functions with `strict`, or constrains the answer by a different field. Call it
+ * after choose_structured(). ERR_INPUT, ERR_UNSUPPORTED: the subject of *E is the field; ERR_NOMEM. */
 int calls_choose(struct request *q, struct err *e);
 
 /* Sets the members of q->structured that say where in the answer the constraint begins: after reasoning, or

@@ -152,9 +152,9 @@ static void read_numbers(struct request *q, struct sampling *s)
     TAKE(s, f->generation.has_seed, seed, f->generation.seed, SEED);
 }
 
-/* Gives a request without a seed one from SEEDS, unless the server was started with a seed. The seed has 53
- * bits, because JSON readers that store numbers as doubles must return it unchanged. It is logged if tokens
- * are sampled. */
+/* Gives a request without a seed the next seed of SEEDS, unless the server was started with a seed. The seed
+ * has 53 bits, because JSON readers that store numbers as doubles must return it unchanged. It is logged if
+ * tokens are sampled. */
 static void choose_seed(struct request *q, struct seeds *seeds, struct sampling *s)
 {
     struct sampling merged;

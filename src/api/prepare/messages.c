@@ -108,12 +108,12 @@ static int set_variables(struct request *q, json_t *o, json_t *list)
         bad |= json_object_update(o, (json_t *)(uintptr_t)q->server->template_kwargs);
     if (f->input.reasoning_effort)
         bad |= json_object_set_new(o, "reasoning_effort", json_string(f->input.reasoning_effort));
-    if (f->input.thinking != FIELDS_THINKING_UNSAID) { /* names in most templates */
+    if (f->input.thinking != FIELDS_THINKING_UNSAID) { /* most templates read these */
         bad |=
             json_object_set_new(o, "enable_thinking", json_boolean(f->input.thinking == FIELDS_THINKING_ON));
         bad |= json_object_set_new(o, "thinking", json_boolean(f->input.thinking == FIELDS_THINKING_ON));
     }
-    if (f->input.thinking == FIELDS_THINKING_OFF) { /* names in the templates of Cohere and Seed-OSS */
+    if (f->input.thinking == FIELDS_THINKING_OFF) { /* templates of Cohere and Seed-OSS read these */
         bad |= json_object_set_new(o, "reasoning", json_false());
         bad |= json_object_set_new(o, "thinking_budget", json_integer(0));
     }
@@ -126,9 +126,9 @@ static int set_variables(struct request *q, json_t *o, json_t *list)
     return bad | json_object_set(o, "messages", list);
 }
 
-/* A tag after the text of the last message, by which the end of that text is found in the rendered prompt.
- * The blank at its end shows whether the template trims the text of messages. transformers finds the end in
- * the same way for continue_final_message. */
+/* A tag that is appended to the text of the last message, to find the end of this text in the rendered
+ * prompt. The blank at its end shows whether the template trims the text of messages. transformers finds the
+ * end in the same way for continue_final_message. */
 static const char end_tag[] = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 /* Appends the tag to the text of the last message of LIST. The message object is replaced, not modified. */

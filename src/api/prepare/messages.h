@@ -13,7 +13,8 @@ struct request;
 const json_t *messages_part_text(const json_t *part);
 
 /* Renders the conversation of Q with the model's chat template and appends it to OUT. With --user-text plain,
- * ORIGIN gets one byte for each byte of the text that says where it came from; otherwise it stays empty. */
+ * ORIGIN gets one byte for each byte of the prompt, which states the origin of that byte; otherwise ORIGIN
+ * stays empty. */
 int messages_render(struct request *q, struct buf *out, struct buf *origin, struct err *e);
 
 #endif

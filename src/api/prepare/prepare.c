@@ -133,7 +133,8 @@ static int refuse_answers(struct flight *f, size_t n_prompts, size_t n_each)
     return refuse_field(f, field, sentence);
 }
 
-/* Reserves places in the queue for N_PROMPTS * N_EACH answers, besides the one that the flight has. */
+/* Reserves places in the queue for N_PROMPTS * N_EACH answers, in addition to the place that the flight has
+ * already. */
 static int reserve_places(struct flight *f, size_t n_prompts, size_t n_each)
 {
     const char *key = f->q.origin.key[0] ? f->q.origin.key : f->q.field.user ? f->q.field.user : "";
@@ -200,7 +201,8 @@ static int check_scored(struct flight *f)
            n_answers = f->q.endpoint == FIELDS_COMPLETIONS ? (size_t)given->generation.n : 1;
     char sentence[200];
 
-    /* the product cannot overflow: the size of a body times two small numbers */
+    /* the product cannot overflow: n_prompt_tokens is bounded by the size of a body, and the other factors
+     * are small */
     if (f->q.n_prompt_tokens * each * n_answers <= MOST_SCORED)
         return 0;
     snprintf(sentence, sizeof(sentence),

@@ -33,8 +33,8 @@ int prompt_add_ids(struct tok_ids *ids, const json_t *list, struct err *e)
 }
 
 /* Sets E to the error about a prompt of N tokens that is too long. AT_LEAST: "at least " if N is a lower
- * bound, or "". Clients recognize this error: those of OpenAI by "maximum context length", those of
- * Anthropic by "prompt is too long". */
+ * bound, or "". Clients recognize this error by its text: OpenAI's clients by "maximum context length",
+ * Anthropic's clients by "prompt is too long". */
 static int say_too_long(const struct request *q, const char *at_least, size_t n, struct err *e)
 {
     size_t context = info_of(q)->max_len, least = request_max_tokens(q) == 0 ? 0 : 1;

@@ -25,7 +25,7 @@
 struct message {
     struct buf content, reasoning, arguments;
     json_t *calls;
-    bool drops; /* leave out an incomplete tool call */
+    bool drops; /* an incomplete tool call is left out of the message */
 };
 
 /* Makes an id: PREFIX and 24 random hexadecimal digits. */
@@ -65,8 +65,8 @@ static json_t *token_text(const struct tok *tok, const json_t *id)
     return out;
 }
 
-/* Returns the bytes of the token ID as a list. They are exact even for a part of a character, whose text is
- * U+FFFD. */
+/* Returns the bytes of the token ID as a list. The bytes are exact even if the token is a part of a
+ * character, whose text is U+FFFD. */
 static json_t *token_bytes(const struct tok *tok, const json_t *id)
 {
     int32_t token = (int32_t)json_integer_value(id);
@@ -122,8 +122,8 @@ static void add_to_top(const struct tok *tok, json_t *top, const json_t *id, con
     json_decref(text);
 }
 
-/* Returns an object of texts and log-probabilities: of the token that V, an entry of a list of log-probabilities, is
- * about, and of its alternatives. */
+/* Returns an object that maps texts of tokens to log-probabilities: the token of V, an entry of a list of
+ * log-probabilities, and its alternatives. */
 static json_t *top_of(const struct tok *tok, const json_t *v)
 {
     json_t *top = json_object(), *t;
@@ -151,8 +151,8 @@ static size_t n_characters(struct tok_stream *d, const json_t *id)
     return n;
 }
 
-/* Returns the log-probabilities in the form of completions, as parallel lists. Offsets count characters of the
- * answer's text. */
+/* Returns the log-probabilities in the format of OpenAI's completions, as parallel lists. Offsets count
+ * characters of the answer's text. */
 static json_t *text_logprobs(const struct openai_form *f, const json_t *list)
 {
     json_t *tokens = json_array(), *values = json_array(), *tops = json_array(), *offsets = json_array(), *v;

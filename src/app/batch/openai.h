@@ -15,20 +15,20 @@
 struct openai_form {
     bool is_open;
     bool keep_special;     /* special tokens stay in the texts of answers */
-    const struct tok *tok; /* NULL: none */
+    const struct tok *tok; /* the tokenizer; NULL: the model has none */
     struct markup markup;
 };
 
-/* Sets the tokenizer TOK and the markup, which follows from T, the template that rendered the prompts. T is closed
- * if no prompt was rendered. */
+/* Initializes F with the tokenizer TOK and with the markup of T, the template that rendered the prompts. T is
+ * closed (not open) if no prompt was rendered. */
 int openai_open(struct openai_form *f, const struct tok *tok, const struct input_template *t, struct err *e);
 
 /* True if the text of the answers to Q must keep special tokens, because they mark tool calls or reasoning. */
 bool openai_keeps_special(const struct openai_form *f, const struct request *q);
 
-/* Returns the result of the finished request Q, {"id", "custom_id", "response": {"status_code", "request_id",
- * "body"}, "error"}, or NULL if there is no memory. SEED: the seed of its sampling; NULL: nothing was drawn at
- * random. */
+/* Returns the result line of the finished request Q, {"id", "custom_id", "response": {"status_code",
+ * "request_id", "body"}, "error"}, or NULL if memory runs out. SEED: the seed of its sampling; NULL: no token
+ * was drawn at random. */
 json_t *openai_line(const struct openai_form *f, const struct request *q, json_t *seed);
 
 #endif

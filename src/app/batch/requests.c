@@ -26,10 +26,10 @@ enum { POLL_MS = 100 };
 struct requests_lines {
     int fd;
     const char *path;
-    char *data; /* [cap] bytes that were read; those from BEGIN to END have not been used */
+    char *data; /* [cap] bytes read from the file; the bytes from BEGIN to END are not processed yet */
     size_t begin, end, cap;
-    size_t number; /* of the last line */
-    bool is_file;  /* a regular file, so reading never waits */
+    size_t number; /* number of the last line that was read */
+    bool is_file;  /* the file is a regular file, so that reading never waits */
     bool eof;
 };
 
@@ -129,7 +129,7 @@ int requests_open_template(struct requests *r, struct err *e)
 {
     int rc = r->template_is_open ? 0 : input_template_open(&r->template, r->model, r->template_file, e);
 
-    if (rc) /* so that the next request tries again */
+    if (rc) /* the next request then tries to open the template again */
         input_template_close(&r->template);
     r->template_is_open = rc == 0;
     return rc;
@@ -196,7 +196,8 @@ int requests_open_lines(struct requests *r, const char *path, struct err *e)
     return 0;
 }
 
-/* True if read() would not wait. With WAIT, waits until that is so, or until a signal. */
+/* Returns whether read() would not block. With WAIT, first waits until data are available or a signal
+ * comes. */
 static bool is_readable(const struct requests *r, bool wait)
 {
     const struct requests_lines *l = r->lines;
@@ -247,7 +248,8 @@ static bool is_blank(const char *p, size_t n)
     return n == 0;
 }
 
-/* Sets *LINE to the next line that is not blank, without its end. NULL: none is available now, or the file ended. */
+/* Sets *LINE to the next line that is not blank, without its line end, or to NULL if no line is available now
+ * or the file ended. */
 static int next_line(struct requests *r, bool wait, char **line, size_t *len, struct err *e)
 {
     struct requests_lines *l = r->lines;
@@ -330,7 +332,8 @@ static int read_answers(struct request *q, json_t *o, struct err *e)
     return rc;
 }
 
-/* Translates fields that have other names in OpenAI's API, and removes those that ask for the default. */
+/* Renames fields that have other names in OpenAI's API, and removes fields whose values request the
+ * default. */
 static int rename_fields(json_t *o, struct err *e)
 {
     static const struct {
@@ -365,7 +368,7 @@ static int rename_fields(json_t *o, struct err *e)
         rc = err_set(e, ERR_INPUT, "top_logprobs: needs \"logprobs\": true");
     }
     json_decref(top);
-    json_object_del(o, "model"); /* the model is that of -m */
+    json_object_del(o, "model"); /* ignored: -m selects the model */
     return rc;
 }
 
@@ -395,7 +398,7 @@ static int read_place(struct request *q, json_t *o, struct err *e)
     return rc;
 }
 
-/* Reads the constraint on the answer from O. Without one, that of the command line stays. */
+/* Reads the constraint on the answer from O. If O has none, the constraint of the command line stays. */
 static int read_structured(struct request *q, json_t *o, struct err *e)
 {
     struct gallop_structured_outputs own = {0};
@@ -545,7 +548,7 @@ static int read_body(struct requests *r, struct request *q, json_t *body, struct
     return rc;
 }
 
-/* Fills Q from its line. An error becomes its fault, with the number of the line. */
+/* Fills Q from its LINE. An error is stored in q->fault, with the number of the line. */
 static void requests_read_request(struct requests *r, struct request *q, const char *line, size_t len)
 {
     struct err *e = &q->fault;
@@ -577,7 +580,7 @@ static void leave_out(struct requests *r, struct request *before)
     r->n_answers--;
 }
 
-/* Adds the request of the next line. *SKIPPED: the request has a result already and was not added. */
+/* Adds the request of the next line. Sets *SKIPPED if the request has a result already and was not added. */
 static int read_one(struct requests *r, bool wait, bool *got, bool *skipped, struct err *e)
 {
     struct request *q, *before = r->last;

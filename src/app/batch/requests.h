@@ -28,14 +28,14 @@ struct request_answer {
     struct buf text;
     json_t *logprobs;        /* NULL: none */
     struct gallop_event end; /* the FINISHED event */
-    char *stop_string;       /* in the request's arena */
+    char *stop_string;       /* the stop string that ended the answer, in the request's arena; NULL: none */
 };
 
 /* The format of a line, and of its result. */
 enum request_form {
     REQUEST_OWN,
-    REQUEST_OPENAI_CHAT, /* of OpenAI's batch files, with url /v1/chat/completions */
-    REQUEST_OPENAI_TEXT, /* of OpenAI's batch files, with url /v1/completions */
+    REQUEST_OPENAI_CHAT, /* a line of OpenAI's batch files with the url /v1/chat/completions */
+    REQUEST_OPENAI_TEXT, /* a line of OpenAI's batch files with the url /v1/completions */
 };
 
 /* A request, its prompt and its answers. */
@@ -43,54 +43,54 @@ struct request {
     struct request *next;
     size_t index;
     enum request_form form;
-    char where[256];    /* "F: line 3"; empty: the command line */
+    char where[256];    /* source for messages, such as "F: line 3"; empty: the command line */
     bool is_text;       /* the prompt is text, not ids */
     bool rendered;      /* a template rendered the text, with its own BOS */
-    struct buf text;    /* of the prompt */
-    struct buf origin;  /* mark of each byte of TEXT with --user-text plain, see jinja_render_marked() */
-    struct tok_ids ids; /* of the prompt; verb_run.c sets those of a text */
+    struct buf text;    /* text of the prompt */
+    struct buf origin;  /* with --user-text plain, the origin of each byte of TEXT (jinja_render_marked()) */
+    struct tok_ids ids; /* tokens of the prompt; if the prompt is text, verb_run.c sets them */
     json_t *custom_id;
-    json_t *model;     /* the name in an OpenAI line; NULL: none */
-    json_t *tools;     /* definitions in an OpenAI line; NULL: none */
+    json_t *model;     /* name of the model in an OpenAI line; NULL: none */
+    json_t *tools;     /* definitions of tools in an OpenAI line; NULL: none */
     const char **tool; /* [n_tools] names of the functions in TOOLS, which owns them */
     size_t n_tools;
     struct arena arena; /* holds lists and texts of the request */
     struct sampling sampling;
     struct gallop_structured_outputs structured; /* texts are in ARENA, or borrowed */
-    size_t n;                                    /* answers, which are drawn with seed, seed + 1, ... */
+    size_t n;                                    /* number of answers; answer I is sampled with seed + I */
     int prompt_logprobs;                         /* -1: none */
     int priority;
     const char *user, *salt; /* in the arena; NULL: not given */
     struct err fault;        /* why the request was refused or failed */
 
     /* Set by verb_run.c. */
-    bool default_limit;            /* max_new_tokens is the default of the program */
-    bool skipped;                  /* the file of --resume has its result */
+    bool default_limit;            /* max_new_tokens was not given, and is the program's default */
+    bool skipped;                  /* the file of --resume contains the result of this request */
     bool drawn;                    /* tokens are drawn at random, with the seed */
     bool random_seed;              /* the program chose the seed */
     bool done;                     /* all answers are finished, or the request was refused */
     bool cancelled;                /* one of the answers was cancelled */
     size_t n_open;                 /* answers that are not finished */
     struct request_answer *answer; /* [n], in the arena; NULL: refused */
-    json_t *warnings;              /* what was left out of a constraint; NULL: nothing */
+    json_t *warnings;              /* list of sentences about ignored keywords of a JSON Schema; NULL: none */
     json_t *scored;                /* log-probabilities of the prompt's tokens; NULL: not wanted */
 };
 
 struct requests {
     /* Set by the caller; pointers are borrowed. */
-    struct checkpoint *model;                    /* has the template */
-    const char *template_file;                   /* instead of the model's own template; NULL: none */
-    const char *system;                          /* message before a prompt; NULL: none */
+    struct checkpoint *model;                    /* checkpoint whose chat template is used */
+    const char *template_file;                   /* file that replaces the model's template; NULL: none */
+    const char *system;                          /* system message that precedes a prompt; NULL: none */
     bool wrap;                                   /* prompts are wrapped in the template */
     bool plain_user_text;                        /* --user-text plain */
-    struct sampling sampling;                    /* of requests that give no other values */
-    struct gallop_structured_outputs structured; /* of requests that have none; borrowed */
-    const volatile sig_atomic_t *stop;           /* not 0: stop waiting for a line */
-    struct resume *resume; /* results of an earlier run, whose requests are skipped; NULL: none */
+    struct sampling sampling;                    /* default sampling parameters of requests */
+    struct gallop_structured_outputs structured; /* constraint of requests without their own; borrowed */
+    const volatile sig_atomic_t *stop;           /* nonzero when waiting for a line must stop; NULL: never */
+    struct resume *resume; /* results of an earlier run, for skipping their requests; NULL: none */
 
-    size_t n_skipped;               /* skipped requests */
-    struct request *first, *last;   /* in input order; finished ones are removed */
-    size_t n, n_answers;            /* requests so far, and their answers */
+    size_t n_skipped;               /* number of skipped requests */
+    struct request *first, *last;   /* list of requests in input order; finished requests are removed */
+    size_t n, n_answers;            /* number of requests so far, and of their answers */
     struct requests_lines *lines;   /* owned; NULL: all requests have been read */
     struct input_template template; /* opened when the first prompt is rendered */
     bool template_is_open;
@@ -105,24 +105,25 @@ int requests_add_ids(struct requests *r, const struct tok_ids *ids, struct err *
 /* Opens the template, unless it is open. */
 int requests_open_template(struct requests *r, struct err *e);
 
-/* Opens the template and wraps the prompt that was added. */
+/* Opens the template and replaces the text of the last added prompt by its rendering as a user's message. */
 int requests_wrap(struct requests *r, struct err *e);
 
-/* Opens PATH ("-": standard input), whose lines are requests: JSON objects with "prompt", "ids" or "messages" and
- * sampling fields, by their names with underscores or OpenAI's names, or lines of OpenAI's batch files. */
+/* Opens PATH ("-": standard input), whose lines are requests: JSON objects with "prompt", "ids" or "messages"
+ * and sampling fields (named as in Hugging Face's generation config or as in OpenAI's API), or lines of
+ * OpenAI's batch files. */
 int requests_open_lines(struct requests *r, const char *path, struct err *e);
 
 /* Counts the requests in the file of lines. False: it is not a regular file. */
 bool requests_count_lines(const struct requests *r, size_t *n);
 
-/* The name of the file of lines, "standard input", or "--batch" when it is closed. */
+/* Returns the path of the file of lines, "standard input", or "--batch" if the file is closed. */
 const char *requests_name(const struct requests *r);
 
 /* True if lines are read from a regular file, so that reading never waits. */
 bool requests_never_wait(const struct requests *r);
 
-/* Reads the next request if a line is available, or with WAIT waits for one, and closes the file after the last
- * line. *GOT: a request was read. */
+/* Reads the next request if a line is available; with WAIT, waits for a line. Closes the file after the last
+ * line. Sets *GOT to whether a request was read. */
 int requests_read_line(struct requests *r, bool wait, bool *got, struct err *e);
 
 /* Frees a request that was removed from the list. */

@@ -1,7 +1,8 @@
 /* resume.c - finds the requests of a batch whose results a file already has.
  *
- * An earlier `run --batch --json --resume -o F` wrote the file, and may have been killed in the middle of a line.
- * That line, and results that are errors, are removed, so that in the end each request has one result. / */
+ * An earlier `run --batch --json --resume -o F` wrote the file, and may have been killed in the middle of a
+ * line. That line, and results that are errors, are removed, so that in the end each request has one
+ * result. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
@@ -15,8 +16,8 @@
 #include "base/buf.h"
 #include "base/json/json_pull.h"
 
-/* Records the result O. Returns false if O is an error, so that its request is computed again. *RC is -1 if O is
- * not a result. */
+/* Records the result O. Returns false if O reports an error; its request is then computed again. Sets *RC to
+ * -1 if O is not a result. */
 static bool note(struct resume *r, json_t *o, int *rc)
 {
     json_t *index = json_object_get(o, "index"), *id = json_object_get(o, "custom_id");
@@ -132,7 +133,8 @@ void resume_close(struct resume *r)
     *r = (struct resume){0};
 }
 
-/* Checks that ID, the custom_id of the result of Q, is that of Q. If not, the file has results of another batch. */
+/* Checks that ID, the custom_id in the stored result, equals the custom_id of Q. If not, the file has results
+ * of another batch. */
 static int check_name(const struct resume *r, const struct request *q, const json_t *id, struct err *e)
 {
     bool same = q->custom_id ? json_equal(q->custom_id, id) : json_is_null(id);

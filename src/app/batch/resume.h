@@ -13,8 +13,8 @@ struct request; /* requests.h */
 /* The results in the file of --output. */
 struct resume {
     const char *path;
-    json_t *by_index; /* index -> custom_id or null */
-    json_t *by_id;    /* custom_id of an OpenAI line -> number of results */
+    json_t *by_index; /* object that maps the index of a request to its custom_id, or to null */
+    json_t *by_id;    /* object that maps the custom_id of an OpenAI line to its number of results */
     size_t n;         /* results */
 };
 
@@ -22,8 +22,8 @@ struct resume {
 int resume_open(struct resume *r, const char *path, struct err *e);
 void resume_close(struct resume *r);
 
-/* Sets *HAS if the file has a result of Q that resume_has() has not returned before. ERR_INPUT: the file belongs to
- * another batch. */
+/* Sets *HAS to whether the file has a result of Q that no earlier call of resume_has() has counted.
+ * ERR_INPUT: the file belongs to another batch. */
 int resume_has(struct resume *r, const struct request *q, bool *has, struct err *e);
 
 #endif

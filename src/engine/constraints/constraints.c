@@ -9,7 +9,7 @@
 struct constraints_entry {
     struct constraints_entry *next, *before;
     struct constraint *constraint;
-    struct constraint_source source; /* its texts are stored behind this struct */
+    struct constraint_source source; /* its texts are stored after this struct in the same allocation */
     size_t n_users;                  /* number of requests that use the entry */
     size_t n_texts;                  /* bytes of the texts of `source` */
 };
@@ -94,7 +94,8 @@ static bool is_same_source(const struct constraint_source *a, const struct const
            is_same_text(a->open, b->open) && is_same_text(a->tools, b->tools);
 }
 
-/* Returns the entry of SOURCE with one more user, or NULL if there is none. The caller holds the lock. */
+/* Returns the entry of SOURCE and increments its number of users; NULL: the cache has no entry of SOURCE. The
+ * caller holds the lock. */
 static struct constraints_entry *find_entry(struct constraints *c, const struct constraint_source *source)
 {
     struct constraints_entry *x = c->first;
@@ -128,7 +129,7 @@ static size_t text_bytes(const char *s)
     return s ? strlen(s) + 1 : 0;
 }
 
-/* Copies the text *S, which may be NULL, to *ROOM, makes *S the copy, and *ROOM the place behind it. */
+/* Copies the text *S, which may be NULL, to *ROOM. Sets *S to the copy, and *ROOM to the address after it. */
 static void move_text(const char **s, char **room)
 {
     size_t n = text_bytes(*s);
@@ -208,9 +209,9 @@ static int constraints_find(struct constraints *c, const struct constraint_sourc
     rc = new_entry(&made, source, c->vocabulary, fault, e);
     pthread_mutex_lock(&c->lock);
     constraints_time(&c->compile, clock_seconds() - begin);
-    if (rc == ERR_NOSPACE && e) /* a limit of the constraint: coming back later does not help */
+    if (rc == ERR_NOSPACE && e) /* the constraint itself exceeds a limit: a later attempt would fail, too */
         rc = e->code = ERR_UNSUPPORTED;
-    *out = rc ? NULL : find_entry(c, source); /* another thread may have compiled it meanwhile */
+    *out = rc ? NULL : find_entry(c, source); /* or the entry that another thread compiled meanwhile */
     if (rc) {
         pthread_mutex_unlock(&c->lock);
         return rc;

@@ -18,9 +18,9 @@
 #include "text/tok/tok.h"
 
 enum {
-    CONSTRAINTS_MAX_BYTES = 256 << 20, /* what is kept while no request uses it, or more where requests do */
-    CONSTRAINTS_MAX_ADMIT = 512 << 20, /* above this no new constraint is taken */
-    CONSTRAINTS_MAX_IN_USE = 1 << 30,  /* beyond this none grows: the rest is room for what runs */
+    CONSTRAINTS_MAX_BYTES = 256 << 20, /* above this total, entries that no request uses are freed */
+    CONSTRAINTS_MAX_ADMIT = 512 << 20, /* above this total, new constraints are refused */
+    CONSTRAINTS_MAX_IN_USE = 1 << 30,  /* above this total, no constraint may grow any more */
 };
 
 /* A counted reference to a compiled constraint. */
@@ -34,7 +34,7 @@ struct constraints {
     struct constraint_budget budget;          /* memory of all constraints */
     pthread_mutex_t lock;                     /* protects the members below; never held while compiling */
     struct constraints_entry *first, *last;   /* list of entries, most recently used first */
-    size_t max_admit;                         /* CONSTRAINTS_MAX_ADMIT */
+    size_t max_admit;                         /* CONSTRAINTS_MAX_ADMIT bytes; tests set other limits */
     uint64_t n_queries, n_hits;               /* lookups, and lookups that found a compiled constraint */
     struct gallop_durations compile;          /* times to compile constraints */
 };
@@ -43,7 +43,7 @@ struct constraints {
 void constraints_time(struct gallop_durations *d, double seconds);
 
 void constraints_open(struct constraints *c, const struct tok *tok);
-/* Frees all entries, of which no request may use one. C may be zeroed. */
+/* Frees all entries. No request may use an entry any more. C may be zeroed. */
 void constraints_close(struct constraints *c);
 
 /* Finds or compiles the constraint of SOURCE. The caller passes *OUT to constraints_put() when it is not used any

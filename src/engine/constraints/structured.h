@@ -12,11 +12,11 @@
 #include "base/err.h"
 #include "gallop.h"
 
-/* Returns true if NAME is the name of such a field. */
+/* Returns true if NAME is the name of one of these fields. */
 bool structured_is_field(const char *name);
 
-/* Sets the members of S that the field NAME with VALUE gives; texts are allocated in A. A VALUE of null is
- * ignored. ERR_INPUT: the value is invalid, or S has a constraint already. ERR_NOMEM. */
+/* Sets the members of S that correspond to the field NAME with VALUE; texts are allocated in A. A VALUE of
+ * null is ignored. ERR_INPUT: the value is invalid, or S has a constraint already. ERR_NOMEM. */
 int structured_set_json(struct gallop_structured_outputs *s, const char *name, const json_t *value,
                         struct arena *a, struct err *e);
 

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-/* PUBLIC expands a row by the macro of its kind, PRIVATE drops it. Both DRAW kinds expand like the plain
- * kinds. */
+/* PUBLIC expands a row by the macro of its kind, PRIVATE drops it. DRAW_COUNT and DRAW_NUMBER expand like
+ * COUNT and NUMBER. */
 #define PUBLIC(kind, ...) kind(__VA_ARGS__)
 #define PRIVATE(...)
 #define DRAW_COUNT(...)  COUNT(__VA_ARGS__)
@@ -77,7 +77,8 @@ static int check_list(const char *name, const void *list, size_t n, size_t most,
     return 0;
 }
 
-/* Converts LIST [n], the value of the member NAME, to an array of strings in A, which borrow their bytes. */
+/* Converts LIST [n], the value of the member NAME, to an array of strings in A, whose bytes are borrowed from
+ * LIST. */
 static int read_strings(const char *name, const char *const *list, size_t n, struct sampling_str **out,
                         struct arena *a, struct err *e)
 {

@@ -8,7 +8,7 @@
 
 enum { PROMPT_END = 32 /* tokens of a prompt that are searched for a mark at its end */ };
 
-/* True if the prompt ends with the mark TEXT. White space at both ends does not count. */
+/* Returns whether the prompt ends with the mark TEXT. White space before and after the mark is ignored. */
 static bool prompt_ends_with(const struct tok *tok, const int32_t *ids, size_t n, const char *text)
 {
     struct buf end = {.tag = MEM_ENGINE};
@@ -90,7 +90,8 @@ int32_t reasoning_run_forced(const struct reasoning_run *s)
     return s->r->forced[s->n_forced];
 }
 
-/* The text ends with the first N bytes of MARK, and no more. Returns how many it ends with behind C. */
+/* Advances a Knuth-Morris-Pratt search: the text ends with the first N bytes of MARK, and the byte C is
+ * appended. Returns how many first bytes of MARK the text then ends with. */
 static size_t match(const char *mark, size_t n, char c)
 {
     while (mark[n] != c) {
@@ -98,7 +99,7 @@ static size_t match(const char *mark, size_t n, char c)
 
         if (n == 0)
             return 0;
-        do /* the longest shorter beginning of the mark with which the text ends, too */
+        do /* try the next shorter beginning of the mark that the text ends with */
             k--;
         while (memcmp(mark, mark + n - k, k) != 0);
         n = k;
@@ -127,7 +128,7 @@ int reasoning_run_add(struct reasoning_run *s, int32_t id, struct err *e)
     }
     s->n_spent += was_inside && s->is_inside && !was_forced;
     s->n_forced = was_forced ? s->n_forced + 1 : 0;
-    if (s->n_forced == s->r->n_forced && s->is_inside) { /* the text of the tokens is not that of the mark */
+    if (s->n_forced == s->r->n_forced && s->is_inside) { /* the text of all forced tokens is not the mark */
         s->is_inside = false;
         s->matched = 0;
     }

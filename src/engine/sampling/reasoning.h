@@ -1,10 +1,11 @@
-/* reasoning.h - the budget of tokens for reasoning: where an answer reasons, and when the end of it is forced.
+/* reasoning.h - limits the tokens of reasoning: detects reasoning in an answer, and forces its end when the
+ * budget is used up.
  *
- * A model marks its reasoning with two texts, "<think>" and "</think>" for instance. The marks are found in the text of
- * the tokens, special ones included, however it is cut into tokens. Tokens between them count, those of all
- * reasoning of an answer together; when the budget is spent, the tokens of the closing mark come next, whatever
- * the model would choose. What is forced is a function of the tokens of the answer alone.
- */
+ * A model marks its reasoning with two texts, "<think>" and "</think>" for instance. The marks are searched
+ * in the text of all tokens, including special tokens, and may span several tokens. The budget counts the
+ * tokens between the marks, over all reasoning of an answer together. When the budget is used up, the tokens
+ * of the closing mark are generated next, whatever tokens the model would choose. The forced tokens depend
+ * only on the earlier tokens of the answer. */
 #ifndef GALLOP_ENGINE_REASONING_H
 #define GALLOP_ENGINE_REASONING_H
 
@@ -17,9 +18,9 @@
 #include "base/err.h"
 #include "text/tok/tok.h"
 
-enum { REASONING_MAX_MARK = 64 /* bytes of a mark */ };
+enum { REASONING_MAX_MARK = 64 /* maximum bytes of a mark */ };
 
-/* What a request says. It never changes. */
+/* The reasoning limit of a request; constant after reasoning_init(). */
 struct reasoning {
     const struct tok *tok;    /* borrowed; NULL: there is no budget */
     const char *open, *close; /* in the arena */
@@ -34,32 +35,34 @@ struct reasoning_run {
     const struct reasoning *r; /* NULL: there is no budget */
     struct tok_stream *stream;
     struct buf text; /* scratch */
-    bool is_inside;  /* the next token is reasoning, or closes it */
-    size_t matched;  /* bytes of the mark that is looked for, at the end of the text */
+    bool is_inside;  /* the next token is reasoning, or part of the closing mark */
+    size_t matched;  /* number of bytes of the searched mark that the text ends with */
     size_t n_spent;  /* tokens of reasoning */
-    size_t n_forced; /* tokens of the closing mark that are forced already */
+    size_t n_forced; /* number of tokens of the closing mark that were forced so far */
 };
 
-/* How a request limits its reasoning. Zeroed: it does not. */
+/* The arguments of a request that limit its reasoning. All zero: no limit. */
 struct reasoning_request {
     bool is_limited;
     size_t budget;            /* tokens */
     const char *open, *close; /* NULL: not known */
-    bool begun;               /* the prompt has opened reasoning, whatever its end */
+    bool begun;               /* the answer begins inside reasoning, even without OPEN at the prompt's end */
 };
 
-/* Fills R, whose arrays lie in A, for answers to the prompt IDS [n]. ERR_INPUT, ERR_UNSUPPORTED or ERR_NOMEM. */
+/* Initializes R for answers to the prompt IDS [n]; its arrays are allocated in A. ERR_INPUT, ERR_UNSUPPORTED
+ * or ERR_NOMEM. */
 int reasoning_init(struct reasoning *r, const struct reasoning_request *q, const int32_t *ids, size_t n,
                    const struct tok *tok, struct arena *a, struct err *e);
 
-/* Begins an answer. ERR_NOMEM. */
+/* Initializes S for a new answer. Returns 0 or ERR_NOMEM. */
 int reasoning_run_open(struct reasoning_run *s, const struct reasoning *r);
-void reasoning_run_close(struct reasoning_run *s); /* a zeroed one is fine */
+void reasoning_run_close(struct reasoning_run *s); /* S may be zeroed */
 
-/* The token that is to come next, or -1: any may. If another one comes all the same, the mark is forced again. */
+/* Returns the token that must be generated next, or -1 if any token may be. If a different token is added
+ * instead, the whole closing mark is forced again. */
 int32_t reasoning_run_forced(const struct reasoning_run *s);
 
-/* Adds a token of the answer. ERR_NOMEM. */
+/* Adds the generated token ID. Returns 0 or ERR_NOMEM. */
 int reasoning_run_add(struct reasoning_run *s, int32_t id, struct err *e);
 
 #endif

@@ -304,7 +304,8 @@ static float to_finite(double v)
     return v > FLT_MAX ? FLT_MAX : v < -FLT_MAX ? -FLT_MAX : (float)v;
 }
 
-/* Returns true if min_new_tokens forbids end and stop tokens now. */
+/* Returns true if end tokens and stop tokens are forbidden, because fewer than min_new_tokens were
+ * generated. */
 static bool holds_back_end(const struct chain *c)
 {
     return c->n_output < c->p->min_new_tokens && c->p->n_eos + c->p->n_stop_token > 0;
@@ -685,7 +686,7 @@ static void find_logprobs(struct sample_scratch *s, const float *logits, size_t 
     for (size_t i = 0; i < m; i++)
         taken += s->y[i] > least;
     for (size_t i = 0; i < m;
-         i++) { /* of tokens with the smallest kept logit, those with the lowest ids are kept */
+         i++) { /* of the tokens with the smallest kept logit, keeps those with the lowest ids */
         if (s->y[i] == least && taken >= k)
             continue;
         taken += s->y[i] == least;
@@ -716,7 +717,7 @@ static int run_chain(struct chain *c)
     return 0;
 }
 
-/* Adds the log-probabilities that P asks for. */
+/* Adds the log-probabilities that P requests. */
 static void add_logprobs(struct sample_scratch *s, const struct sampling *p, const float *logits,
                          size_t n_vocab, struct sample_result *r)
 {

@@ -5,17 +5,15 @@
  * frequency and presence penalty over the output; logit_bias; allowed tokens and bad words; temperature;
  * top_k (tokens with the logit of the k-th are kept, too); top_p (a token is kept while the probability of
  * the likelier tokens is below p); min_p (relative to the likeliest token); softmax; pick. Greedy decoding
- * takes the largest logit after the bad words; of equal logits, that of the lowest id.
+ * takes the largest logit after the bad words; of equal logits, it takes the token with the lowest id.
  *
  * The pick is the token with the largest sum of logit / temperature and Gumbel noise, which is a hash of
  * seed, index of the output token and token id. This draws each token with its probability (Gumbel-max
  * trick). The pick is a pure function of logits, parameters, seed and index, so it does not depend on other
- * sequences of the batch or on threads. Two similar distributions mostly give the same token, so that a
- * draft model with the same seed guesses well (Daliri, Musco, Suresh, arXiv 2408.07978). Ids above the
- * tokenizer's vocabulary are ordinary tokens. Log-probabilities are computed from the raw logits, before all
- * stages. Only sample_open() and the functions of histories allocate. Each thread needs its own struct
- * sample_scratch.
- */
+ * sequences of the batch or on threads. Two similar distributions mostly give the same token, so that a draft
+ * model with the same seed guesses well (Daliri, Musco, Suresh, arXiv 2408.07978). Ids above the tokenizer's
+ * vocabulary are ordinary tokens. Log-probabilities are computed from the raw logits, before all stages. Only
+ * sample_open() and the functions of histories allocate. Each thread needs its own struct sample_scratch. */
 #ifndef GALLOP_ENGINE_SAMPLE_H
 #define GALLOP_ENGINE_SAMPLE_H
 
@@ -65,7 +63,8 @@ void sample_history_begin(struct sample_history *h, const struct sampling *p, co
                           size_t n);
 /* Sets *OUT to a bit mask of the tokens that P allows, or to NULL if P allows every token. ERR_NOMEM. */
 int sample_allowed(uint32_t **out, const struct sampling *p, size_t n_vocab, struct arena *a);
-/* Returns the maximum number of distinct tokens of such a sequence. */
+/* Returns the maximum number of distinct tokens of a sequence with N_PROMPT prompt tokens and MAX_NEW output
+ * tokens. */
 size_t sample_history_cap(size_t n_prompt, size_t max_new, size_t n_vocab);
 /* Returns true if a penalty of P needs counts. */
 bool sample_history_counts(const struct sampling *p);
@@ -115,8 +114,8 @@ struct sample_result {
 int sample_pick(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
                 const float *logits, size_t n_vocab, size_t n_output, struct sample_result *r);
 
-/* Chooses token ID, even if P forbids it or would draw another. Log-probabilities and errors are those of
- * sample_pick(). */
+/* Chooses token ID, even if P forbids it or would choose a different token. Log-probabilities and errors are
+ * as in sample_pick(). */
 int sample_forced(struct sample_scratch *s, const struct sampling *p, const float *logits, size_t n_vocab,
                   int32_t id, struct sample_result *r);
 

@@ -409,8 +409,8 @@ static bool is_one_of(const char *key, const char *const *list)
     return false;
 }
 
-/* Returns true if KEY of a generation config, with the value V, requests a decoding method that is not
- * supported. */
+/* Returns true if the member KEY of a generation config with the value V requests an unsupported decoding
+ * method. */
 static bool asks_for_more(const char *key, const json_t *v)
 {
     static const char *const off_at_one[] = {
@@ -505,7 +505,7 @@ int sampling_from_generation_config(struct folder in, struct sampling *s, struct
     return rc;
 }
 
-/* Copies field F, of a list the pointer and the length, and marks it as given. */
+/* Copies field F (if it is a list: its pointer and length) and marks it as given. */
 static void copy_field(struct sampling *out, const struct sampling *from, enum sampling_field f)
 {
     static const size_t size[] = {

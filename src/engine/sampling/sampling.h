@@ -1,11 +1,10 @@
 /* sampling.h - the generation parameters of a request: length, decoding, penalties, stops, seed,
  * log-probabilities.
  *
- * Names and meanings are those of Hugging Face's generation config. Three layers are merged field by field:
- * the user's values, the model's generation_config.json, and neutral defaults (greedy, no cuts, no
- * penalties). A struct sampling borrows its arrays and strings from the arena of its reader. sample.c applies
- * the parameters to logits, and stop.c ends the text.
- */
+ * Names and meanings are as in Hugging Face's generation config. Three layers are merged field by field: the
+ * user's values, the model's generation_config.json, and neutral defaults (greedy, no cuts, no penalties). A
+ * struct sampling borrows its arrays and strings from the arena of its reader. sample.c applies the
+ * parameters to logits, and stop.c ends the text. */
 #ifndef GALLOP_ENGINE_SAMPLING_H
 #define GALLOP_ENGINE_SAMPLING_H
 
@@ -35,7 +34,7 @@ enum {
     SAMPLING_MAX_IDS = 4096,        /* stop tokens or end tokens of a request */
     SAMPLING_MAX_BIASES = 1 << 20,  /* entries of logit_bias */
     SAMPLING_MAX_ALLOWED = 1 << 20, /* entries of allowed_token_ids */
-    SAMPLING_MAX_LOGPROBS = 1024,   /* alternatives per token */
+    SAMPLING_MAX_LOGPROBS = 1024,   /* likeliest tokens that are reported for each token */
 };
 
 /* Type of a field in struct sampling, and its form in JSON. */
@@ -156,7 +155,8 @@ int sampling_from_text(const char *text, size_t len, const char *path, struct sa
 
 /* Merges field by field: the value of USER if given, else of CONFIG if given, else the neutral value. Arrays
  * stay borrowed. If USER gives temperature, top_k, top_p or min_p, but not do_sample, do_sample becomes true.
- * If min_new_tokens exceeds max_new_tokens, the one that USER did not give is adjusted. */
+ * If min_new_tokens exceeds max_new_tokens, the limit that USER did not give is set to the other
+ * (min_new_tokens, if USER gave neither). */
 void sampling_merge(struct sampling *out, const struct sampling *user, const struct sampling *config);
 
 /* Sorts biases and stop tokens by id. */
@@ -169,7 +169,7 @@ int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e);
 /* Returns true if the likeliest token is always chosen. */
 bool sampling_is_greedy(const struct sampling *s);
 
-/* Adds the end token ID, which config.json or the tokenizer names, to S. ERR_NOMEM. */
+/* Adds the end token ID of config.json or of the tokenizer to S. Returns 0 or ERR_NOMEM. */
 int sampling_add_eos(struct sampling *s, int32_t id, struct arena *a, struct err *e);
 
 /* Returns true if IDS [n] contains ID. */

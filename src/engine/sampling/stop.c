@@ -137,7 +137,7 @@ static void release(const struct stop *st, const char *piece, size_t n, struct b
 /* Holds back the last KEEP bytes of the concatenation of the held text and PIECE [n]. */
 static void hold(struct stop *st, const char *piece, size_t n, size_t keep)
 {
-    size_t old = keep > n ? keep - n : 0; /* bytes that stay from the held text */
+    size_t old = keep > n ? keep - n : 0; /* number of bytes at the end of the held text that stay held */
 
     memmove(st->held, st->held + st->n_held - old, old);
     memcpy(st->held + old, piece + n - (keep - old), keep - old);

@@ -1,13 +1,13 @@
 /* stop.h - decides when a text ends: end tokens, stop tokens, stop strings across token borders, and length.
  *
  * Each sequence has a struct stop, which receives each new token and then the text that the detokenizer
- * produced from it. Text that may be the beginning of a stop string is held back until more text decides it,
- * so no part of a stop string is ever output. Text after the first match is dropped, and so is the match
- * itself, unless include_stop is set. The first match is the one that ends first, and of several the longest;
- * it does not depend on the borders of tokens. Before min_new_tokens tokens are output, nothing ends the text
- * (vLLM's rule; Hugging Face checks strings always); a stop string may begin before that point, but must end
- * after it. A token that ends the text is part of the output ids, but not of the text.
- */
+ * produced from it. Text that may be the beginning of a stop string is held back until later text decides
+ * whether it is one, so no part of a stop string is ever output. Text after the first match is dropped, and
+ * so is the match itself, unless include_stop is set. The first match is the match that ends first; of
+ * matches that end together, it is the longest. It does not depend on how the text is divided into tokens.
+ * Before min_new_tokens tokens are output, nothing ends the text (vLLM's rule; Hugging Face checks strings
+ * always); a stop string may begin before that point, but must end after it. A token that ends the text is
+ * part of the output ids, but not of the text. */
 #ifndef GALLOP_ENGINE_STOP_H
 #define GALLOP_ENGINE_STOP_H
 
@@ -50,8 +50,8 @@ int stop_init(struct stop *st, const struct sampling *s, size_t n_prompt, size_t
 /* Returns the bytes of the longest stop string; 0: there are none. */
 size_t stop_longest(const struct sampling *s);
 
-/* Initializes *ST as a copy of FROM, which stop_init() has set, which is otherwise unused and outlives ST. S
- * replaces the parameters of FROM and has the same lists. ERR_NOMEM. */
+/* Initializes *ST as a copy of FROM. FROM was initialized by stop_init(), has not processed a token, and
+ * outlives ST. S replaces the parameters of FROM and has the same lists. ERR_NOMEM. */
 int stop_begin(struct stop *st, const struct stop *from, const struct sampling *s, struct arena *a);
 
 /* Processes output token number N_OUTPUT (from 1). Returns the reason if the text ends by this token or by

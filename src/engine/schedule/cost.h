@@ -1,11 +1,10 @@
 /* cost.h - predicts the time of a step with a linear model that is fitted to the measured steps.
  *
  * seconds = w0 + w1 * (rows up to COST_KNEE) + w2 * (rows beyond) + w3 * (pairs of row and key in attention).
- * Memory bandwidth for the weights determines the time of the first rows of a step, arithmetic that of
- * further rows. The coefficients w are fitted by recursive least squares with forgetting (Ljung, System
- * Identification, ch. 11). A prediction treats negative coefficients as 0. A step that took much longer than
- * predicted (page faults, other programs) counts only in part. Nothing is allocated.
- */
+ * The time of the first rows of a step is determined by the memory bandwidth for reading weights, the time of
+ * further rows by arithmetic. The coefficients w are fitted by recursive least squares with forgetting
+ * (Ljung, System Identification, ch. 11). A prediction treats negative coefficients as 0. A step that took
+ * much longer than predicted (page faults, other programs) counts only in part. Nothing is allocated. */
 #ifndef GALLOP_ENGINE_SCHEDULE_COST_H
 #define GALLOP_ENGINE_SCHEDULE_COST_H
 
@@ -37,7 +36,7 @@ double cost_predict(const struct cost *c, const struct cost_step *s);
 struct cost_step cost_with(struct cost_step s, size_t n, size_t pos);
 
 /* Returns the largest N from LEAST to MOST for which cost_with(S, N, POS) is predicted to take at most
- * SECONDS, or LEAST if there is none. */
+ * SECONDS, or LEAST if no N satisfies this. */
 size_t cost_rows(const struct cost *c, const struct cost_step *s, size_t pos, size_t least, size_t most,
                  double seconds);
 

@@ -1,22 +1,16 @@
 /* waiting.h - the queue of waiting requests, and the scheduling policies that determine its order.
  *
  *   fcfs       by arrival
- *   priority   by priority, smaller numbers first (as in vLLM), and by arrival within a priority. A waiting
- *   request
- *              gains one priority in WAITING_AGE_S seconds, so that none starves
- *   fair       equal shares of computed tokens for all keys (API keys or users) with requests, by deficit
- *   round robin
- *              (Shreedhar and Varghese, 1995): keys are visited in rounds. Each visit adds WAITING_QUANTUM
- *              tokens to
- *              the credit of the key; its requests are admitted while the credit is above 0, and the tokens
- *              that they
- *              compute are subtracted, so that the credit may become negative. Requests of a key are ordered
- *              by
- *              priority. Keys are identified by a hash with WAITING_KEYS values; keys with equal hashes share
- *              a
- *              credit. If the sequences of a key hold all slots but one, the last slot goes to another
- *              waiting key,
- *              whatever the credits are, so that no key starves the others
+ *   priority   by priority, smaller numbers first (as in vLLM), and by arrival within a priority. A
+ *              waiting request gains one priority in WAITING_AGE_S seconds, so that none starves
+ *   fair       equal shares of computed tokens for all keys (API keys or users) with requests, by
+ *              deficit round robin (Shreedhar and Varghese, 1995): keys are visited in rounds. Each
+ *              visit adds WAITING_QUANTUM tokens to the credit of the key; its requests are admitted
+ *              while the credit is above 0, and the tokens that they compute are subtracted, so that
+ *              the credit may become negative. Requests of a key are ordered by priority. Keys are
+ *              identified by a hash with WAITING_KEYS values; keys with equal hashes share a credit.
+ *              If the sequences of a key hold all slots but one, the last slot goes to another waiting
+ *              key regardless of credits, so that no key starves the others
  *
  * A preempted request waits again with its original time of arrival. Nothing is allocated after
  * waiting_open(). Calls cost O(log n), and at the start of a round O(number of waiting keys).

@@ -35,7 +35,7 @@ enum { MAX_BACKENDS = 16, MAX_LINEARS = 64 };
 
 static const size_t beyond_caches = (size_t)256 << 20;
 static const double turn_seconds = 0.02; /* minimum time of a backend in a round */
-static const double margin = 1.03;       /* quotient of times from which a backend counts as faster */
+static const double margin = 1.03;       /* minimum quotient of times for a backend to count as faster */
 
 /* A backend with the linears that it packed. */
 struct entrant {
@@ -49,7 +49,7 @@ struct entrant {
 
 /* An operator: linears of one kind, shape and dtype. */
 struct alike {
-    const struct linear *like;                   /* the first such linear of the model */
+    const struct linear *like;                   /* the first linear of this operator in the model */
     const struct linear_desc *desc[MAX_LINEARS]; /* [n] the linears that each backend packs */
     size_t n;
     struct entrant entrant[MAX_BACKENDS];
@@ -60,15 +60,15 @@ struct alike {
 struct bench_backends_work {
     const struct bench_backends *b;
     struct model *model;
-    struct calibration scales; /* needed for packing */
+    struct calibration scales; /* activation scales, which packing some backends requires */
     struct pool *pool;
     struct roof_meter roofs;
     struct alike op;
     char *region;
     size_t region_bytes;
     float *x, *y;      /* inputs [rows, k] and outputs [rows, n], sized for the largest linear */
-    void *in;          /* inputs in the form of the backend */
-    size_t n_compared; /* number of results of the engine's choice */
+    void *in;          /* inputs, converted to the format that the backend reads */
+    size_t n_compared; /* number of results in which the engine's choice was compared */
     size_t n_behind;   /* number of results in which another backend is faster */
 };
 
@@ -92,8 +92,8 @@ static bool is_first(const struct model *m, size_t i)
     return true;
 }
 
-/* Collects the linears like entry I in *OP, repeatedly if necessary, until their weights exceed the
- * caches. */
+/* Collects in *OP the linears with the kind, shape and dtype of entry I, each several times if necessary,
+ * until their weights exceed the caches. */
 static void gather(struct alike *op, const struct model *m, size_t i)
 {
     size_t bytes = 0;
@@ -106,8 +106,8 @@ static void gather(struct alike *op, const struct model *m, size_t i)
         }
 }
 
-/* Opens and packs the linears with the backend NAME and adds it to the entrants. A backend that does not
- * accept the linears is skipped. */
+/* Opens and packs the linears with the backend NAME, and adds this backend to the entrants. A backend that
+ * does not accept the linears is skipped. */
 static int enter(struct bench_backends_work *w, const char *name, struct err *e)
 {
     struct alike *op = &w->op;
@@ -136,7 +136,7 @@ static int enter_all(struct bench_backends_work *w, struct err *e)
     int rc = 0;
 
     for (int i = 0; (x = linear_backend_at(i)) != NULL && rc == 0; i++) {
-        bool there = x->run_mlp; /* skips backends of whole MLPs, and names that are entered already */
+        bool there = x->run_mlp; /* true: skips X, a backend of whole MLPs or one that was entered already */
 
         for (size_t k = 0; k < w->op.n_entrants; k++)
             there |= strcmp(w->op.entrant[k].name, x->name) == 0;
@@ -289,7 +289,7 @@ static void print_row_text(const struct bench_backends_work *w, const struct ent
 }
 
 /* Prints the results of all backends with b->rows[R] rows. The line of the engine's choice names the fastest
- * backend if that is faster by the margin. */
+ * backend, if this is faster by at least the margin. */
 static void print_rows(struct bench_backends_work *w, size_t r)
 {
     const struct alike *op = &w->op;

@@ -1,5 +1,5 @@
-/* cost.c - counts the bytes and operations of a step by running the model's forward pass with a counting op
- * sink. */
+/* cost.c - counts the bytes and operations of a step: runs the model's forward pass with an op sink that
+ * counts instead of computing. */
 #include <jansson.h>
 
 #include "app/print.h"

@@ -3,12 +3,12 @@
  *
  * The forward pass of the model runs with an op sink that only counts (ops/timed.h), so every linear, the
  * attention of every layer with its window, and mixtures of experts are counted exactly. Bytes are the
- * weights, once in a step (of experts, the expected number of used ones), and the rows of the KV cache, once
- * for each sequence and layer that reads them. Operations are those of products. Activations, tables and data
- * that stay in caches are not counted.
+ * weights, counted once in a step (for experts: those of the expected number of used experts), and the rows
+ * of the KV cache, counted once for each sequence and layer that reads them. Operations are those of matrix
+ * products and attention. Activations, tables and data that stay in caches are not counted.
  *
- * Operators run one after the other, so the ideal time of a step is the sum over its operators of the
- * larger of bytes / bandwidth and operations / peak. */
+ * Operators run one after the other, so the ideal time of a step is the sum over its operators of the larger
+ * of bytes / bandwidth and operations / peak. */
 #ifndef GALLOP_LAB_BENCH_COST_H
 #define GALLOP_LAB_BENCH_COST_H
 

@@ -94,8 +94,8 @@ static int fill_compute(struct llm *m, const int32_t *ids, size_t n, struct err 
     return 0;
 }
 
-/* Returns the number of rows to compute: at most those of a step, since the pool of a window may hold no
- * more. */
+/* Returns the number of rows to compute: at most the rows of a step, since the KV pool of a layer with a
+ * window may hold no more. */
 static size_t n_computed(const struct llm *m, size_t longest)
 {
     size_t most = m->max_tokens > KERN_TILE ? m->max_tokens : KERN_TILE;
@@ -148,8 +148,8 @@ int bench_fill_sequence(struct bench_fill *f, size_t seq, size_t n, struct err *
     struct planes p;
     int rc;
 
-    /* With windows a filled sequence is not extended, because the longer sequence has other rows in its
-     * windows. */
+    /* With windows a filled sequence is not extended, because the windows of the longer sequence contain
+     * different rows. */
     if (keep && (kv_truncate(c, seq, keep) != 0 || (windows && keep < n)))
         keep = 0;
     if (keep == 0) {

@@ -23,7 +23,7 @@ struct bench_fill {
 /* Computes the rows of the tokens IDS, of which there are at least min(512, LONGEST). LONGEST is the longest
  * context that will be requested. Uses sequence 0, which must be empty and is left empty. */
 int bench_fill_open(struct bench_fill *f, struct llm *m, const int32_t *ids, size_t longest, struct err *e);
-void bench_fill_close(struct bench_fill *f); /* does not empty the sequences */
+void bench_fill_close(struct bench_fill *f); /* leaves the filled sequences in the cache */
 
 /* Fills or truncates SEQ to exactly N rows; rows that were filled before are kept where possible. After
  * ERR_NOSPACE and ERR_NOMEM, SEQ is empty. */

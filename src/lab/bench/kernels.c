@@ -47,7 +47,7 @@ struct work_shape {
     const char *text;
     size_t m,
         n; /* gemm: rows and columns; vector kernel: 0 and length; attention: tokens of the step, head size */
-    size_t tokens; /* attention: tokens in the cache, including those of the step; else 0 */
+    size_t tokens; /* attention: tokens in the cache, including the tokens of the step; else 0 */
     /* Vector kernels: bytes read and written for each element. gemm_blocks: dtype of the weights. */
     int of;
 };
@@ -157,7 +157,7 @@ enum content { NOTHING, FLOATS, BF16, MX4 };
 
 /* The memory of a thread. */
 struct ground {
-    char *region; /* [region_bytes] weights, or keys and values */
+    char *region; /* [region_bytes] weights, or keys and values, that are read from memory */
     size_t region_bytes;
     size_t at; /* offset of the next piece of the region */
     enum content content;
@@ -254,7 +254,8 @@ static int ground_open(struct ground *g, size_t region_bytes, struct err *e)
     return 0;
 }
 
-/* Returns the next BYTES of the region, aligned to 64 bytes; behind its end it continues at its beginning. */
+/* Returns the next BYTES of the region, aligned to 64 bytes; after the end of the region it continues at the
+ * beginning. */
 static const char *next_piece(void *work, size_t bytes)
 {
     struct ground *g = ((struct task *)work)->g;
@@ -265,7 +266,7 @@ static const char *next_piece(void *work, size_t bytes)
 }
 
 /* Returns the arguments of the next call of a gemm. Successive calls write to successive result matrices in
- * w->g->c, each to the thread's columns of it. */
+ * w->g->c, each into the columns of this thread. */
 static struct kern_gemm next_gemm(struct task *w)
 {
     size_t m = w->s->m;
@@ -434,7 +435,7 @@ static void call_vector(void *work)
     }
 }
 
-/* Computes the panels of a gemm that THREAD of N threads computes. */
+/* Sets w->panel and w->n_panels to the panels of a gemm that thread number THREAD of N threads computes. */
 static void take_panels(struct task *w, enum cpu_isa isa, int thread, int n)
 {
     size_t end;
@@ -485,14 +486,14 @@ static void (*prepare(struct task *w))(void *work)
         return call_gemm_blocks;
     case KERN_FN_attn_f32:
     case KERN_FN_attn_bf16:
-    case KERN_FN_attn_i8: /* the floats in the region also serve as int8 and as scales */
+    case KERN_FN_attn_i8: /* the region's random floats are also valid as int8 values and as scales */
     case KERN_FN_attn_i4:
         w->bytes = 2 * tokens / KERN_TILE * (double)tile_bytes(s);
         w->flops = 4 * pairs * (double)s->n;
         return call_attn;
     default:
         w->bytes = (double)s->n * s->of;
-        w->flops = 0; /* operations are not counted */
+        w->flops = 0; /* operations of this kernel are not counted */
         return call_vector;
     }
 }
@@ -544,7 +545,7 @@ static const char *arithmetic_of(const struct team *t, const char *class, struct
 }
 
 /* Prints one result: the time of the shape, and the rates of all threads together. ROOF is the name of the
- * limiting roof, or "" for vector kernels. */
+ * roof that limits the kernel (memory or arithmetic), or "" for vector kernels. */
 static void print_line(const struct team *t, const struct row *r, const struct task *w, const char *roof,
                        const struct roof_round_result *m)
 {

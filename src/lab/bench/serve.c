@@ -48,7 +48,8 @@ struct load_run {
     struct err *e;
 };
 
-/* Submits request I, which counts as sent at AT_S. Sets *ENDED if the engine refused it. */
+/* Submits request I, and records AT_S as the time at which it was sent. Sets *ENDED if the engine refused
+ * it. */
 static int send_one(struct load_run *r, size_t i, double at_s, bool *ended)
 {
     const struct traffic_request *q = &r->traffic.request[i];
@@ -202,7 +203,7 @@ int bench_serve(const struct bench_serve_options *o, const struct traffic_option
     longest = traffic_longest(&r.traffic);
     if ((rc = load_prepare(l, e)) == 0 && (rc = serving_open(&r.serving, &r.traffic, places, e)) == 0) {
         if (l->o.max_model_len == 0)
-            l->o.max_model_len = longest > 1 ? (int64_t)longest : 2; /* the minimum of an engine */
+            l->o.max_model_len = longest > 1 ? (int64_t)longest : 2; /* engines require at least 2 */
         l->o.kv_cache_unbounded = 0;
         r.ids = mem_zalloc(longest, sizeof(*r.ids), MEM_APP);
         rc = r.ids ? load_engine(l, NULL, &r.g, e) : err_nomem(e, "a prompt");

@@ -144,7 +144,7 @@ static void add_times(json_t *o, const char *name, double *x, size_t n, const do
     json_object_set_new(o, key, n ? json_real(stat_max(x, n) * 1000) : json_null());
 }
 
-/* Counts and times of the requests that did not fail. */
+/* Numbers and times of the requests that did not fail. */
 struct sums {
     size_t n, n_good, n_input, n_output, n_cached, n_first, n_per_token;
     double *ttft, *tpot, *e2el; /* [n_first], [n_per_token], [n_first] seconds */

@@ -1,18 +1,18 @@
 /* serving.h - the statistics of serving: time to first token, inter-token latency, throughput, prefix-cache
  * hits.
  *
- * Records the times of each request, by a real or a simulated clock, and computes statistics with the names
- * and definitions of `vllm bench serve`. A request counts as sent when it is due and --max-concurrency allows
- * it.
+ * Records the times of each request, by a real or a simulated clock, and computes statistics with the
+ * names and definitions of `vllm bench serve`. The time of sending is the time at which a request is due
+ * and --max-concurrency allows it.
  *
  *   ttft   time from sending to the first token
  *   tpot   (time of the last token - time of the first) / (tokens - 1), of answers with two or more tokens
  *   itl    times between two successive tokens
  *   e2el   time from sending to the last token
  *
- * vLLM does not have the hits of the prefix cache, and full_batch_throughput: tokens per second of the
- * steps with the largest number of sequences (full_batch), which excludes the beginning and the end of a
- * load. */
+ * Two statistics are not in vLLM: the hits of the prefix cache, and full_batch_throughput: tokens per
+ * second of the steps with the largest number of sequences (full_batch), which excludes the beginning and
+ * the end of a load. */
 #ifndef GALLOP_LAB_BENCH_SERVING_H
 #define GALLOP_LAB_BENCH_SERVING_H
 
@@ -41,10 +41,10 @@ struct serving {
     size_t n_sent, n_ended, n_failed, n_too_long;
     size_t most_open;                     /* largest number of open requests so far */
     size_t places;                        /* maximum number of open requests; SIZE_MAX: no limit */
-    size_t n_computed;                    /* open requests during the last step */
-    size_t n_told;                        /* open requests after the events of the last step */
-    size_t n_second, most_a_second;       /* tokens of the current second, and of the best second */
-    size_t n_streams;                     /* sequences between their first and last token */
+    size_t n_computed;                    /* number of open requests during the last step */
+    size_t n_told;                        /* number of open requests after the events of the last step */
+    size_t n_second, most_a_second;       /* tokens in the current second; maximum over all seconds */
+    size_t n_streams;                     /* sequences that have their first token, but not their last */
     size_t n_step_streams, n_step_tokens; /* n_streams when the step began; tokens of the step */
     size_t n_full;                        /* largest n_step_streams so far */
     size_t n_full_tokens;                 /* tokens of the steps with n_full streams */
@@ -61,8 +61,8 @@ void serving_close(struct serving *s);
  * answer exceed MAX_LEN tokens. */
 bool serving_sent(struct serving *s, size_t i, double now_s, size_t max_len);
 
-/* Returns the time at which a request that was due at DUE_S counts as sent: DUE_S if one of the PLACES was
- * free during the last step, else the end of that step. */
+/* Returns the time of sending of a request that was due at DUE_S: DUE_S if fewer than s->places requests were
+ * open during the last step, else the end of that step. */
 double serving_place(const struct serving *s, double due_s);
 
 /* Records that a step was computed. The events of the step are recorded next. */

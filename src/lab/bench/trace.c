@@ -73,8 +73,8 @@ void bench_trace_name(const char *name, bool is_module, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)n, from);
 }
 
-/* Returns the row of OP in S, and adds it if it is missing. If S is full, the last row takes further
- * operators. */
+/* Returns the row of OP in S, and adds it if it is missing. If S is full, returns the last row, which then
+ * counts several operators. */
 static struct bench_trace_row *row_of(struct bench_trace_sum *s, const struct timed_op *op)
 {
     struct bench_trace_row row = {.kind = op->kind};

@@ -35,7 +35,7 @@ struct bench_trace {
     size_t n_ops, cap;
 };
 
-/* Starts recording the operators of the steps of M, which points to T until bench_trace_close(). */
+/* Starts recording the operators of the steps of M. M keeps a pointer to T until bench_trace_close(). */
 int bench_trace_open(struct bench_trace *t, struct llm *m, struct err *e);
 void bench_trace_close(struct bench_trace *t); /* must be called before the model is closed */
 
@@ -43,8 +43,8 @@ void bench_trace_close(struct bench_trace *t); /* must be called before the mode
 void bench_trace_step(struct bench_trace *t, double seconds, const struct roof *roof,
                       struct bench_trace_sum *s);
 
-/* Writes the name of a linear without its layer to out[size]: "mlp.down_proj", or with IS_MODULE that of its
- * module, "mlp". */
+/* Writes the name of a linear without its layer to out[size]: "mlp.down_proj", or, with IS_MODULE, the name
+ * of its module: "mlp". */
 void bench_trace_name(const char *name, bool is_module, char *out, size_t size);
 
 /* Prints the operators of a mean step by kind: as a table if OF is NULL, else as the JSON lines "kind",

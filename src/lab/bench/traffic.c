@@ -44,7 +44,8 @@ struct columns {
     int at, prompt, output;
 };
 
-/* Returns the next field of *LINE, terminated in place of the comma, or NULL at the end of the line. */
+/* Splits the next field off *LINE: replaces its comma by a zero byte, advances *LINE, and returns the field;
+ * NULL at the end of the line. */
 static char *next_field(char **line)
 {
     char *field = *line, *comma;
@@ -58,7 +59,8 @@ static char *next_field(char **line)
     return field;
 }
 
-/* Finds the columns by the header LINE. Returns false if it lacks the columns of lengths. */
+/* Finds the columns by the header LINE. Returns false if the columns of the prompt length and output length
+ * are missing. */
 static bool read_header(char *line, struct columns *c)
 {
     char *field;
@@ -167,7 +169,8 @@ static int read_object(const char *line, struct traffic *t, struct traffic_reque
 
 /* ---- files ---- */
 
-/* Returns the line at *AT, terminated in place, and moves *AT to the next line (NULL after the last line). */
+/* Returns the line at *AT, whose line end is replaced by a zero byte, and moves *AT to the next line (NULL
+ * after the last line). */
 static char *next_line(char **at)
 {
     char *line = *at, *end = strchr(line, '\n');

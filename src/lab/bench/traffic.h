@@ -5,10 +5,9 @@
  *   Azure      CSV with the columns TIMESTAMP (a date, or seconds), ContextTokens and GeneratedTokens
  *   Vidur      CSV with the columns arrived_at (seconds; without it all requests arrive at once),
  *              num_prefill_tokens and num_decode_tokens
- *   Mooncake   JSON lines with timestamp (milliseconds), input_length, output_length and hash_ids: one hash
- *   for
- *              each 512 tokens of the prompt, so that requests whose lists begin with equal hashes share a
- *              prefix
+ *   Mooncake   JSON lines with timestamp (milliseconds), input_length, output_length and hash_ids: one
+ *              hash for each 512 tokens of the prompt, so that requests whose lists begin with equal
+ *              hashes share a prefix
  * Other columns and keys are ignored. Traces contain no tokens; tokens are generated from the hashes, or
  * from the number of the request. */
 #ifndef GALLOP_LAB_BENCH_TRAFFIC_H
@@ -27,8 +26,8 @@ struct traffic_request {
     double at_s; /* seconds from the first arrival, ascending; 0 for later turns */
     size_t n_prompt, n_output;
     size_t first_hash,
-        n_hashes;    /* hashes of the prompt: traffic.hash[first_hash] and the n_hashes - 1 behind it */
-    size_t n_shared; /* number of first tokens that all requests of `group` share */
+        n_hashes;    /* hashes of the prompt: n_hashes entries of traffic.hash from index first_hash on */
+    size_t n_shared; /* number of tokens at the beginning of the prompt that all requests of `group` share */
     uint32_t group;
     /* In conversations, the prompt of a turn begins with the prompt and the answer of the previous turn. */
     unsigned turn; /* number of the turn, from 0 */
@@ -40,7 +39,7 @@ struct traffic_request {
 struct traffic {
     struct traffic_request *request; /* [n] */
     size_t n, cap;
-    size_t n_first;  /* number of first turns, which come first, in order of arrival */
+    size_t n_first;  /* number of first turns; they precede all later turns, in order of arrival */
     int32_t *answer; /* tokens of the answers that are part of later prompts */
     uint64_t *hash;  /* [n_hashes] */
     size_t n_hashes, cap_hashes;
@@ -48,18 +47,18 @@ struct traffic {
 
 /* Parameters of generated requests. Lengths are uniformly distributed between two limits. */
 struct traffic_plan {
-    size_t n;          /* number of requests or conversations */
-    double rate;       /* requests per second; 0: all arrive at once */
-    double burstiness; /* shape of the gamma distribution of gaps: 1 is Poisson, less is burstier */
-    size_t prompt[2],
-        output[2];         /* minimum and maximum of new tokens of a prompt, and of tokens of an answer */
-    size_t shared, groups; /* shared tokens of a group; number of groups */
-    size_t turns;          /* turns of each conversation; 1: single requests */
+    size_t n;                    /* number of requests or conversations */
+    double rate;                 /* requests per second; 0: all arrive at once */
+    double burstiness;           /* shape of the gamma distribution of gaps: 1 is Poisson, less is burstier */
+    size_t prompt[2], output[2]; /* minimum and maximum number of new tokens of a prompt, and of tokens of an
+                            * answer */
+    size_t shared, groups;       /* shared tokens of a group; number of groups */
+    size_t turns;                /* turns of each conversation; 1: single requests */
     uint64_t seed;
 };
 
-/* Reads at most MOST requests (0: all) of the trace TEXT [n] and divides their times by SPEED. TEXT ends with
- * a NUL behind its N bytes and is modified. ERR_INPUT names PATH and the line. */
+/* Reads at most MOST requests (0: all) of the trace TEXT [n] and divides their times by SPEED. A zero byte
+ * follows the N bytes of TEXT; TEXT is modified. ERR_INPUT names PATH and the line. */
 int traffic_parse(struct traffic *t, char *text, size_t n, const char *path, size_t most, double speed,
                   struct err *e);
 /* Generates the requests of PLAN. */

@@ -1,12 +1,11 @@
-/* verb_bench.c - `gallop bench`: tokens per second of prefill, decode and mixed steps, and the roofs of the machine in
- * the same minute.
+/* verb_bench.c - `gallop bench`: tokens per second of prefill, decode and mixed steps, and the roofs of the
+ * machine, measured between these measurements.
  *
  * Every measurement is made once in each repetition, so that a drift of the machine's speed affects all
- * alike. The roofs are measured at the beginning of each repetition, every few seconds, and at the end.
- * roof_share is the ideal time (cost.c), computed from the roofs before and after a measurement, divided by
- * the measured time; the median over the repetitions is printed. Contexts are filled instead of computed
- * (fill.c), and kept between repetitions unless the model has windows.
- */
+ * measurements equally. The roofs are measured at the beginning of each repetition, every few seconds, and at
+ * the end. roof_share is the ideal time (cost.c), computed from the roofs before and after a measurement,
+ * divided by the measured time; the median over the repetitions is printed. The KV rows of contexts are
+ * copied instead of computed (fill.c), and are kept between repetitions unless the model has windows. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -108,7 +107,7 @@ struct row {
     size_t prompt;           /* length of the prompt, or of the context of DECODE and MIXED */
     size_t batch;            /* number of sequences */
     size_t tokens;           /* number of tokens that each sequence computes */
-    size_t rows;             /* tokens in a step: of each sequence (DECODE), of the prompt (MIXED) */
+    size_t rows;             /* tokens in a step, of each sequence (DECODE) or of the prompt (MIXED) */
     double second[MAX_REPS]; /* time of each repetition */
     size_t roof[MAX_REPS];   /* index of the last measurement of the roofs before each repetition */
     struct bench_trace_sum trace;
@@ -155,7 +154,8 @@ static void add_prefill(struct bench *b, size_t n)
     b->longest = n > b->longest ? n : b->longest;
 }
 
-/* Adds a row that decodes behind a context. END is the largest number of positions of its sequences. */
+/* Adds a measurement that decodes after a context. END is the largest number of positions of its
+ * sequences. */
 static void add_behind(struct bench *b, const struct row *row, size_t end)
 {
     b->row[b->n_rows++] = *row;
@@ -230,7 +230,7 @@ static int size_engine(const struct bench *b, struct gallop_options *o)
     for (size_t s = 0; s < b->batch + (b->mixed > 0); s++) {
         seq =
             s && s < b->batch ? decoded : b->longest; /* the first and the last sequence also hold prompts */
-        if (!kv_type_pooled(o->kv_cache_type)) {      /* regions grow beyond the rows that they hold */
+        if (!kv_type_pooled(o->kv_cache_type)) {      /* regions are larger than their rows */
             seq = 2 * seq + 1024;
             seq = seq < (size_t)o->max_model_len ? seq : (size_t)o->max_model_len;
         }
@@ -514,8 +514,8 @@ static int bench_model(struct bench_options *o, struct err *e)
     return rc;
 }
 
-/* Adds the numbers in the value TEXT of the option FLAG to b->rows, each limited to MOST. Zeros and numbers
- * that are there already are skipped. */
+/* Adds the numbers in the value TEXT of the option FLAG to b->rows, each limited to MOST. Zeros, and numbers
+ * that b->rows contains already, are skipped. */
 static int add_backend_rows(struct bench_backends *b, const char *flag, const char *text, size_t most,
                             struct err *e)
 {

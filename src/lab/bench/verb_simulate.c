@@ -29,7 +29,7 @@
 #include "lab/shapes.h"
 
 struct simulate_options {
-    struct load load; /* holds the values of options_scheduling only */
+    struct load load; /* only the values of options_scheduling are used */
     struct options_output out;
     struct traffic_options traffic;
     const char *shape, *limit;
@@ -97,7 +97,7 @@ struct sizes {
     double mxfp4; /* weights of experts that are stored in MXFP4 */
 };
 
-static const double mxfp4_bits = 4.25; /* a group of 32 weights has 16 bytes of nibbles and a byte of scale */
+static const double mxfp4_bits = 4.25; /* bits per weight: 32 weights have 16 bytes and a scale byte */
 
 /* Callback of shapes_tensors(): adds the elements of T to the sizes. */
 static int add_tensor(void *ctx, const struct shapes_tensor *t)
@@ -237,8 +237,8 @@ struct simulate_run {
     size_t n_came; /* number of first turns that were sent */
 };
 
-/* Opens the objects of a run. The KV cache has the real number of blocks, with one head of one byte in each
- * row. */
+/* Opens the objects of a run. The KV cache has as many blocks as that of the simulated machine, but its rows
+ * have only one head of one byte. */
 static int open_run(struct simulate_run *r)
 {
     const struct simulate_options *o = r->m->o;
@@ -276,8 +276,8 @@ static void close_run(struct simulate_run *r)
     mem_free(r->ids);
 }
 
-/* Submits request I at the simulated time AT_S. Sets *ENDED if the queue or the context is too small for
- * it. */
+/* Submits request I at the simulated time AT_S. Sets *ENDED if the queue is full or the request exceeds the
+ * context length. */
 static int send_one(struct simulate_run *r, size_t i, double at_s, bool *ended)
 {
     const struct traffic_request *q = &r->m->traffic.request[i];
@@ -400,7 +400,8 @@ static bool holds(const struct simulation *m, const json_t *o)
            is_within(o, "p95_e2el_ms", m->limits.e2el_s);
 }
 
-/* Finds the highest speed at which the limits hold, by bisection to 2 %, and prints its statistics. */
+/* Finds, by bisection to 2 %, the highest speed of arrivals at which the limits are satisfied, and prints the
+ * statistics of that load. */
 static int sweep(struct simulation *m, bool json)
 {
     double low = 0, high = 0, speed = 1;
