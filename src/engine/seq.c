@@ -184,6 +184,11 @@ static int fill_common(struct seq_common *c, const struct seq_request *r, size_t
         (rc = fill_bad(c, e)) != 0 ||
         (rc = reasoning_init(&c->reasoning, &r->reasoning, r->ids, r->n_ids, c->tok, &c->arena, e)) != 0)
         return rc;
+    for (size_t i = 0; i < c->reasoning.n_forced; i++)
+        if (c->reasoning.forced[i] < 0 || (size_t)c->reasoning.forced[i] >= n_vocab)
+            return err_about(e, ERR_UNSUPPORTED, "reasoning_close",
+                             "token %d of the mark is not in the model's vocabulary of %zu tokens",
+                             c->reasoning.forced[i], n_vocab);
     return check_choice(c, n_vocab, e);
 }
 

@@ -197,6 +197,8 @@ static int constraints_find(struct constraints *c, const struct constraint_sourc
     c->n_queries++;
     *out = find_entry(c, source);
     c->n_hits += *out != NULL;
+    if (!*out && atomic_load(&c->budget.bytes) > c->max_admit)
+        drop_entries(c);
     pthread_mutex_unlock(&c->lock);
     if (*out)
         return 0;

@@ -145,13 +145,17 @@ static int add_warning(struct constraint *c, const char *sentence, struct err *e
     return 0;
 }
 
-/* Adds a warning to C and to the log for each keyword of a schema that is not enforced. */
+enum { MOST_WARNINGS = 64 /* of a constraint, which may have many schemas */ };
+
+/* Adds a warning to C and to the log for each keyword of a schema that is not enforced, up to MOST_WARNINGS, and
+ * one more if there are further keywords. */
 static int add_warnings(struct constraint *c, const struct schema_report *report, struct err *e)
 {
     char sentence[SCHEMA_KEYWORD_BYTES + SCHEMA_POINTER_BYTES + 80];
+    size_t n_added = 0;
     int rc = 0;
 
-    for (size_t i = 0; i < report->n && rc == 0; i++) {
+    for (size_t i = 0; i < report->n && c->n_warnings < MOST_WARNINGS && rc == 0; i++, n_added++) {
         const struct schema_place *p = &report->warning[i];
 
         snprintf(sentence, sizeof(sentence),
@@ -160,7 +164,9 @@ static int add_warnings(struct constraint *c, const struct schema_report *report
         log_warn("%s", sentence);
         rc = add_warning(c, sentence, e);
     }
-    return rc || !report->has_more ? rc : add_warning(c, "JSON schema: more keywords are ignored", e);
+    if (rc || c->n_warnings > MOST_WARNINGS || (!report->has_more && n_added == report->n))
+        return rc;
+    return add_warning(c, "JSON schema: more keywords are ignored", e);
 }
 
 static int compile_schema(struct schemas *s, const struct schema_options *o, struct grammar *g,

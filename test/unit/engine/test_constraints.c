@@ -348,6 +348,32 @@ static void what_is_left_out_of_a_schema_is_in_the_last_event(void **state)
     gallop_close(g);
 }
 
+/* Two schemas of 40 unsupported keywords in one constraint share the limit of 64 warnings. */
+static void warnings_are_limited_for_all_schemas_of_a_constraint(void **state)
+{
+    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop_event ev = {0};
+    static char schema[8192], tag[20000];
+    struct gallop_request r;
+
+    lax_schema(schema, sizeof(schema), 40);
+    snprintf(
+        tag, sizeof(tag),
+        "{\"type\":\"structural_tag\",\"triggers\":[\"<\"],\"structures\":[{\"begin\":\"<a>\",\"schema\":%s,"
+        "\"end\":\"</a>\"},{\"begin\":\"<b>\",\"schema\":%s,\"end\":\"</b>\"}]}",
+        schema, schema);
+    gallop_request_init(&r);
+    r.text = "Once";
+    r.sampling.max_new_tokens = 2;
+    r.structured_outputs.structural_tag = tag;
+    r.structured_outputs.ignore_unsupported = 1;
+    assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+    while (gallop_next(g, &ev))
+        if (ev.type == GALLOP_FINISHED)
+            assert_int_equal(ev.n_warnings, 65);
+    gallop_close(g);
+}
+
 static void a_refused_allocation_ends_one_request_and_nothing_else(void **state)
 {
     static struct engines_answer out[N];
@@ -389,6 +415,7 @@ int main(void)
         cmocka_unit_test(wrong_constraints_are_refused_with_a_sentence),
         cmocka_unit_test(the_memory_of_all_constraints_is_bounded),
         cmocka_unit_test(what_is_left_out_of_a_schema_is_in_the_last_event),
+        cmocka_unit_test(warnings_are_limited_for_all_schemas_of_a_constraint),
         cmocka_unit_test(a_refused_allocation_ends_one_request_and_nothing_else),
     };
 

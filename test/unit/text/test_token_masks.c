@@ -115,12 +115,19 @@ static void a_mask_has_the_tokens_whose_bytes_may_follow(void **state)
 static void masks_of_patterns_agree_with_reading_each_token(void **state)
 {
     static const char *const pattern[] = {
-        "[a-z0-9]+(-[a-z0-9]+)*",       "[a-z]{3,5}(,[a-z]*)*",
-        "([A-Za-z][a-z]*){1,3}",        "([a-z][0-9]?){1,3}x",
-        "[a-z]{0,1}(-[a-z]+)*",         "([a-z]|[0-9]{2}){2,7}!",
-        "[a-z ]{0,9}[.]?[a-zA-Z]{2,4}", "[a-zA-Z]{2,6}(0[a-zA-Z]{1,3}){0,2}",
-        "([a-z0-9]+)?,[a-z0-9]+",       "(([a-z]+)?[0-9]){0,3}!",
-        "([a-z]{2}){1,3}[0-9]",         "([a-z]+[0-9]+){1,2}"};
+        "[a-z0-9]+(-[a-z0-9]+)*",
+        "[a-z]{3,5}(,[a-z]*)*",
+        "([A-Za-z][a-z]*){1,3}",
+        "([a-z][0-9]?){1,3}x",
+        "[a-z]{0,1}(-[a-z]+)*",
+        "([a-z]|[0-9]{2}){2,7}!",
+        "[a-z ]{0,9}[.]?[a-zA-Z]{2,4}",
+        "[a-zA-Z]{2,6}(0[a-zA-Z]{1,3}){0,2}",
+        "([a-z0-9]+)?,[a-z0-9]+",
+        "(([a-z]+)?[0-9]){0,3}!",
+        "([a-z]{2}){1,3}[0-9]",
+        "([a-z]+[0-9]+){1,2}",
+        "([a-zA-Z0-9]{2}-[a-zA-Z0-9]{2}-[a-zA-Z0-9]{2}-[a-zA-Z0-9]{2}-[a-zA-Z0-9],){1,5}"};
     static const char letters[] = "abcxyzABC0189-,. !";
 
     for (size_t k = 0; k < 40 * sizeof(pattern) / sizeof(pattern[0]); k++) {

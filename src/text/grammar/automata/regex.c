@@ -978,6 +978,8 @@ uint32_t regex_without_counts(struct regex_store *s, uint32_t r, uint32_t *loop)
     return made;
 }
 
+enum { MOST_PARTS = 256 /* of a concatenation that regex_leads_to() follows */ };
+
 bool regex_leads_to(const struct regex_store *s, uint32_t r, uint32_t tail, bool *is_open)
 {
     bool may_be_skipped = true;
@@ -987,15 +989,18 @@ bool regex_leads_to(const struct regex_store *s, uint32_t r, uint32_t tail, bool
         return true;
     if (s->node[r].kind == UNION) {
         for (uint32_t i = 0; i < s->node[r].b && !*is_open; i++)
-            regex_leads_to(s, s->list[s->node[r].a + i], tail, is_open);
+            if (!regex_leads_to(s, s->list[s->node[r].a + i], tail, is_open))
+                return false;
         return !*is_open;
     }
-    for (int i = 0; i < SPINE && s->node[r].kind == CONCAT && !*is_open; i++) {
+    for (int i = 0; i < MOST_PARTS && s->node[r].kind == CONCAT && !*is_open; i++) {
         may_be_skipped = may_be_skipped && s->node[s->node[r].a].matches_empty;
         r = s->node[r].b;
         *is_open = r == tail;
     }
-    return !*is_open || !may_be_skipped;
+    if (!*is_open)
+        return s->node[r].kind != CONCAT; /* false: there are more parts than were looked at */
+    return !may_be_skipped;
 }
 
 /* ---- repetition bounds that a short text cannot reach ---- */

@@ -8,12 +8,12 @@
 #include "base/buf.h"
 #include "base/json/json_tree.h"
 
-enum { FIRST_SLOTS = 64 };
+enum { FIRST_SLOTS = 64, VISITS_OF_WORK = 256 /* visited values that count as a unit of work */ };
 
 /* ---- faults ---- */
 
-/* Appends the JSON pointer from FROM to AT. Returns false if AT is not inside FROM. */
-static bool find_pointer(struct buf *b, const json_t *from, const json_t *at)
+/* Appends the JSON pointer from FROM to AT. Returns false if AT is not inside FROM. *N_VISITED counts values. */
+static bool find_pointer(struct buf *b, const json_t *from, const json_t *at, size_t *n_visited)
 {
     size_t before = b->len, i, n;
     const char *key;
@@ -21,6 +21,7 @@ static bool find_pointer(struct buf *b, const json_t *from, const json_t *at)
 
     if (from == at)
         return true;
+    *n_visited += 1 + json_array_size(from) + json_object_size(from);
     if (json_is_object(from))
         json_object_keylen_foreach((json_t *)from, key, n, v)
         {
@@ -29,15 +30,17 @@ static bool find_pointer(struct buf *b, const json_t *from, const json_t *at)
             buf_char(b, '/');
             for (i = 0; i < n; i++)
                 buf_str(b, key[i] == '~' ? "~0" : key[i] == '/' ? "~1" : (char[]){key[i], 0});
-            if (find_pointer(b, v, at))
+            if (find_pointer(b, v, at, n_visited))
                 return true;
             b->len = before;
         }
     if (json_is_array(from))
         json_array_foreach((json_t *)from, i, v)
         {
+            if (!json_is_object(v) && !json_is_array(v))
+                continue;
             buf_fmt(b, "/%zu", i);
-            if (find_pointer(b, v, at))
+            if (find_pointer(b, v, at, n_visited))
                 return true;
             b->len = before;
         }
@@ -52,18 +55,20 @@ static void copy_cut(char *out, size_t size, const char *text, size_t n)
     out[n] = 0;
 }
 
-static void place_set(const struct schema_compiler *c, struct schema_place *p, const json_t *at,
-                      const char *keyword)
+/* Returns the number of values that were visited to find the pointer to AT. */
+static size_t place_set(const struct schema_compiler *c, struct schema_place *p, const json_t *at,
+                        const char *keyword)
 {
     struct buf b = {.tag = MEM_TEXT};
-    size_t n_root = c->pointer ? strlen(c->pointer) : 0;
+    size_t n_root = c->pointer ? strlen(c->pointer) : 0, n_visited = 0;
 
     buf_add(&b, c->pointer, n_root);
-    if (at && !find_pointer(&b, c->root, at) && b.len > n_root)
+    if (at && !find_pointer(&b, c->root, at, &n_visited) && b.len > n_root)
         b.len = n_root;
     copy_cut(p->pointer, sizeof(p->pointer), b.data, b.len);
     copy_cut(p->keyword, sizeof(p->keyword), keyword, strlen(keyword));
     buf_fini(&b);
+    return n_visited;
 }
 
 static void fault(struct schema_compiler *c, int code, const json_t *at, const char *keyword, const char *why)
@@ -103,12 +108,15 @@ void schema_unserved(struct schema_compiler *c, const json_t *at, const char *ke
         fault(c, ERR_UNSUPPORTED, at, keyword, why);
         return;
     }
-    place_set(c, &p, at, keyword);
+    if (r->n == SCHEMA_MOST_WARNINGS) {
+        r->has_more = true;
+        return;
+    }
+    schema_work(c, place_set(c, &p, at, keyword) / VISITS_OF_WORK);
     for (size_t i = 0; i < r->n; i++)
         if (strcmp(r->warning[i].keyword, p.keyword) == 0 && strcmp(r->warning[i].pointer, p.pointer) == 0)
             return;
-    r->has_more |= r->n == SCHEMA_MOST_WARNINGS;
-    if (r->n < SCHEMA_MOST_WARNINGS && schema_reserve(c, (void **)&r->warning, &r->cap, r->n, sizeof(p)))
+    if (schema_reserve(c, (void **)&r->warning, &r->cap, r->n, sizeof(p)))
         r->warning[r->n++] = p;
 }
 
