@@ -50,7 +50,7 @@ const struct opt_row options_model[] = {
      OPT_INTO(struct load, name), OPT_SOURCE(struct load, name_source)},
     {0}};
 
-/* ---- rows of the tables of the engine ---- */
+/* ---- from the rows of options.def and sampling.def to rows of the tables here ---- */
 
 /* clang-format off */
 #define ANY()            NULL

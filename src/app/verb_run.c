@@ -681,8 +681,8 @@ static int read_requests(struct requests *r, const struct run_options *o, struct
     return rc;
 }
 
-/* Sets *N to the number of sequences that the engine computes at once: the number of answers if all lines can be read
- * without waiting, but at most SEQS. */
+/* Sets *N to the number of sequences that the engine computes at once: SEQS, or the number of answers if all
+ * lines can be read without waiting and have fewer. */
 static int count_sequences(struct requests *r, int64_t *n, struct err *e)
 {
     bool waits = r->lines && !requests_never_wait(r), got = requests_never_wait(r);

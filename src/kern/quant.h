@@ -70,14 +70,16 @@ typedef void kern_gemm_in_blocks_fn(void *in, const float *x, size_t row, size_t
 
 /* Computes the panels [p0, p1) of G with weights in the quantized format T, packed as format/groups.h
  * defines: integer values with a scale d (in some formats also a minimum) for each group of 32 or 16 weights.
- * N and SCALE are the integers of the row of A in the group and their scale. Each sum Y starts at +0 and adds
+ * N are the int8 elements of the row of A in the group, SCALE is their scale, ZERO the constant that the
+ * format subtracts from its codes. Each sum Y starts at +0 and adds
  * the groups in ascending order:
  *
  *   y = fma((float)(sum of n * (value - zero)) * d, scale, y)     formats whose d is a power of two
  *   y = fma((float)(sum of n * (value - zero)), d * scale, y)     all other formats
  *   y = fma(min, scale * (float)(sum of n), y)                    after that, formats with a minimum
  *
- * In formats with multiples, D and MIN are an fp16 number times a small integer, which is exact in fp32. */
+ * In formats that store an integer factor for each group, D and MIN are an fp16 number times that factor, which is
+ * exact in fp32. */
 typedef void kern_gemm_blocks_fn(const struct kern_gemm *g, enum dtype t, size_t p0, size_t p1);
 
 /* Quantizes X to int8 with one scale.

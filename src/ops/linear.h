@@ -131,7 +131,8 @@ struct linear_backend {
     const char *form;
     /* Returns true if the backend can compute D; otherwise sets *WHY_NOT to the reason, for the user. */
     bool (*accepts)(const struct linear_desc *d, const char **why_not);
-    /* Sets the members of L that depend on D; n, k, dtype are set. Returns the bytes of the packed weight. */
+    /* Sets the members of L that depend on D; the caller has set n, k and dtype. Returns the bytes of the packed
+     * weight. */
     size_t (*open)(struct linear *l, const struct linear_desc *d);
     /* Packs the columns [begin, end) of the panels. BEGIN and END are multiples of 32, except for the last
      * end; linear_column() returns their rows of W. Returns false if a packed weight would not be finite. */

@@ -177,7 +177,8 @@ AVX2_INLINE void avx2_attn_step43(avx2_sums acc, const char *const *b, size_t at
                    "vandps %[b2], %%ymm14, %%ymm14\n\t" AVX2_ATTN_ROWS43(1));
 }
 
-/* Computes a step: the elements of x in it (one, a pair or four) times the columns b. */
+/* Computes one step along k: multiplies its elements of each row of x (1, 2 or 4 by KIND) by those of the columns
+ * b, and adds the products to ACC. */
 AVX2_INLINE void avx2_attn_step(avx2_sums acc, const char *const *b, size_t at, const float *x, size_t stride,
                                 int rows, int cols, enum avx2_kind kind)
 {

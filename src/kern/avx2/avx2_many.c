@@ -232,7 +232,7 @@ static part_fn *const parts[2][ROWS] = {{NULL, NULL, whole_3, whole_4, whole_5, 
 
 /* ---- panels ---- */
 
-/* Widens DEPTH rows of the pairs of a panel at B to fp32. */
+/* Converts DEPTH rows of the bf16 panel B, which interleaves two rows, to fp32 rows at WIDE. */
 static void widen(float *wide, const char *b, size_t depth)
 {
     const __m256i upper = _mm256_set1_epi32((int)0xffff0000u);

@@ -34,8 +34,8 @@ static inline __m256i look_up(__m256i nibble)
                            _mm256_shuffle_epi8(high, _mm256_slli_epi16(nibble, 8)));
 }
 
-/* Multiplies a pair of k of eight columns, the bf16 words X, by the scales S and stores it in the panel: as
- * fp32 in two rows of KERN_NR columns, or as bf16 side by side. */
+/* X has the bf16 values of two consecutive k for each of eight columns. Multiplies them by the scales S of the
+ * columns and stores them in the panel: as fp32 in two rows of KERN_NR columns, or as bf16 side by side. */
 static inline void mx4_put(void *panel, size_t pair, size_t c, __m256i x, __m256 s, bool bf16)
 {
     __m256 even = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_slli_epi32(x, 16)), s);

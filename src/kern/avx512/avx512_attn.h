@@ -18,9 +18,10 @@
  * order of memory, because four tiles side by side are more streams than the hardware prefetcher follows (25
  * GB/s, against 43 GB/s with one stream).
  *
- * A core drops prefetches while as many lines are in flight as it can track, and few rows prefetch faster
- * than memory answers (Zen 5: 64 lines; of 16 KB prefetched at 72 GB/s most lines were missing later, at 52
- * GB/s all were present). So few rows prefetch each line twice, the second time half as far ahead.
+ * A core drops prefetches while as many lines are in flight as it can track. A call with a small number of
+ * rows prefetches faster than memory answers (Zen 5: 64 lines; of 16 KB prefetched at 72 GB/s most lines
+ * were missing later, at 52 GB/s all were present). Such a call therefore prefetches each line twice, the
+ * second time half as far ahead.
  */
 #ifndef GALLOP_KERN_AVX512_ATTN_H
 #define GALLOP_KERN_AVX512_ATTN_H

@@ -25,7 +25,7 @@ enum {
     INT4_CODES = INT4_STEPS * KERN_NR / 16 * INT4_LINE, /* bytes of the codes of a unit */
     INT4_HEAD = 2 * KERN_NR,                            /* bytes of the multiples and offsets of a group */
     INT4_MOST = 15,                                     /* the largest code */
-    INT4_MULTIPLE = 17,                                 /* the largest multiple */
+    INT4_MULTIPLE = 17,                                 /* the largest integer factor of a group's codes */
     INT4_MOST_GROUP = 128,
 };
 

@@ -549,7 +549,7 @@ static int bench_linears(struct bench_options *o, struct err *e)
     if ((rc = add_backend_rows(&b, "prefill", o->prefill_given ? o->prefill : "512", STEP_ROWS, e)) != 0)
         return rc;
     if (b.n_rows == 0)
-        return err_set(e, ERR_USAGE, "--batch and --prefill exclude every measurement");
+        return err_set(e, ERR_USAGE, "--batch and --prefill are both 0, so that nothing is left to measure");
     return (rc = load_prepare(&o->load, e)) != 0 ? rc : bench_backends(&b, &o->load.o, e);
 }
 

@@ -33,7 +33,8 @@ struct token_masks_term {
     uint32_t *end;
     size_t n_ends;
     bool is_walked; /* the members above are set */
-    /* State of the members below. NOT_COUNTABLE: A and Q can begin alike, so states need separate walks. */
+    /* Whether the members below are set. NOT_COUNTABLE: the expressions A and Q of P A* Q can begin with the same
+     * bytes, so that each state of the expression needs a walk of its own. */
     enum { NOT_COUNTED, COUNTED, NOT_COUNTABLE } counting;
     struct token_masks_counted *open;   /* [n_open] tokens that end inside P or A, sorted by count */
     struct token_masks_counted *closed; /* [n_closed] tokens that end inside Q or at its end */
