@@ -1,5 +1,5 @@
-/* verb_pack.c - `gallop pack` and `gallop quantize`: write a checkpoint as a packed file, which later starts map into
- * memory. */
+/* verb_pack.c - `gallop pack` and `gallop quantize`: write a checkpoint as a packed file. When gallop is
+ * started with that file, the weights are mapped into memory. */
 #include <jansson.h>
 #include <string.h>
 

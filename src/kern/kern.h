@@ -48,8 +48,8 @@
 enum kern_fn { KERN_FUNCTIONS(KERN_ENUM) KERN_N_FUNCTIONS };
 #undef KERN_ENUM
 
-/* A table of kernels: a function pointer for each job. row[] holds the instruction set and the arithmetic
- * class of each kernel, by enum kern_fn. */
+/* A table of kernels: a function pointer for each job. row[] holds, for each enum kern_fn, the
+ * kernel's instruction set and its arithmetic class (kernels of one class give the same bits). */
 #define KERN_FIELD(name) kern_##name##_fn *name;
 struct kern {
     KERN_FUNCTIONS(KERN_FIELD)

@@ -31,7 +31,7 @@
 
 enum {
     AMX_GEMM_KC = 256,   /* steps of a KC slice */
-    AMX_GEMM_KEPT = 512, /* one tile of rows: steps after which its sums are stored and loaded again */
+    AMX_GEMM_KEPT = 512, /* if A has one tile of rows: steps until its sums are stored and loaded again */
     AMX_GEMM_PANELS = KERN_PANELS, /* maximum panels of a group */
     AMX_GEMM_STREAMS = 8,          /* streams in which lines are prefetched */
     AMX_GEMM_AT_ONCE = 3,          /* panels that one tile of rows is multiplied with at once */

@@ -64,9 +64,10 @@ SIMD512_INLINE void few_read(struct few_line *line, const uint32_t *a, int rows)
 /* The state of some panels and rows that are computed at once, at most TOGETHER rows times panels. */
 struct few {
     const struct kern_gemm *g;
-    const char *b;                                               /* the first panel */
-    size_t bytes;                                                /* bytes from one panel to the next */
-    float sums[TOGETHER * KERN_NR] __attribute__((aligned(64))); /* [panels][side][rows][16] */
+    const char *b; /* the first panel */
+    size_t bytes;  /* bytes from one panel to the next */
+    float sums[TOGETHER * KERN_NR]
+        __attribute__((aligned(64))); /* [panels][left or right half of a panel][rows][16 columns] */
 };
 
 /* Adds the products of N pairs of k, at most a slice, to the sums of F. The weights begin at B; LINE has the

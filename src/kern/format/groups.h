@@ -79,7 +79,8 @@ static inline size_t groups_span_bytes(const struct quant_form *f)
     return groups_head_bytes(f) + groups_span(f) * groups_bytes(f);
 }
 
-/* Returns the bytes of a panel. K is a multiple of 32, and of 256 in formats with multiples. */
+/* Returns the bytes of a panel. K is a multiple of 32; of 256 in formats whose group scales are multiples of
+ * one scale for 256 weights. */
 static inline size_t groups_panel_bytes(const struct quant_form *f, size_t k)
 {
     return k / GROUPS_SIZE / groups_span(f) * groups_span_bytes(f);

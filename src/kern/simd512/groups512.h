@@ -11,7 +11,8 @@
 #include "kern/simd512/simd512.h"
 
 enum {
-    GROUPS512_STEPS = GROUPS_SIZE / 4, /* steps of four k in a group, 64 bytes for each side of a panel */
+    GROUPS512_STEPS =
+        GROUPS_SIZE / 4, /* steps of four k in a group; a step takes 64 bytes in each half of a panel */
 };
 
 SIMD512_INLINE __m512i groups512_line_at(const uint8_t *p)

@@ -67,7 +67,7 @@ int traffic_make(struct traffic *t, const struct traffic_plan *plan, struct err 
 size_t traffic_longest(const struct traffic *t);
 void traffic_fini(struct traffic *t);
 
-/* The values of the options traffic_options. */
+/* The values that were given for the command-line options of the table traffic_options. */
 struct traffic_options {
     const char *trace;           /* value of --trace; "": --trace without a file; NULL: no --trace */
     const char *prompt, *output; /* values of --input-len and --output-len: "N" or "N:M" tokens */

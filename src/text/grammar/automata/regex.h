@@ -126,9 +126,9 @@ bool regex_counter(const struct regex_store *s, uint32_t r, struct regex_counter
 /* For an R with a regex_counter(), returns P A* Q: R without the bounds. Sets *LOOP to A* Q. */
 uint32_t regex_without_counts(struct regex_store *s, uint32_t r, uint32_t *loop);
 
-/* Sets *IS_OPEN to true if R is TAIL or a concatenation that ends with TAIL. Returns false if this does not
- * allow counting repetitions: R is a union with a member that ends with TAIL, all parts before TAIL are
- * nullable, or R has too many parts. */
+/* Sets *IS_OPEN to whether R is TAIL or a concatenation that ends with TAIL. Returns true if repetitions can
+ * be counted for R, and false if they cannot: R is a union with a member that ends with TAIL, all parts
+ * before TAIL are nullable, or R has too many parts. */
 bool regex_leads_to(const struct regex_store *s, uint32_t r, uint32_t tail, bool *is_open);
 
 /* Returns R after lowering or removing the repetition bounds that a text of MOST bytes cannot reach. Two

@@ -249,7 +249,7 @@ enum { MAX_PIECE = 1024 };
 enum model_type { UNIGRAM = 1, BPE, WORD, CHARACTER };
 
 struct model {
-    struct tok_pieces b; /* the settings in the file */
+    struct tok_pieces b; /* settings and pieces for tok_build_pieces() */
     float *score;
     unsigned char *type;
     size_t score_cap, type_cap;
