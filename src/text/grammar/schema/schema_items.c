@@ -261,7 +261,7 @@ static bool distinct(struct items *p, uint32_t *out)
 uint32_t schema_items(struct schema_compiler *c, const struct schema_array *a)
 {
     struct items p = {.c = c, .a = a};
-    uint32_t r;
+    uint32_t r = 0;
 
     p.comma = grammar_term(c->g, schema_mark(c, true, ',', true));
     p.close = grammar_term(c->g, schema_mark(c, true, ']', false));
