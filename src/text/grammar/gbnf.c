@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/strmap.h"
 #include "base/utf8.h"
+#include "text/grammar/automata/cursor.h"
 #include "text/grammar/automata/pattern.h"
 
 enum kind { EMPTY, ONE, REFERENCE, SEQUENCE, CHOICE, REPEAT };
@@ -53,8 +54,7 @@ struct reference {
 };
 
 struct reader {
-    const char *text;
-    size_t n, at;
+    struct cursor in;
     int depth;
     struct grammar *g;
     struct part *part; /* [n_parts] nodes; index 0 is unused */
@@ -67,7 +67,6 @@ struct reader {
     size_t n_work, cap_work;
     struct strmap names; /* name of a rule -> index */
     uint32_t current;    /* index of the rule that is being read */
-    int code;            /* the code of the first error */
     struct err *e;
 };
 
@@ -80,29 +79,29 @@ __attribute__((format(printf, 4, 5))) static uint32_t fail(struct reader *r, int
     size_t line = 1, column = 1;
     va_list args;
 
-    if (r->code)
+    if (r->in.code)
         return 0;
-    for (size_t i = 0; i < at && i < r->n; i++) {
-        column = r->text[i] == '\n' ? 1 : column + ((r->text[i] & 0xc0) != 0x80);
-        line += r->text[i] == '\n';
+    for (size_t i = 0; i < at && i < r->in.n; i++) {
+        column = r->in.text[i] == '\n' ? 1 : column + ((r->in.text[i] & 0xc0) != 0x80);
+        line += r->in.text[i] == '\n';
     }
     va_start(args, format);
     vsnprintf(sentence, sizeof(sentence), format, args);
     va_end(args);
-    r->code = err_set(r->e, code, "line %zu, column %zu of the grammar: %s", line, column, sentence);
+    r->in.code = err_set(r->e, code, "line %zu, column %zu of the grammar: %s", line, column, sentence);
     return 0;
 }
 
 static bool no_memory(struct reader *r)
 {
-    if (!r->code)
-        r->code = err_nomem(r->e, "a grammar");
+    if (!r->in.code)
+        r->in.code = err_nomem(r->e, "a grammar");
     return false;
 }
 
 static bool reserve(struct reader *r, void **array, size_t *cap, size_t n, size_t size)
 {
-    return !r->code && (mem_grow(array, cap, n, size, MEM_TEXT) || no_memory(r));
+    return !r->in.code && (mem_grow(array, cap, n, size, MEM_TEXT) || no_memory(r));
 }
 
 static uint32_t add_part(struct reader *r, struct part x)
@@ -115,32 +114,13 @@ static uint32_t add_part(struct reader *r, struct part x)
 
 /* ---- tokens ---- */
 
-static bool at_end(const struct reader *r)
-{
-    return r->code || r->at >= r->n;
-}
-
-static char next_byte(const struct reader *r)
-{
-    return at_end(r) ? '\0' : r->text[r->at];
-}
-
-static bool skip(struct reader *r, const char *text)
-{
-    size_t n = strlen(text);
-
-    if (r->code || r->n - r->at < n || memcmp(r->text + r->at, text, n) != 0)
-        return false;
-    r->at += n;
-    return true;
-}
-
 static void skip_blanks(struct reader *r)
 {
-    while (!at_end(r) && (utf8_is_blank(next_byte(r)) || next_byte(r) == '#')) {
-        const char *end = next_byte(r) == '#' ? memchr(r->text + r->at, '\n', r->n - r->at) : r->text + r->at;
+    while (!cursor_at_end(&r->in) && (utf8_is_blank(cursor_next(&r->in)) || cursor_next(&r->in) == '#')) {
+        const char *end = cursor_next(&r->in) == '#' ? memchr(r->in.text + r->in.at, '\n', r->in.n - r->in.at)
+                                                     : r->in.text + r->in.at;
 
-        r->at = end ? (size_t)(end - r->text) + 1 : r->n;
+        r->in.at = end ? (size_t)(end - r->in.text) + 1 : r->in.n;
     }
 }
 
@@ -155,9 +135,9 @@ static size_t name_length(const struct reader *r, size_t at)
 {
     size_t n = 0;
 
-    if (at < r->n && r->text[at] == '.') /* a dot alone means any character */
+    if (at < r->in.n && r->in.text[at] == '.') /* a dot alone means any character */
         return 0;
-    while (at + n < r->n && is_name_byte(r->text[at + n]))
+    while (at + n < r->in.n && is_name_byte(r->in.text[at + n]))
         n++;
     return n;
 }
@@ -167,14 +147,14 @@ static bool is_rule_head(const struct reader *r, size_t n)
 {
     struct reader ahead = *r;
 
-    ahead.at += n;
-    if (next_byte(&ahead) == '[') { /* options of a rule, or a class */
-        const char *end = memchr(r->text + ahead.at, ']', r->n - ahead.at);
+    ahead.in.at += n;
+    if (cursor_next(&ahead.in) == '[') { /* options of a rule, or a class */
+        const char *end = memchr(r->in.text + ahead.in.at, ']', r->in.n - ahead.in.at);
 
-        ahead.at = end ? (size_t)(end - r->text) + 1 : ahead.at;
+        ahead.in.at = end ? (size_t)(end - r->in.text) + 1 : ahead.in.at;
     }
     skip_blanks(&ahead);
-    return n > 0 && ahead.n - ahead.at >= 3 && memcmp(ahead.text + ahead.at, "::=", 3) == 0;
+    return n > 0 && ahead.in.n - ahead.in.at >= 3 && memcmp(ahead.in.text + ahead.in.at, "::=", 3) == 0;
 }
 
 /* Consumes the name of N bytes, and returns the index of its rule. A new name adds a rule. */
@@ -182,18 +162,18 @@ static uint32_t take_rule(struct reader *r, size_t n)
 {
     uint64_t index;
 
-    if (strmap_get(&r->names, r->text + r->at, n, &index)) {
-        r->at += n;
+    if (strmap_get(&r->names, r->in.text + r->in.at, n, &index)) {
+        r->in.at += n;
         return (uint32_t)index;
     }
     if (r->n_rules == GBNF_MOST_RULES)
-        return fail(r, ERR_NOSPACE, r->at, "more than %d rules", GBNF_MOST_RULES);
+        return fail(r, ERR_NOSPACE, r->in.at, "more than %d rules", GBNF_MOST_RULES);
     if (!reserve(r, (void **)&r->rule, &r->cap_rules, r->n_rules + 1, sizeof(*r->rule)))
         return 0;
-    if (strmap_put(&r->names, r->text + r->at, n, r->n_rules) < 0)
+    if (strmap_put(&r->names, r->in.text + r->in.at, n, r->n_rules) < 0)
         return no_memory(r);
-    r->rule[r->n_rules] = (struct rule){.at = r->at};
-    r->at += n;
+    r->rule[r->n_rules] = (struct rule){.at = r->in.at};
+    r->in.at += n;
     return (uint32_t)r->n_rules++;
 }
 
@@ -204,14 +184,14 @@ static uint32_t read_hex(struct reader *r, int n, size_t at)
     uint32_t v = 0;
 
     for (int i = 0; i < n; i++) {
-        int digit = at_end(r) ? -1 : utf8_hex_digit(r->text[r->at]);
+        int digit = cursor_at_end(&r->in) ? -1 : utf8_hex_digit(r->in.text[r->in.at]);
 
         if (digit < 0)
             return fail(r, ERR_INPUT, at, "expected %d hexadecimal digits after the escape", n);
         v = v << 4 | (uint32_t)digit;
-        r->at++;
+        r->in.at++;
     }
-    if (n == 2 && !at_end(r) && utf8_hex_digit(next_byte(r)) >= 0)
+    if (n == 2 && !cursor_at_end(&r->in) && utf8_hex_digit(cursor_next(&r->in)) >= 0)
         return fail(r, ERR_UNSUPPORTED, at,
                     "\\x with more than 2 digits is not supported; expected \\u or \\U");
     if ((v >= 0xd800 && v <= 0xdfff) || v > PATTERN_LAST_CHARACTER)
@@ -223,20 +203,20 @@ static uint32_t read_hex(struct reader *r, int n, size_t at)
 static uint32_t read_character(struct reader *r)
 {
     static const char names[] = "nrtbfav0e", values[] = "\n\r\t\b\f\a\v\0\033";
-    size_t at = r->at, len;
+    size_t at = r->in.at, len;
     const char *found;
     char c;
 
-    if (!skip(r, "\\")) {
-        uint32_t character = utf8_decode(r->text + r->at, &len);
+    if (!cursor_skip(&r->in, "\\")) {
+        uint32_t character = utf8_decode(r->in.text + r->in.at, &len);
 
-        r->at += len;
+        r->in.at += len;
         return character;
     }
-    c = next_byte(r);
-    if (at_end(r))
+    c = cursor_next(&r->in);
+    if (cursor_at_end(&r->in))
         return fail(r, ERR_INPUT, at, "a backslash at the end of the grammar");
-    r->at++;
+    r->in.at++;
     if (c == 'x' || c == 'u' || c == 'U')
         return read_hex(r, c == 'x' ? 2 : c == 'u' ? 4 : 8, at);
     if (c && (found = strchr(names, c)))
@@ -249,18 +229,18 @@ static uint32_t read_character(struct reader *r)
 /* Reads a literal after its opening quote, as a regular expression. */
 static uint32_t read_literal(struct reader *r)
 {
-    size_t at = r->at - 1, n = 0, cap = 0;
+    size_t at = r->in.at - 1, n = 0, cap = 0;
     char *text = NULL;
     uint32_t one = REGEX_EMPTY;
 
-    while (!at_end(r) && next_byte(r) != '"') {
+    while (!cursor_at_end(&r->in) && cursor_next(&r->in) != '"') {
         if (!reserve(r, (void **)&text, &cap, n + 4, 1))
             break;
         n += utf8_encode(read_character(r), text + n);
     }
-    if (!skip(r, "\""))
+    if (!cursor_skip(&r->in, "\""))
         fail(r, ERR_INPUT, at, "a literal without its closing quote");
-    if (!r->code)
+    if (!r->in.code)
         one = regex_literal(&r->g->regex, n ? text : "", n);
     mem_free(text);
     return one;
@@ -269,30 +249,30 @@ static uint32_t read_literal(struct reader *r)
 /* Reads a class after its opening bracket, as a regular expression. */
 static uint32_t read_class(struct reader *r)
 {
-    size_t at = r->at - 1;
-    bool is_not = skip(r, "^");
+    size_t at = r->in.at - 1;
+    bool is_not = cursor_skip(&r->in, "^");
     struct pattern_set set = {0};
     uint32_t one = REGEX_NOTHING;
 
-    if (!is_not && next_byte(r) == ']')
+    if (!is_not && cursor_next(&r->in) == ']')
         return fail(r, ERR_INPUT, at, "an empty class");
-    while (!at_end(r) && next_byte(r) != ']') {
-        size_t from = r->at;
+    while (!cursor_at_end(&r->in) && cursor_next(&r->in) != ']') {
+        size_t from = r->in.at;
         uint32_t low = read_character(r), high = low;
 
-        if (next_byte(r) == '-' && r->at + 1 < r->n && r->text[r->at + 1] != ']') {
-            r->at++;
+        if (cursor_next(&r->in) == '-' && r->in.at + 1 < r->in.n && r->in.text[r->in.at + 1] != ']') {
+            r->in.at++;
             high = read_character(r);
         }
         if (low > high)
             fail(r, ERR_INPUT, from, "a range whose first character is above its last one");
         pattern_set_add(&set, low, high);
     }
-    if (!skip(r, "]"))
+    if (!cursor_skip(&r->in, "]"))
         fail(r, ERR_INPUT, at, "a class without ]");
     if (is_not)
         pattern_set_negate(&set);
-    if (!r->code)
+    if (!r->in.code)
         one = pattern_set_regex(&set, &r->g->regex, regex_characters);
     pattern_set_fini(&set);
     return one;
@@ -308,19 +288,20 @@ static uint32_t read_regex(struct reader *r, size_t at)
     int code;
 
     skip_blanks(r);
-    if (!skip(r, "\""))
+    if (!cursor_skip(&r->in, "\""))
         return fail(r, ERR_INPUT, at, "expected Regex(\"...\")");
-    while (!at_end(r) && next_byte(r) != '"') {
+    while (!cursor_at_end(&r->in) && cursor_next(&r->in) != '"') {
         if (!reserve(r, (void **)&text, &cap, n + 4, 1))
             break;
-        if (r->text[r->at] == '\\' && r->at + 1 < r->n && !strchr("\"\\", r->text[r->at + 1]))
-            text[n++] = r->text[r->at++]; /* an escape of the regular expression itself */
+        if (r->in.text[r->in.at] == '\\' && r->in.at + 1 < r->in.n &&
+            !strchr("\"\\", r->in.text[r->in.at + 1]))
+            text[n++] = r->in.text[r->in.at++]; /* an escape of the regular expression itself */
         else
             n += utf8_encode(read_character(r), text + n);
     }
-    if (!skip(r, "\"") || (skip_blanks(r), !skip(r, ")")))
+    if (!cursor_skip(&r->in, "\"") || (skip_blanks(r), !cursor_skip(&r->in, ")")))
         fail(r, ERR_INPUT, at, "expected Regex(\"...\") without other arguments");
-    if (!r->code) {
+    if (!r->in.code) {
         code = pattern_read(&r->g->regex, n ? text : "", n, regex_characters, PATTERN_WHOLE, &one, &inner);
         if (code == ERR_NOMEM)
             no_memory(r);
@@ -340,8 +321,9 @@ static uint32_t read_bound(struct reader *r, bool *is_there)
     uint32_t v = 0;
 
     skip_blanks(r);
-    for (*is_there = false; next_byte(r) >= '0' && next_byte(r) <= '9'; r->at++, *is_there = true)
-        v = v > GBNF_MOST_COUNT ? v : v * 10 + (uint32_t)(next_byte(r) - '0');
+    for (*is_there = false; cursor_next(&r->in) >= '0' && cursor_next(&r->in) <= '9';
+         r->in.at++, *is_there = true)
+        v = v > GBNF_MOST_COUNT ? v : v * 10 + (uint32_t)(cursor_next(&r->in) - '0');
     skip_blanks(r);
     return v;
 }
@@ -355,24 +337,24 @@ static uint32_t read_quantifiers(struct reader *r, uint32_t part)
         bool has_least, has_most = true;
 
         skip_blanks(r);
-        at = r->at;
-        if (skip(r, "?")) {
+        at = r->in.at;
+        if (cursor_skip(&r->in, "?")) {
             x.most = 1;
-        } else if (skip(r, "+")) {
+        } else if (cursor_skip(&r->in, "+")) {
             x.least = 1;
-        } else if (skip(r, "{")) {
+        } else if (cursor_skip(&r->in, "{")) {
             x.least = x.most = read_bound(r, &has_least);
-            if (skip(r, ",")) {
+            if (cursor_skip(&r->in, ",")) {
                 x.most = read_bound(r, &has_most);
                 x.most = has_most ? x.most : GRAMMAR_NO_LIMIT;
             }
-            if (!skip(r, "}") || !has_least)
+            if (!cursor_skip(&r->in, "}") || !has_least)
                 return fail(r, ERR_INPUT, at, "expected {m}, {m,} or {m,n}");
             if (x.least > GBNF_MOST_COUNT || (has_most && x.most > GBNF_MOST_COUNT))
                 return fail(r, ERR_NOSPACE, at, "a count above the limit of %d", GBNF_MOST_COUNT);
             if (x.least > x.most)
                 return fail(r, ERR_INPUT, at, "a count whose first number is above its second one");
-        } else if (!skip(r, "*")) {
+        } else if (!cursor_skip(&r->in, "*")) {
             return part;
         }
         part = add_part(r, x);
@@ -386,16 +368,16 @@ static uint32_t one_part(struct reader *r, uint32_t regex)
 
 static uint32_t read_group(struct reader *r)
 {
-    size_t at = r->at - 1;
+    size_t at = r->in.at - 1;
     uint32_t part;
 
-    if (next_byte(r) == '=')
+    if (cursor_next(&r->in) == '=')
         return fail(r, ERR_UNSUPPORTED, at, "look-ahead, (= ...), is not supported");
     if (++r->depth > GBNF_MOST_DEPTH)
         return fail(r, ERR_NOSPACE, at, "groups are nested deeper than %d", GBNF_MOST_DEPTH);
     part = read_choice(r);
     r->depth--;
-    if (!skip(r, ")"))
+    if (!cursor_skip(&r->in, ")"))
         fail(r, ERR_INPUT, at, "a group without )");
     /* The group needs a part of its own, which is linked as a member of the enclosing sequence. */
     return add_part(r, (struct part){.kind = REPEAT, .a = part, .least = 1, .most = 1});
@@ -405,16 +387,17 @@ static uint32_t read_group(struct reader *r)
 static uint32_t read_name(struct reader *r, size_t n)
 {
     static const char *const macro[] = {"TagDispatch", "TokenTagDispatch", "Token", "ExcludeToken"};
-    size_t at = r->at;
+    size_t at = r->in.at;
     uint32_t rule;
 
-    if (at + n < r->n && r->text[at + n] == '(' && n == strlen("Regex") &&
-        memcmp(r->text + at, "Regex", n) == 0) {
-        r->at += n + 1;
+    if (at + n < r->in.n && r->in.text[at + n] == '(' && n == strlen("Regex") &&
+        memcmp(r->in.text + at, "Regex", n) == 0) {
+        r->in.at += n + 1;
         return one_part(r, read_regex(r, at));
     }
-    for (size_t i = 0; at + n < r->n && r->text[at + n] == '(' && i < sizeof(macro) / sizeof(*macro); i++)
-        if (strlen(macro[i]) == n && memcmp(r->text + at, macro[i], n) == 0)
+    for (size_t i = 0; at + n < r->in.n && r->in.text[at + n] == '(' && i < sizeof(macro) / sizeof(*macro);
+         i++)
+        if (strlen(macro[i]) == n && memcmp(r->in.text + at, macro[i], n) == 0)
             return fail(r, ERR_UNSUPPORTED, at, "the macro \"%s\" is not supported", macro[i]);
     rule = take_rule(r, n);
     if (!reserve(r, (void **)&r->reference, &r->cap_references, r->n_references + 1, sizeof(*r->reference)))
@@ -426,19 +409,19 @@ static uint32_t read_name(struct reader *r, size_t n)
 /* Reads the next element of a sequence: a name, literal, class or group. Returns 0 if the sequence ends. */
 static uint32_t read_element(struct reader *r)
 {
-    size_t n = name_length(r, r->at), at = r->at;
+    size_t n = name_length(r, r->in.at), at = r->in.at;
 
     if (n > 0)
         return is_rule_head(r, n) ? 0 : read_name(r, n);
-    if (skip(r, "\""))
+    if (cursor_skip(&r->in, "\""))
         return one_part(r, read_literal(r));
-    if (skip(r, "["))
+    if (cursor_skip(&r->in, "["))
         return one_part(r, read_class(r));
-    if (skip(r, "("))
+    if (cursor_skip(&r->in, "("))
         return read_group(r);
-    if (skip(r, "."))
+    if (cursor_skip(&r->in, "."))
         return one_part(r, regex_characters(&r->g->regex, 0, PATTERN_LAST_CHARACTER));
-    if (next_byte(r) == '<' || next_byte(r) == '!')
+    if (cursor_next(&r->in) == '<' || cursor_next(&r->in) == '!')
         return fail(r, ERR_UNSUPPORTED, at,
                     "tokens, <token> or <[7]>, are not supported; expected their text");
     return 0;
@@ -454,7 +437,7 @@ static uint32_t read_sequence(struct reader *r)
         skip_blanks(r);
         part = read_element(r);
         part = part ? read_quantifiers(r, part) : 0;
-        if (!part || r->code)
+        if (!part || r->in.code)
             break;
         r->part[part].before = x.a;
         x.a = part;
@@ -471,33 +454,34 @@ static uint32_t read_choice(struct reader *r)
     do {
         uint32_t part = read_sequence(r);
 
-        if (r->code)
+        if (r->in.code)
             return 0;
         r->part[part].before = x.a;
         x.a = part;
         n++;
-    } while (skip(r, "|"));
+    } while (cursor_skip(&r->in, "|"));
     return n == 1 ? x.a : add_part(r, x);
 }
 
 static void read_rules(struct reader *r)
 {
-    for (skip_blanks(r); !at_end(r); skip_blanks(r)) {
-        size_t n = name_length(r, r->at), at = r->at;
+    for (skip_blanks(r); !cursor_at_end(&r->in); skip_blanks(r)) {
+        size_t n = name_length(r, r->in.at), at = r->in.at;
 
-        if (n > 0 && at + n < r->n && r->text[at + n] == '[')
+        if (n > 0 && at + n < r->in.n && r->in.text[at + n] == '[')
             fail(r, ERR_UNSUPPORTED, at + n, "options of a rule are not supported; expected ::=");
         else if (!is_rule_head(r, n))
             fail(r, ERR_INPUT, at, "expected a rule: a name and ::=");
-        r->current = r->code ? 0 : take_rule(r, n);
-        if (r->code)
+        r->current = r->in.code ? 0 : take_rule(r, n);
+        if (r->in.code)
             return;
         if (r->rule[r->current].body)
-            fail(r, ERR_INPUT, at, "the rule \"%.*s\" is defined twice", n > 60 ? 60 : (int)n, r->text + at);
+            fail(r, ERR_INPUT, at, "the rule \"%.*s\" is defined twice", n > 60 ? 60 : (int)n,
+                 r->in.text + at);
         skip_blanks(r);
-        skip(r, "::=");
+        cursor_skip(&r->in, "::=");
         n = read_choice(r);
-        if (r->code)
+        if (r->in.code)
             return;
         r->rule[r->current].body = (uint32_t)n;
     }
@@ -532,7 +516,7 @@ static struct value build_sequence(struct reader *r, uint32_t last)
     uint32_t rest = GRAMMAR_END;
     bool has_rest = false;
 
-    for (uint32_t m = last; m && !r->code; m = r->part[m].before) {
+    for (uint32_t m = last; m && !r->in.code; m = r->part[m].before) {
         v = build(r, m);
         if (v.is_regex && run.size + v.size <= MOST_INLINED) {
             run.number = regex_concat(&r->g->regex, v.number, run.number);
@@ -559,7 +543,7 @@ static struct value build_choice(struct reader *r, uint32_t last)
     uint32_t out;
 
     /* r->work has two numbers for each alternative: whether it is a regular expression, and its number. */
-    for (uint32_t m = last; m && !r->code; m = r->part[m].before, n++) {
+    for (uint32_t m = last; m && !r->in.code; m = r->part[m].before, n++) {
         v = build(r, m);
         if (v.is_regex && regular.size + v.size <= MOST_INLINED) {
             regular.size += v.size + 1;
@@ -571,19 +555,19 @@ static struct value build_choice(struct reader *r, uint32_t last)
             push_work(r, as_expression(r, v));
         }
     }
-    for (size_t i = 0; i < n && !r->code; i++)
+    for (size_t i = 0; i < n && !r->in.code; i++)
         if (r->work[start + 2 * i])
             push_work(r, r->work[start + 2 * i + 1]);
-    if (!r->code)
+    if (!r->in.code)
         regular.number = regex_union(&r->g->regex, r->work + start + 2 * n, n_regex);
-    r->n_work = r->code ? r->n_work : start + 2 * n;
+    r->n_work = r->in.code ? r->n_work : start + 2 * n;
     if (n_regex < n) {
         push_work(r, as_expression(r, regular));
-        for (size_t i = 0; i < n && !r->code; i++)
+        for (size_t i = 0; i < n && !r->in.code; i++)
             if (!r->work[start + 2 * i])
                 push_work(r, r->work[start + 2 * i + 1]);
-        out = r->code ? GRAMMAR_NEVER
-                      : grammar_choice(r->g, r->work + start + 2 * n, r->n_work - start - 2 * n);
+        out = r->in.code ? GRAMMAR_NEVER
+                         : grammar_choice(r->g, r->work + start + 2 * n, r->n_work - start - 2 * n);
         regular = (struct value){false, out, 0};
     }
     r->n_work = start;
@@ -648,23 +632,23 @@ static void build_rules(struct reader *r)
     first = mem_zalloc(r->n_rules + 1, sizeof(*first), MEM_TEXT);
     if (!ready || !first)
         no_memory(r);
-    for (size_t i = 0; i < r->n_references && !r->code; i++) {
+    for (size_t i = 0; i < r->n_references && !r->in.code; i++) {
         r->rule[r->reference[i].from].n_waiting++;
         first[r->reference[i].to + 1] = (uint32_t)i + 1;
     }
-    for (size_t i = 0; i < r->n_rules && !r->code; i++) {
+    for (size_t i = 0; i < r->n_rules && !r->in.code; i++) {
         if (first[i + 1] == 0) /* no rule refers to rule i: its range is empty */
             first[i + 1] = first[i];
         if (r->rule[i].n_waiting == 0)
             ready[n_ready++] = (uint32_t)i;
     }
-    for (size_t k = 0; k < n_ready && !r->code; k++) {
+    for (size_t k = 0; k < n_ready && !r->in.code; k++) {
         build_rule(r, ready[k]);
         for (uint32_t i = first[ready[k]]; i < first[ready[k] + 1]; i++)
             if (--r->rule[r->reference[i].from].n_waiting == 0)
                 ready[n_ready++] = r->reference[i].from;
     }
-    for (size_t i = 0; i < r->n_rules && !r->code; i++)
+    for (size_t i = 0; i < r->n_rules && !r->in.code; i++)
         if (!r->rule[i].is_built)
             build_rule(r, (uint32_t)i);
     mem_free(ready);
@@ -675,20 +659,20 @@ static void check_rules(struct reader *r)
 {
     uint64_t root;
 
-    for (size_t i = 0; i < r->n_rules && !r->code; i++) {
+    for (size_t i = 0; i < r->n_rules && !r->in.code; i++) {
         size_t n = name_length(r, r->rule[i].at);
 
         if (!r->rule[i].body)
             fail(r, ERR_INPUT, r->rule[i].at, "the rule \"%.*s\" is not defined", n > 60 ? 60 : (int)n,
-                 r->text + r->rule[i].at);
+                 r->in.text + r->rule[i].at);
     }
-    if (!r->code && !strmap_get(&r->names, "root", 4, &root))
-        r->code = err_set(r->e, ERR_INPUT, "the grammar has no rule \"root\"");
+    if (!r->in.code && !strmap_get(&r->names, "root", 4, &root))
+        r->in.code = err_set(r->e, ERR_INPUT, "the grammar has no rule \"root\"");
 }
 
 int gbnf_read(struct grammar *g, const char *text, size_t n, uint32_t *start, struct err *e)
 {
-    struct reader r = {.text = text, .n = n, .g = g, .e = e};
+    struct reader r = {.in = {.text = text, .n = n}, .g = g, .e = e};
     size_t valid = utf8_valid_prefix(text, n);
     uint64_t root = 0;
 
@@ -696,25 +680,26 @@ int gbnf_read(struct grammar *g, const char *text, size_t n, uint32_t *start, st
     strmap_init(&r.names, MEM_TEXT);
     add_part(&r, (struct part){0});
     if (n > GBNF_MOST_BYTES)
-        r.code = err_set(e, ERR_NOSPACE, "the grammar has %zu bytes; the maximum is %d", n, GBNF_MOST_BYTES);
+        r.in.code =
+            err_set(e, ERR_NOSPACE, "the grammar has %zu bytes; the maximum is %d", n, GBNF_MOST_BYTES);
     if (valid < n)
         fail(&r, ERR_INPUT, valid, "a byte that is not UTF-8");
-    if (!r.code)
+    if (!r.in.code)
         read_rules(&r);
-    if (!r.code)
+    if (!r.in.code)
         check_rules(&r);
-    if (!r.code)
+    if (!r.in.code)
         build_rules(&r);
-    if (!r.code && strmap_get(&r.names, "root", 4, &root))
+    if (!r.in.code && strmap_get(&r.names, "root", 4, &root))
         *start = as_expression(&r, r.rule[root].value);
-    if (!r.code)
-        r.code = grammar_fault(g, e);
-    if (r.code)
+    if (!r.in.code)
+        r.in.code = grammar_fault(g, e);
+    if (r.in.code)
         *start = GRAMMAR_NEVER;
     mem_free(r.part);
     mem_free(r.rule);
     mem_free(r.reference);
     mem_free(r.work);
     strmap_fini(&r.names);
-    return r.code;
+    return r.in.code;
 }
