@@ -343,7 +343,7 @@ static const struct token_masks_term *counted_term_of(struct token_masks *m, uin
     if (!regex_counter(s, state, c) || (c->least == 0 && c->most == REGEX_NO_LIMIT))
         return NULL;
     state = regex_without_counts(s, state, &loop);
-    t = s->fault == REGEX_FINE ? record_of(m, state) : NULL;
+    t = s->fault == REGEX_FINE && state != REGEX_NOTHING ? record_of(m, state) : NULL;
     if (t && t->counting == NOT_COUNTED) {
         t->counting = count_term(m, state, loop, c->element, t) ? COUNTED : NOT_COUNTABLE;
         if (t->counting == NOT_COUNTABLE)

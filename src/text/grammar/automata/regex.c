@@ -944,12 +944,6 @@ static int counted_part(const struct regex_store *s, uint32_t r)
     return -1;
 }
 
-/* True if A is B+. Then A{0,} is B{0,}, whose derivatives do not show where an A begins. */
-static bool is_repeated_once_or_more(const struct regex_store *s, uint32_t a)
-{
-    return s->node[a].kind == REPEAT && s->node[a].m == 1 && s->node[a].n == REGEX_NO_LIMIT;
-}
-
 bool regex_counter(const struct regex_store *s, uint32_t r, struct regex_counter *out)
 {
     uint32_t rest;
@@ -958,19 +952,22 @@ bool regex_counter(const struct regex_store *s, uint32_t r, struct regex_counter
     if (i < 0)
         return false;
     r = part_of(s, r, i, &rest);
-    if (is_repeated_once_or_more(s, s->node[r].a))
-        return false;
     *out = (struct regex_counter){s->node[r].a, s->node[r].m, s->node[r].n};
     return true;
 }
 
 uint32_t regex_without_counts(struct regex_store *s, uint32_t r, uint32_t *loop)
 {
-    uint32_t rest, part, made;
+    uint32_t rest, part, element, star, made;
     int i = counted_part(s, r);
 
+    *loop = REGEX_NOTHING;
     part = part_of(s, r, i, &rest);
-    *loop = made = regex_concat(s, regex_repeat(s, s->node[part].a, 0, REGEX_NO_LIMIT), rest);
+    element = s->node[part].a;
+    star = regex_repeat(s, element, 0, REGEX_NO_LIMIT);
+    if (s->node[star].kind != REPEAT || s->node[star].a != element)
+        return REGEX_NOTHING;
+    *loop = made = regex_concat(s, star, rest);
     while (i-- > 0) {
         part = part_of(s, r, i, &rest);
         made = regex_concat(s, part, made);
