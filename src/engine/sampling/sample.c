@@ -194,13 +194,19 @@ float sample_select_kth(float *x, float *scratch, size_t n, size_t k)
     }
 }
 
-double sample_select_sum(const struct kern *k, const float *y, size_t n)
+/* Returns the sum of exp(x - MAX) over X [n], in slices whose sums are added in double. */
+static double sum_slices(const struct kern *k, const float *x, size_t n, float max)
 {
     double sum = 0;
 
-    for (size_t i = 0; i < n; i += SAMPLE_SELECT_SLICE)
-        sum += k->exp_sum(y + i, n - i < SAMPLE_SELECT_SLICE ? n - i : SAMPLE_SELECT_SLICE, 0);
+    for (size_t i = 0; i < n; i += SUM_SLICE)
+        sum += k->exp_sum(x + i, n - i < SUM_SLICE ? n - i : SUM_SLICE, max);
     return sum;
+}
+
+double sample_select_sum(const struct kern *k, const float *y, size_t n)
+{
+    return sum_slices(k, y, n, 0);
 }
 
 /* Each iteration either keeps all values from a pivot upwards, or drops the pivot and all values below it. */
@@ -609,16 +615,6 @@ static void cut_tail(struct chain *c)
 }
 
 /* ---- the pick ---- */
-
-/* Returns the sum of exp(x - MAX) over X [n], in slices whose sums are added in double. */
-static double sum_slices(const struct kern *k, const float *x, size_t n, float max)
-{
-    double sum = 0;
-
-    for (size_t i = 0; i < n; i += SUM_SLICE)
-        sum += k->exp_sum(x + i, n - i < SUM_SLICE ? n - i : SUM_SLICE, max);
-    return sum;
-}
 
 /* Sorts T [n] by descending log-probability, then by ascending id (Shell sort). */
 static void sort_top(struct sample_top *t, size_t n)
