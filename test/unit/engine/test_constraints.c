@@ -9,7 +9,7 @@
 #include "engines.h"
 #include "ways.h"
 
-enum { N = 5, LONGEST = 256 };
+enum { N = 5 };
 
 /* What the requests ask for. NULL in all members: nothing. */
 static const struct asked {
@@ -77,47 +77,18 @@ static void check_texts(const struct engines_answer *a)
         assert_int_equal(a[i].end.finish, i == 1 ? GALLOP_FINISH_LENGTH : GALLOP_FINISH_STOP);
 }
 
-static struct gallop *open_way(const struct way *w, int64_t step, int threads, int64_t budget)
-{
-    struct gallop_options o = engines_options(8, step, LONGEST);
-
-    o.threads = threads;
-    o.kv_cache_tokens = budget;
-    ways_set(&o, w);
-    return engines_open("demo", &o);
-}
-
 static void answers_are_the_same_alone_and_in_company(void **state)
 {
-    static struct engines_answer alone[N], out[N];
-    char says[256];
-    uint64_t n_preempted = 0;
+    static struct engines_answer alone[N];
 
-    for (size_t w = 0; w < n_ways; w++)
-        for (int k = 0; k < 3; k++) {
-            struct gallop *g = open_way(&ways[w], k == 1 ? 9 : 64, k == 2 ? 2 : 1, k == 2 ? 256 : 0);
-
-            memset(out, 0, sizeof(out));
-            for (size_t i = 0; i < N; i++) {
-                submit_asked(g, i);
-                if (w == 0 && k == 0)
-                    engines_run(g, alone);
-            }
-            engines_run(g, w == 0 && k == 0 ? alone : out);
-            check_texts(w == 0 && k == 0 ? alone : out);
-            if ((w || k) && engines_differ(alone, out, N, says))
-                fail_msg("%s, variant %d: %s", ways_name(&ways[w]), k, says);
-            n_preempted += engines_stats(g).n_preempted;
-            gallop_close(g);
-        }
-    assert_true(n_preempted > 0);
+    assert_true(ways_alone_and_in_company(alone, N, 256, submit_asked, check_texts) > 0);
 }
 
 /* All answers to one request, and later requests, share one compiled constraint. */
 static void a_constraint_is_compiled_once(void **state)
 {
     static struct engines_answer out[N];
-    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
 
     for (int i = 0; i < 3; i++) {
         memset(out, 0, sizeof(out));
@@ -133,7 +104,7 @@ static void a_constraint_is_compiled_once(void **state)
 static void an_answer_that_is_cut_is_the_beginning_of_a_valid_text(void **state)
 {
     static struct engines_answer out[1];
-    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
     struct gallop_request r;
     char text[11];
     size_t n;
@@ -157,7 +128,7 @@ static void an_answer_that_is_cut_is_the_beginning_of_a_valid_text(void **state)
 static void end_tokens_come_only_where_the_text_is_complete(void **state)
 {
     static struct engines_answer out[1];
-    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
     struct gallop_request r;
 
     /* the model likes to end at once; the constraint lets it after three letters, or go on */
@@ -208,7 +179,7 @@ static void tool_calls_are_constrained_alone_and_beside_a_schema(void **state)
                       head[] = "<tool_call>\n{\"name\": \"f\", \"arguments\": {",
                       free_calls[] = "{\"markup\":\"hermes\",\"functions\":[{\"name\":\"f\"}]}",
                       seven[] = "{\"const\":7}";
-    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
     const char *text = called(g, forced, NULL, NULL, 0);
 
     /* the parameters say nothing of a type, but arguments are an object */
@@ -227,7 +198,7 @@ static void tool_calls_are_constrained_alone_and_beside_a_schema(void **state)
 static void wrong_constraints_are_refused_with_a_sentence(void **state)
 {
     static const char *const empty[] = {"x", ""};
-    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
     const struct {
         struct gallop_structured_outputs s;
         const char *sentence;
@@ -288,7 +259,7 @@ static int submit_regex(struct gallop *g, const char *regex, size_t which, char 
 static void the_memory_of_all_constraints_is_bounded(void **state)
 {
     static struct engines_answer out[2];
-    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
     struct constraints *c = (struct constraints *)(uintptr_t)engine_constraints(g);
     char err[GALLOP_ERR_SIZE];
     size_t one;
@@ -320,7 +291,7 @@ static void the_memory_of_all_constraints_is_bounded(void **state)
 
 static void what_is_left_out_of_a_schema_is_in_the_last_event(void **state)
 {
-    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
     struct gallop_request r;
     struct gallop_event ev = {0};
     static char schema[8192];
@@ -351,7 +322,7 @@ static void what_is_left_out_of_a_schema_is_in_the_last_event(void **state)
 /* Two schemas of 40 unsupported keywords in one constraint share the limit of 64 warnings. */
 static void warnings_are_limited_for_all_schemas_of_a_constraint(void **state)
 {
-    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
     struct gallop_event ev = {0};
     static char schema[8192], tag[20000];
     struct gallop_request r;
@@ -382,7 +353,7 @@ static void a_refused_allocation_ends_one_request_and_nothing_else(void **state)
     bool submitted = false;
 
     for (long at = 1; !submitted; at++) {
-        struct gallop *g = open_way(&ways[0], 64, 1, 0);
+        struct gallop *g = ways_open(&ways[0], 64, 1, 0);
         struct gallop_request r;
 
         gallop_request_init(&r);

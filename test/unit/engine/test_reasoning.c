@@ -11,19 +11,9 @@
 #include "engines.h"
 #include "ways.h"
 
-enum { N = 5, LONGEST = 256, PROMPT = 40 };
+enum { N = 5, PROMPT = 40 };
 
 static const char close[] = "</think>";
-
-static struct gallop *open_way(const struct way *w, int64_t step, int threads, int64_t budget)
-{
-    struct gallop_options o = engines_options(8, step, LONGEST);
-
-    o.threads = threads;
-    o.kv_cache_tokens = budget;
-    ways_set(&o, w);
-    return engines_open("demo", &o);
-}
 
 /* What the requests ask for. */
 static const struct asked {
@@ -93,7 +83,7 @@ static void check_forced(struct gallop *g, const struct engines_answer *a, const
 static void the_end_of_reasoning_is_forced_when_the_budget_is_spent(void **state)
 {
     static struct engines_answer plain[1], out[1];
-    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
     struct asked a = asked[0];
     const char *end;
 
@@ -129,7 +119,7 @@ static void reasoning_begins_where_the_prompt_says_so(void **state)
         {"Once", 0, false},
         {"<think> Once", 0, false}, /* the prompt says more, so that it is not known where it stands */
         {"Once <think> </think>", 0, false}};
-    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
 
     for (size_t i = 0; i < sizeof(prompts) / sizeof(prompts[0]); i++) {
         static struct engines_answer out[1];
@@ -156,7 +146,7 @@ static void reasoning_begins_where_the_prompt_says_so(void **state)
 static void reasoning_that_the_model_opens_is_closed(void **state)
 {
     static struct engines_answer out[1];
-    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
     struct asked a = {.budget = 4, .n_new = 200, .open = "e"};
     const char *e, *end;
     int n = 0;
@@ -178,7 +168,7 @@ static void reasoning_that_the_model_opens_is_closed(void **state)
 static void a_constrained_answer_follows_the_forced_end(void **state)
 {
     static struct engines_answer out[1];
-    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
     struct asked a = asked[2];
     const char *end;
 
@@ -200,7 +190,7 @@ static void a_constrained_answer_follows_the_forced_end(void **state)
 static void a_constraint_counts_more_than_the_budget(void **state)
 {
     static struct engines_answer out[1];
-    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
     struct gallop_request r;
 
     gallop_request_init(&r);
@@ -224,7 +214,7 @@ static void what_is_forced_is_not_forbidden(void **state)
 {
     static const char *const bad[] = {"think", "</", "</think>"};
     static struct engines_answer out[1];
-    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
     struct gallop_request r;
 
     gallop_request_init(&r);
@@ -247,29 +237,16 @@ static void what_is_forced_is_not_forbidden(void **state)
     gallop_close(g);
 }
 
+static void submit_asked(struct gallop *g, size_t which)
+{
+    submit(g, &asked[which], which);
+}
+
 static void answers_are_the_same_alone_and_in_company(void **state)
 {
-    static struct engines_answer alone[N], out[N];
-    char says[256];
-    uint64_t n_preempted = 0;
+    static struct engines_answer alone[N];
 
-    for (size_t w = 0; w < n_ways; w++)
-        for (int k = 0; k < 3; k++) {
-            struct gallop *g = open_way(&ways[w], k == 1 ? 9 : 64, k == 2 ? 2 : 1, k == 2 ? 272 : 0);
-
-            memset(out, 0, sizeof(out));
-            for (size_t i = 0; i < N; i++) {
-                submit(g, &asked[i], i);
-                if (w == 0 && k == 0)
-                    engines_run(g, alone);
-            }
-            engines_run(g, w == 0 && k == 0 ? alone : out);
-            if ((w || k) && engines_differ(alone, out, N, says))
-                fail_msg("%s, variant %d: %s", ways_name(&ways[w]), k, says);
-            n_preempted += engines_stats(g).n_preempted;
-            gallop_close(g);
-        }
-    assert_true(n_preempted > 0);
+    assert_true(ways_alone_and_in_company(alone, N, 272, submit_asked, NULL) > 0);
     for (size_t i = 0; i < N; i++)
         if ((strstr(alone[i].text, close) != NULL) != (i != 1))
             fail_msg("answer %zu: %s", i, alone[i].text);
@@ -278,7 +255,7 @@ static void answers_are_the_same_alone_and_in_company(void **state)
 /* Each of several answers has a budget of its own. */
 static void each_answer_has_a_budget_of_its_own(void **state)
 {
-    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
     size_t n[3] = {0}, n_ended = 0;
     struct gallop_request r;
     struct gallop_event ev;
@@ -308,7 +285,7 @@ static void each_answer_has_a_budget_of_its_own(void **state)
 static void a_budget_without_marks_is_refused_by_name(void **state)
 {
     static const char longer[] = "</thinkthinkthinkthinkthinkthinkthinkthinkthinkthinkthinkthinkthink>";
-    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
     const struct {
         const char *open, *close, *sentence;
     } wrong[] = {
@@ -345,7 +322,7 @@ static void marks_are_found_wherever_they_begin(void **state)
                    {"</think>", "<</think>", true},
                    {"</think>", "</</think>", true},
                    {"</think>", "</think</thin>", false}};
-    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
     const struct tok *tok = engine_info(g)->tok;
 
     for (size_t i = 0; i < sizeof(example) / sizeof(example[0]); i++)
@@ -380,7 +357,7 @@ static void a_refused_allocation_ends_one_request_and_nothing_else(void **state)
     bool is_whole = false;
 
     for (long at = 1; !is_whole; at++) {
-        struct gallop *g = open_way(&ways[0], 64, 1, 0);
+        struct gallop *g = ways_open(&ways[0], 64, 1, 0);
         struct gallop_request r;
         int32_t ids[PROMPT];
 

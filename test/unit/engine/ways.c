@@ -39,3 +39,44 @@ const char *ways_name(const struct way *w)
              (int)(w->block ? w->block : w->splits));
     return out;
 }
+
+struct gallop *ways_open(const struct way *w, int64_t step, int threads, int64_t budget)
+{
+    struct gallop_options o = engines_options(8, step, 256);
+
+    o.threads = threads;
+    o.kv_cache_tokens = budget;
+    ways_set(&o, w);
+    return engines_open("demo", &o);
+}
+
+uint64_t ways_alone_and_in_company(struct engines_answer *alone, size_t n, int64_t budget,
+                                   void (*submit)(struct gallop *g, size_t which),
+                                   void (*check)(const struct engines_answer *answers))
+{
+    static struct engines_answer out[WAYS_MAX_REQUESTS];
+    char says[256];
+    uint64_t n_preempted = 0;
+
+    assert_true(n <= WAYS_MAX_REQUESTS);
+    for (size_t w = 0; w < n_ways; w++)
+        for (int k = 0; k < 3; k++) {
+            struct gallop *g = ways_open(&ways[w], k == 1 ? 9 : 64, k == 2 ? 2 : 1, k == 2 ? budget : 0);
+            bool is_first = w == 0 && k == 0;
+
+            memset(out, 0, sizeof(out));
+            for (size_t i = 0; i < n; i++) {
+                submit(g, i);
+                if (is_first)
+                    engines_run(g, alone);
+            }
+            engines_run(g, is_first ? alone : out);
+            if (check)
+                check(is_first ? alone : out);
+            if (!is_first && engines_differ(alone, out, n, says))
+                fail_msg("%s, variant %d: %s", ways_name(&ways[w]), k, says);
+            n_preempted += engines_stats(g).n_preempted;
+            gallop_close(g);
+        }
+    return n_preempted;
+}

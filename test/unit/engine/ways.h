@@ -3,7 +3,7 @@
 #ifndef GALLOP_TEST_ENGINE_WAYS_H
 #define GALLOP_TEST_ENGINE_WAYS_H
 
-#include "gallop.h"
+#include "engines.h"
 
 struct way {
     const char *type, *layout;
@@ -19,5 +19,18 @@ void ways_set(struct gallop_options *o, const struct way *w);
 
 /* Returns a text such as "paged block_major 64", which is valid for the next three calls. */
 const char *ways_name(const struct way *w);
+
+/* Opens the bundled model in the configuration W with at most 8 sequences of 256 rows, STEP tokens in a step, and a
+ * pool of BUDGET rows (0: the default). */
+struct gallop *ways_open(const struct way *w, int64_t step, int threads, int64_t budget);
+
+/* Has requests 0 to N - 1, which SUBMIT submits, answered one by one into ALONE [n], and together in all
+ * configurations: in steps of 64 and of 9 tokens, and by two threads with a pool of BUDGET rows. Fails if an answer
+ * differs from the one in ALONE. CHECK is called with the N answers of each round; NULL: nothing more is checked.
+ * Returns how often sequences were preempted. N is at most WAYS_MAX_REQUESTS. */
+enum { WAYS_MAX_REQUESTS = 8 };
+uint64_t ways_alone_and_in_company(struct engines_answer *alone, size_t n, int64_t budget,
+                                   void (*submit)(struct gallop *g, size_t which),
+                                   void (*check)(const struct engines_answer *answers));
 
 #endif
