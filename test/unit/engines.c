@@ -140,7 +140,7 @@ uint64_t engines_submit_text(struct gallop *g, size_t n, int64_t n_new, size_t w
 
 void engines_take(struct engines_answer *all, const struct gallop_event *ev)
 {
-    struct engines_answer *a = &all[(size_t)ev->user];
+    struct engines_answer *a = &all[(size_t)ev->user + ev->choice];
 
     assert_false(a->ended);
     if (ev->type == GALLOP_TOKEN) {
@@ -181,6 +181,9 @@ bool engines_differ(const struct engines_answer *a, const struct engines_answer 
         if (i < a[q].n)
             return snprintf(says, 256, "token %zu of answer %zu is %d, expected %d", i, q, a[q].token[i],
                             b[q].token[i]);
+        if (strcmp(a[q].text, b[q].text) != 0)
+            return snprintf(says, 256, "the text of answer %zu is %.90s, expected %.90s", q, a[q].text,
+                            b[q].text);
     }
     return false;
 }

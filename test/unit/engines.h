@@ -54,13 +54,13 @@ uint64_t engines_submit(struct gallop *g, const int32_t *ids, size_t n, int64_t 
 /* The same with the tokens of text number WHICH. */
 uint64_t engines_submit_text(struct gallop *g, size_t n, int64_t n_new, size_t which);
 
-/* Adds one event to ALL, which is indexed by the user pointers of the requests. */
+/* Adds one event to ALL. Answer number I of a request has the index I + user pointer of the request. */
 void engines_take(struct engines_answer *all, const struct gallop_event *ev);
 
 /* Takes all events until no request is left. */
 void engines_run(struct gallop *g, struct engines_answer *all);
 
-/* Returns whether N answers differ in a token or in their ends, and writes the difference to SAYS. */
+/* Returns whether N answers differ in a token, in their texts or in their ends, and writes the difference to SAYS. */
 bool engines_differ(const struct engines_answer *a, const struct engines_answer *b, size_t n, char says[256]);
 
 struct gallop_stats engines_stats(const struct gallop *g);

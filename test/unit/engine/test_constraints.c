@@ -1,6 +1,7 @@
 /* test_constraints.c - constrained answers: what they are, how they end, and that they are the same alone and
  * in company, whatever the cache, the size of a step, the number of threads, and preemption.
  */
+#include <jansson.h>
 #include <math.h>
 
 #include "base/err.h"
@@ -9,42 +10,80 @@
 #include "engines.h"
 #include "ways.h"
 
-enum { N = 5 };
+enum { SCHEMA = 5, TOOL = 6, CHOICES = 7 /* three answers */, N = 10 };
+
+static const char city_schema[] =
+    "{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\",\"pattern\":\"^[A-Z][a-z]{2,8}$\"},"
+    "\"size\":{\"enum\":[\"small\",\"large\"]},\"n\":{\"type\":\"integer\",\"minimum\":7}},"
+    "\"required\":[\"city\",\"size\",\"n\"],\"additionalProperties\":false}",
+                  forced_call[] =
+                      "{\"markup\":\"hermes\",\"required\":true,\"functions\":[{\"name\":\"f\",\"parameters\":{"
+                      "\"properties\":{\"a\":{\"enum\":[\"on\",\"off\"]}},\"required\":[\"a\"],"
+                      "\"additionalProperties\":false}}]}";
 
 /* What the requests ask for. NULL in all members: nothing. */
 static const struct asked {
-    const char *regex, *const *choice;
+    const char *regex, *const *choice, *json, *tool_calls;
     size_t n_choice;
     int64_t n_new;
     double temperature;
+    bool has_penalties; /* penalties, and a bias against the letter that the model likes */
+    int64_t n;          /* number of answers; 0: one, -1: it is an answer of the request before */
 } asked[N] = {
     {.regex = "[0-9]{4}-[0-9]{2}-[0-9]{2}", .n_new = 60},
-    {.n_new = 150},
+    {.n_new = 50},
     {.choice = (const char *const[]){"yes", "no", "perhaps not"}, .n_choice = 3, .n_new = 60},
-    {.regex = "(the |a |cat ){100,110}end", .n_new = 200, .temperature = 1},
-    {.regex = "[0-9]{4}-[0-9]{2}-[0-9]{2}", .n_new = 60, .temperature = 1.5},
+    {.regex = "(the |a |cat ){12,14}end", .n_new = 60, .temperature = 1},
+    {.regex = "[0-9]{4}-[0-9]{2}-[0-9]{2}", .n_new = 60, .temperature = 1.5, .has_penalties = true},
+    [SCHEMA] = {.json = city_schema, .n_new = 200, .temperature = 1.5, .has_penalties = true},
+    [TOOL] = {.tool_calls = forced_call, .n_new = 200, .has_penalties = true},
+    [CHOICES] = {.json = city_schema, .n_new = 200, .temperature = 2, .n = 3},
+    {.n = -1},
+    {.n = -1},
 };
+
+static void set_penalties(struct gallop_sampling *p)
+{
+    static const int32_t id[] = {20, 30};
+    static const float bias[] = {5, -5};
+
+    p->repetition_penalty = 1.3;
+    p->presence_penalty = .5;
+    p->frequency_penalty = .2;
+    p->bias_id = id;
+    p->bias = bias;
+    p->n_bias = 2;
+}
 
 static void submit_asked(struct gallop *g, size_t which)
 {
+    const struct asked *a = &asked[which];
     struct gallop_request r;
     char err[GALLOP_ERR_SIZE];
     int32_t ids[40];
 
+    if (a->n < 0)
+        return;
     engines_text(which, 0, 40, ids);
     gallop_request_init(&r);
     r.ids = ids;
     r.n_ids = 40;
+    r.n = a->n ? a->n : 1;
     r.user = (void *)which;
-    r.sampling.max_new_tokens = asked[which].n_new;
+    r.sampling.max_new_tokens = a->n_new;
     r.sampling.ignore_eos = which == 1;
-    r.sampling.do_sample = asked[which].temperature > 0;
-    r.sampling.temperature = asked[which].temperature > 0 ? asked[which].temperature : NAN;
+    r.sampling.do_sample = a->temperature > 0;
+    r.sampling.temperature = a->temperature > 0 ? a->temperature : NAN;
     r.sampling.has_seed = 1;
     r.sampling.seed = which;
-    r.structured_outputs.regex = asked[which].regex;
-    r.structured_outputs.choice = asked[which].choice;
-    r.structured_outputs.n_choice = asked[which].n_choice;
+    if (a->has_penalties)
+        set_penalties(&r.sampling);
+    r.structured_outputs.regex = a->regex;
+    r.structured_outputs.choice = a->choice;
+    r.structured_outputs.n_choice = a->n_choice;
+    r.structured_outputs.json = a->json;
+    r.structured_outputs.tool_calls = a->tool_calls;
+    r.structured_outputs.disable_any_whitespace = which != CHOICES;
     if (gallop_submit(g, &r, NULL, err) != 0)
         fail_msg("%s", err);
 }
@@ -55,6 +94,38 @@ static bool is_date(const char *text)
         if (i == 4 || i == 7 ? text[i] != '-' : text[i] < '0' || text[i] > '9')
             return false;
     return text[10] == 0;
+}
+
+/* TEXT is an object under city_schema. White space is of the model's choice. */
+static bool is_city(const char *text)
+{
+    json_t *v = json_loads(text, 0, NULL);
+    const char *city = json_string_value(json_object_get(v, "city")),
+               *size = json_string_value(json_object_get(v, "size"));
+    bool is_right = city && size && json_object_size(v) == 3 && strlen(city) >= 3 && strlen(city) <= 9 &&
+                    strspn(city + 1, "abcdefghijklmnopqrstuvwxyz") == strlen(city) - 1 && *city >= 'A' &&
+                    *city <= 'Z' && (strcmp(size, "small") == 0 || strcmp(size, "large") == 0) &&
+                    json_number_value(json_object_get(v, "n")) >= 7;
+
+    json_decref(v);
+    return is_right;
+}
+
+/* TEXT is a call of f whose arguments are {"a": "on"} or {"a": "off"}. */
+static bool is_call(const char *text)
+{
+    static const char open[] = "<tool_call>\n", close[] = "\n</tool_call>";
+    const char *end = strstr(text, close);
+    json_t *v = end ? json_loadb(text + strlen(open), (size_t)(end - text) - strlen(open), 0, NULL) : NULL,
+           *arguments = json_object_get(v, "arguments");
+    const char *name = json_string_value(json_object_get(v, "name")),
+               *a = json_string_value(json_object_get(arguments, "a"));
+    bool is_right = strncmp(text, open, strlen(open)) == 0 && name && strcmp(name, "f") == 0 && a &&
+                    (strcmp(a, "on") == 0 || strcmp(a, "off") == 0) && json_object_size(arguments) == 1 &&
+                    !end[strlen(close)];
+
+    json_decref(v);
+    return is_right;
 }
 
 static void check_texts(const struct engines_answer *a)
@@ -72,7 +143,13 @@ static void check_texts(const struct engines_answer *a)
              : strncmp(s, "a ", 2) == 0                               ? 2
                                                                       : 100;
     assert_string_equal(s, "end");
-    assert_in_range(n, 100, 110);
+    assert_in_range(n, 12, 14);
+    for (size_t i = 0; i < N; i++)
+        if (asked[i].json || asked[i].n < 0 ? !is_city(a[i].text)
+                                            : asked[i].tool_calls && !is_call(a[i].text))
+            fail_msg("answer %zu: %s", i, a[i].text);
+    for (size_t i = CHOICES + 1; i < N; i++)
+        assert_true(strcmp(a[i].text, a[i - 1].text) != 0);
     for (size_t i = 0; i < N; i++)
         assert_int_equal(a[i].end.finish, i == 1 ? GALLOP_FINISH_LENGTH : GALLOP_FINISH_STOP);
 }
@@ -80,8 +157,9 @@ static void check_texts(const struct engines_answer *a)
 static void answers_are_the_same_alone_and_in_company(void **state)
 {
     static struct engines_answer alone[N];
+    struct ways_seen seen = ways_alone_and_in_company(alone, N, 256, submit_asked, check_texts);
 
-    assert_true(ways_alone_and_in_company(alone, N, 256, submit_asked, check_texts) > 0);
+    assert_true(seen.n_preempted > 0 && seen.n_cached > 0);
 }
 
 /* All answers to one request, and later requests, share one compiled constraint. */

@@ -50,33 +50,46 @@ struct gallop *ways_open(const struct way *w, int64_t step, int threads, int64_t
     return engines_open("demo", &o);
 }
 
-uint64_t ways_alone_and_in_company(struct engines_answer *alone, size_t n, int64_t budget,
-                                   void (*submit)(struct gallop *g, size_t which),
-                                   void (*check)(const struct engines_answer *answers))
+/* Fails if one of the N answers OUT differs from ALONE, or is unlike what CHECK demands. */
+static void compare(const struct way *w, int variant, int round, const struct engines_answer *alone,
+                    const struct engines_answer *out, size_t n,
+                    void (*check)(const struct engines_answer *answers))
 {
-    static struct engines_answer out[WAYS_MAX_REQUESTS];
     char says[256];
-    uint64_t n_preempted = 0;
 
-    assert_true(n <= WAYS_MAX_REQUESTS);
+    if (check)
+        check(out);
+    if (engines_differ(out, alone, n, says))
+        fail_msg("%s, variant %d, round %d: %s", ways_name(w), variant, round, says);
+}
+
+struct ways_seen ways_alone_and_in_company(struct engines_answer *alone, size_t n, int64_t budget,
+                                           void (*submit)(struct gallop *g, size_t which),
+                                           void (*check)(const struct engines_answer *answers))
+{
+    static struct engines_answer out[WAYS_MAX_ANSWERS];
+    struct ways_seen seen = {0, 0};
+
+    assert_true(n <= WAYS_MAX_ANSWERS);
     for (size_t w = 0; w < n_ways; w++)
         for (int k = 0; k < 3; k++) {
-            struct gallop *g = ways_open(&ways[w], k == 1 ? 9 : 64, k == 2 ? 2 : 1, k == 2 ? budget : 0);
-            bool is_first = w == 0 && k == 0;
+            struct gallop *g = ways_open(&ways[w], k == 1 ? 16 : 64, k == 2 ? 2 : 1, k == 2 ? budget : 0);
 
-            memset(out, 0, sizeof(out));
-            for (size_t i = 0; i < n; i++) {
+            for (size_t i = 0; i < n && w == 0 && k == 0; i++) {
                 submit(g, i);
-                if (is_first)
-                    engines_run(g, alone);
+                engines_run(g, alone);
             }
-            engines_run(g, is_first ? alone : out);
-            if (check)
-                check(is_first ? alone : out);
-            if (!is_first && engines_differ(alone, out, n, says))
-                fail_msg("%s, variant %d: %s", ways_name(&ways[w]), k, says);
-            n_preempted += engines_stats(g).n_preempted;
+            for (int round = 0; round < (k == 1 ? 1 : 2); round++) {
+                memset(out, 0, sizeof(out));
+                for (size_t i = 0; i < n; i++)
+                    submit(g, i);
+                engines_run(g, out);
+                compare(&ways[w], k, round, alone, out, n, check);
+                for (size_t i = 0; i < n; i++)
+                    seen.n_cached += out[i].end.n_cached;
+            }
+            seen.n_preempted += engines_stats(g).n_preempted;
             gallop_close(g);
         }
-    return n_preempted;
+    return seen;
 }

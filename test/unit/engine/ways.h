@@ -24,13 +24,19 @@ const char *ways_name(const struct way *w);
  * pool of BUDGET rows (0: the default). */
 struct gallop *ways_open(const struct way *w, int64_t step, int threads, int64_t budget);
 
-/* Has requests 0 to N - 1, which SUBMIT submits, answered one by one into ALONE [n], and together in all
- * configurations: in steps of 64 and of 9 tokens, and by two threads with a pool of BUDGET rows. Fails if an answer
- * differs from the one in ALONE. CHECK is called with the N answers of each round; NULL: nothing more is checked.
- * Returns how often sequences were preempted. N is at most WAYS_MAX_REQUESTS. */
-enum { WAYS_MAX_REQUESTS = 8 };
-uint64_t ways_alone_and_in_company(struct engines_answer *alone, size_t n, int64_t budget,
-                                   void (*submit)(struct gallop *g, size_t which),
-                                   void (*check)(const struct engines_answer *answers));
+/* How often sequences were preempted, and how many tokens of prompts had rows in the prefix cache. */
+struct ways_seen {
+    uint64_t n_preempted, n_cached;
+};
+
+/* Has the requests that SUBMIT submits for 0 to N - 1 answered one by one into ALONE [n], and together in all
+ * configurations: in steps of 64 and of 16 tokens, and by two threads with a pool of BUDGET rows. The first and the
+ * last of these answer them twice: the second time the prefix cache has the rows of the first. A request with several
+ * answers has the number of its first one, and SUBMIT submits nothing for those that follow. Fails if an answer differs
+ * from the one in ALONE. CHECK is called with the N answers of each round; NULL: nothing more is checked. */
+enum { WAYS_MAX_ANSWERS = 16 };
+struct ways_seen ways_alone_and_in_company(struct engines_answer *alone, size_t n, int64_t budget,
+                                           void (*submit)(struct gallop *g, size_t which),
+                                           void (*check)(const struct engines_answer *answers));
 
 #endif
