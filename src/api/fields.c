@@ -353,9 +353,24 @@ static int read_choice_object(struct fields *f, const json_t *v, struct err *e)
     return is_named && !f->tool_names ? err_nomem(e, "tool_choice") : 0;
 }
 
+enum { MIN_THINKING = 1024 /* minimum of budget_tokens in Anthropic's API */ };
+
+/* Reads BUDGET, the member budget_tokens of `thinking`. */
+static int read_thinking_budget(struct fields *f, const json_t *budget, struct err *e)
+{
+    int64_t n;
+
+    if (!budget || json_is_null(budget))
+        return 0;
+    if (!whole_of(budget, &n) || n < MIN_THINKING || n > INT32_MAX)
+        return unexpected("thinking.budget_tokens", budget, "a whole number in [1024,2147483647]", e);
+    f->input.thinking_budget = n;
+    return 0;
+}
+
 static const char schema_thinking[] =
     "{'type':'object','required':['type'],'properties':{'type':{'enum':['adaptive','enabled','disabled']},"
-    "'budget_tokens':{'type':'integer'},'display':{'type':['string','null']}}}";
+    "'budget_tokens':{'type':['integer','null']},'display':{'type':['string','null']}}}";
 
 static int read_thinking(struct fields *f, const json_t *v, struct err *e)
 {
@@ -374,7 +389,7 @@ static int read_thinking(struct fields *f, const json_t *v, struct err *e)
                        type);
     f->output.include_reasoning = i < 2 && !(display && strcmp(display, "omitted") == 0);
     f->input.thinking = i == 0 ? FIELDS_THINKING_UNSAID : i == 1 ? FIELDS_THINKING_ON : FIELDS_THINKING_OFF;
-    return 0;
+    return i == 1 ? read_thinking_budget(f, json_object_get(v, "budget_tokens"), e) : 0;
 }
 
 /* Reads EFFORT, the value of the field NAME, into the template variable reasoning_effort. */
@@ -1096,7 +1111,7 @@ void fields_forget(struct fields *f, unsigned endpoint)
 {
     static const char *const kept[] = {
         "model", "max_tokens",  "instructions",        "max_output_tokens", "metadata", "max_tool_calls",
-        "tools", "tool_choice", "parallel_tool_calls", "reasoning",         "user"};
+        "tools", "tool_choice", "parallel_tool_calls", "reasoning",         "text",     "user"};
     const size_t n_kept = endpoint == FIELDS_RESPONSES ? sizeof(kept) / sizeof(kept[0]) : 2;
     const char *key;
     void *next;

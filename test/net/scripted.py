@@ -36,8 +36,9 @@ def write_safetensors(path, tensors):
             f.write(data.tobytes())
 
 
-def make(folder, scripts, template, special=(), context=2048):
-    """Writes the checkpoint. SPECIAL: the texts that are special tokens."""
+def make(folder, scripts, template, special=(), context=2048, loops=()):
+    """Writes the checkpoint. SPECIAL: the texts that are special tokens. LOOPS: texts after which the
+    same text follows again."""
     texts = [EOS] + [text for script in scripts for text in script]
     assert len(set(texts)) == len(
         texts), f"stands in two places: {[x for x in texts if texts.count(x) > 1]}"
@@ -46,6 +47,7 @@ def make(folder, scripts, template, special=(), context=2048):
     follows = {i: ids[EOS] for i in range(size)}
     for script in scripts:
         follows.update({ids[a]: ids[b] for a, b in zip(script, script[1:] + [EOS])})
+    follows.update({ids[text]: ids[text] for text in loops})
 
     def matrix(rows, columns, ones=()):
         data = array.array("f", bytes(4 * rows * columns))

@@ -28,10 +28,11 @@ SCRIPTS = [
                                    "\"arguments\": {\"target\":", " \"a\"}}</tool_call>"],
     ["<two>", "<tool_call>{\"name\": \"Bash\", \"arguments\": {\"command\": \"y\"}}</tool_call>",
      "\n<tool_call>{\"name\": \"Bash\", \"arguments\": {\"command\":", " \"z\"}}</tool_call>"],
-    ["<think>\n", "Hm, ", "well.", "\n</think>\n\n", "Done."], ["<say>", "It ", "rains."]]
+    ["<think>\n", "Hm, ", "well.", "\n</think>\n\n", "Done."], ["<say>", "It ", "rains."],
+    ["<muse> <think>", " so"]]
 SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}}
 folder = tempfile.TemporaryDirectory()
-scripted.make(folder.name, SCRIPTS, TEMPLATE)
+scripted.make(folder.name, SCRIPTS, TEMPLATE, loops=[" so"])
 server = Server("--dtype", "fp32", "--threads", 1, model=folder.name)
 
 
@@ -138,7 +139,7 @@ def a_billing_line_is_no_part_of_the_prompt():
 def thinking_may_be_asked_for_and_hidden():
     for thinking, shown in (({"type": "adaptive"}, True),
                             ({"type": "adaptive", "budget_tokens": 0}, True),
-                            ({"type": "enabled", "budget_tokens": 1024}, True),
+                            ({"type": "enabled", "budget_tokens": None}, True),
                             ({"type": "enabled", "display": "summarized"}, True),
                             ({"type": "adaptive", "display": None}, True),
                             ({"type": "adaptive", "display": "omitted"}, False)):
@@ -163,6 +164,70 @@ def thinking_may_be_asked_for_and_hidden():
         for path in (MESSAGES, MESSAGES + "/count_tokens"):
             status, body = server.post(path, messages=[_user("x")], **fields)
             expect((status, body["error"]["param"]), (400, param), f"{fields}: {body}")
+
+
+def a_budget_of_thinking_is_kept():
+    """The script reasons without an end."""
+    asked = {"messages": [_user("<muse> <think>")], "temperature": 0}
+    for budget in (1024, 1025):
+        got = _answer(MESSAGES, **asked, max_tokens=1100,
+                      thinking={"type": "enabled", "budget_tokens": budget})
+        expect([b.get("thinking") for b in got["content"] if b["type"] == "thinking"],
+               [" so" * budget], f"reasoning with a budget of {budget}")
+        expect((got["usage"]["output_tokens"], got["stop_reason"]),
+               (budget + len("</think>") + 1, "end_turn"), "tokens: reasoning, its mark, the end")
+    got = _answer(MESSAGES, **asked, max_tokens=1100, thinking_token_budget=7,
+                  thinking={"type": "enabled", "budget_tokens": 1024})
+    expect(got["usage"]["output_tokens"], 7 + len("</think>") + 1,
+           "thinking_token_budget has precedence")
+    for kind in ("adaptive", "disabled"):
+        got = _answer(MESSAGES, **asked, max_tokens=1100,
+                      thinking={"type": kind, "budget_tokens": 5})
+        expect(got["usage"]["output_tokens"], 1100, f"no budget where thinking is {kind}")
+    least = "expected a whole number in [1024,2147483647]"
+    less = "expected less than max_tokens, which is"
+    for budget, most, found in ((1023, 1100, f"found 1023, {least}"),
+                                (0, 1100, f"found 0, {least}"),
+                                (1024.5, 1100, f"found 1024.5, {least}"),
+                                ("x", 1100, f"found a string, {least}"),
+                                (1024, 1024, f"found 1024, {less} 1024"),
+                                (4000, 20, f"found 4000, {less} 20")):
+        status, body = server.post(MESSAGES, **asked, max_tokens=most,
+                                   thinking={"type": "enabled", "budget_tokens": budget})
+        expect((status, body["error"]["param"], body["error"]["message"]),
+               (400, "thinking", f"thinking.budget_tokens: {found}"), f"a budget of {budget}")
+    status, body = server.post(MESSAGES + "/count_tokens", **{"messages": asked["messages"]},
+                               thinking={"type": "enabled", "budget_tokens": 1})
+    expect((status, body["error"]["param"]), (400, "thinking"), f"counting tokens: {body}")
+
+
+def a_budget_without_marks_is_a_warning():
+    with Server() as plain:
+        for _ in range(2):
+            status, body = plain.post(MESSAGES, messages=[_user("x")], max_tokens=2000,
+                                      stop_sequences=["e"],
+                                      thinking={"type": "enabled", "budget_tokens": 1024})
+            expect(status, 200, f"{body}")
+        warned = [line for line in plain.log if "`budget_tokens` in 'thinking' is not" in line]
+        expect(len(warned), 1, f"{plain.log}")
+
+
+def responses_repeat_the_format():
+    named = {"type": "json_schema", "name": "city", "schema": {"const": 1}, "strict": True}
+    lax = {"type": "json_schema", "name": "x", "description": "any",
+           "schema": {"type": "integer"}, "strict": False}
+    plain = {"type": "text"}
+    for text, echoed in ((None, {"format": plain}), ({}, {"format": plain}),
+                         ({"format": None, "verbosity": None},
+                          {"format": plain, "verbosity": None}),
+                         ({"verbosity": "low"}, {"format": plain, "verbosity": "low"}),
+                         *((x, x) for x in ({"format": plain}, {"format": {"type": "json_object"}},
+                                            {"format": lax},
+                                            {"format": named, "verbosity": "high"}))):
+        body = {"input": "x", "max_output_tokens": 3, "text": text}
+        expect(_answer(RESPONSES, **body)["text"], echoed, f"text of the answer to {text}")
+        expect([e["response"]["text"] for e in _events(RESPONSES, **body) if "response" in e],
+               [echoed] * 3, f"text of the stream of {text}")
 
 
 def system_messages_stand_anywhere():

@@ -3,10 +3,11 @@
  *
  * Supported input: text, tool calls and their results, system messages at any position, and the reasoning of earlier
  * turns. If the last message is the assistant's, the model continues it. The model decides whether it reasons; a
- * request can only omit the reasoning from the answer. Tools that Anthropic's servers run, and content blocks about
- * such tools, are ignored with a warning. Specification: https://docs.anthropic.com/en/api/messages,
- * .../messages-streaming.
+ * request can limit the tokens of reasoning, and omit it from the answer. Tools that Anthropic's servers run, and
+ * content blocks about such tools, are ignored with a warning. Specification:
+ * https://docs.anthropic.com/en/api/messages, .../messages-streaming.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -483,6 +484,20 @@ static int read_system(struct reading *r, struct err *e)
     return rc;
 }
 
+/* Checks that the budget for reasoning leaves tokens for the answer. */
+static int check_thinking(struct fields *f, struct err *e)
+{
+    int64_t budget = f->input.thinking_budget, most = f->generation.max_tokens;
+
+    if (budget < 0 || most < 0 || budget < most)
+        return 0;
+    return fields_blame(f, "thinking",
+                        err_set(e, ERR_INPUT,
+                                "thinking.budget_tokens: found %" PRId64
+                                ", expected less than max_tokens, which is %" PRId64,
+                                budget, most));
+}
+
 static int anthropic_read_request(struct request *q, struct err *e)
 {
     struct reading r = {.q = q, .list = json_array(), .tools = json_array()};
@@ -507,6 +522,8 @@ static int anthropic_read_request(struct request *q, struct err *e)
     f->input.messages = r.list;
     if (rc == 0)
         rc = read_all_tools(&r, e);
+    if (rc == 0)
+        rc = check_thinking(f, e);
     if (rc == 0 && strcmp(json_string_value(json_object_get(last, "role")), "assistant") == 0) {
         f->input.continue_final_message = true;
         f->input.add_generation_prompt = false;

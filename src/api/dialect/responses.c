@@ -462,6 +462,21 @@ static void put_number(const char *name, double x, struct buf *out)
     buf_json_real(out, x);
 }
 
+/* Writes the member `text`: what the request says, and the format of a request that names none. */
+static void put_text_format(const json_t *text, struct buf *out)
+{
+    const json_t *format = json_object_get(text, "format"), *verbosity = json_object_get(text, "verbosity");
+
+    buf_json_key(out, "text");
+    buf_str(out, "{\"format\":");
+    put_json(json_is_null(format) ? NULL : format, "{\"type\":\"text\"}", out);
+    if (verbosity) {
+        buf_json_key(out, "verbosity");
+        buf_json_tree(out, verbosity, false);
+    }
+    buf_char(out, '}');
+}
+
 /* Writes the members of a response that repeat settings of the request. */
 static void put_settings(const struct request *q, struct buf *out)
 {
@@ -485,10 +500,11 @@ static void put_settings(const struct request *q, struct buf *out)
     dialect_put_string(out, request_model(q));
     put_number("temperature", q->field.sampling.temperature, out);
     put_number("top_p", q->field.sampling.top_p, out);
+    put_text_format(json_object_get(q->field.body, "text"), out);
     buf_str(
         out,
         ",\"background\":false,\"previous_response_id\":null,\"store\":false,\"service_tier\":\"default\","
-        "\"text\":{\"format\":{\"type\":\"text\"}},\"top_logprobs\":0,\"truncation\":\"disabled\"");
+        "\"top_logprobs\":0,\"truncation\":\"disabled\"");
 }
 
 static void put_usage(const struct dialect_writer *w, struct buf *out)

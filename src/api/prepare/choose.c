@@ -7,6 +7,7 @@
 
 #include "api/api.h"
 #include "api/markup/markup.h"
+#include "api/once.h"
 #include "api/request.h"
 #include "api/seeds.h"
 #include "base/arena.h"
@@ -132,6 +133,22 @@ static bool read_lists(struct request *q, struct arena *m, struct sampling *s)
         }                                     \
     } while (0)
 
+/* Reads `budget_tokens` of Anthropic's API, unless thinking_token_budget is given. */
+static void read_thinking(struct request *q, struct sampling *s)
+{
+    const struct markup_reasoning *reasoning = q->server->markup.reasoning;
+    int64_t budget = q->field.input.thinking_budget;
+
+    if (budget < 0 || sampling_given(s, SAMPLING_THINKING_TOKEN_BUDGET))
+        return;
+    if (reasoning && reasoning->close)
+        TAKE(s, true, thinking_token_budget, (size_t)budget, THINKING_TOKEN_BUDGET);
+    else
+        once_warn(
+            q->once, q->origin.route, "thinking",
+            "`budget_tokens` in '%s' is not enforced, since no marks of this model's reasoning are known");
+}
+
 static void read_numbers(struct request *q, struct sampling *s)
 {
     const struct fields *f = &q->field;
@@ -148,6 +165,7 @@ static void read_numbers(struct request *q, struct sampling *s)
     TAKE(s, f->generation.best_of > f->generation.n && f->output.logprobs < 0, logprobs, 0, LOGPROBS);
     TAKE(s, f->output.chat_logprobs, logprobs, f->output.top_logprobs > 0 ? (int)f->output.top_logprobs : 0,
          LOGPROBS);
+    read_thinking(q, s);
     s->include_stop = f->generation.include_stop;
     TAKE(s, f->generation.has_seed, seed, f->generation.seed, SEED);
 }
