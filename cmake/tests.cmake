@@ -77,7 +77,7 @@ foreach(source IN LISTS test_sources)
 
     set(labels unit ${floor})
     if(what MATCHES "^(pool|ring|log|mem|store)$" OR
-       (floor MATCHES "^(ops|engine|api)$" AND NOT what MATCHES "^(config_keys|grid|oom|restart|sample|sampling|cost|mixed|prefix_cache|sched|simulation|waiting|stop|stories)$"))
+       (floor MATCHES "^(ops|engine|api)$" AND NOT what MATCHES "^(config_keys|grid|oom|restart|sample|sampling|cost|mixed|prefix_cache|sched|simulation|waiting|stop|stories|match|history|suffix)$"))
         list(APPEND labels threads)
     elseif(GALLOP_SANITIZE STREQUAL "thread")
         continue() # what has no threads is not compiled for their sanitizer

@@ -1,0 +1,24 @@
+/* suffix.h - guesses from a sequence's own tokens (match.h) and those of earlier sequences (history.h),
+ * as vLLM's method "suffix".
+ *
+ * The longest match of both is taken, with up to MATCH_MAX_OCCURRENCES occurrences from each of them
+ * that has a match of this length. Each occurrence votes for the token that followed it; the token with
+ * the most votes is guessed, and of equal ones that of the first occurrence: its own before others',
+ * recent before old. Occurrences that went on with another token drop out. The guesses end where fewer
+ * than min_share of all occurrences are left. An occurrence in the own tokens goes on with the guesses
+ * (match_rule.repeats); one in the history ends with its sequence.
+ */
+#ifndef GALLOP_ENGINE_GUESS_SUFFIX_H
+#define GALLOP_ENGINE_GUESS_SUFFIX_H
+
+#include "engine/guess/history.h"
+#include "engine/guess/match.h"
+
+/* Writes guesses for the tokens that follow TOKEN [n], all of which must be in the index OWN, to GUESS
+ * [rule->n_most]. Matches have at most OWN->max_length tokens. H may be NULL: no history. Sets *LENGTH,
+ * which may be NULL, to the length of the match. Returns the number of guesses. */
+size_t suffix_guess(const struct match *own, const struct history *h, const struct history_writer *w,
+                    const int32_t *token, size_t n, const struct match_rule *rule, int32_t *guess,
+                    size_t *length);
+
+#endif
