@@ -8,7 +8,8 @@
  * split prompts, or compute several prompts in a step), within which the engine then plans.
  *
  * The rows of a slot are the first rows of a sequence. run() computes the next rows, for which reserve() has
- * reserved memory. All calls come from one thread, and run() must not allocate.
+ * reserved memory, and settle() then makes them final or drops them. All calls come from one thread, and run()
+ * must not allocate.
  *
  * gallop_executor.c offers the same functions to schedulers outside of the library. If such a scheduler owns
  * the KV blocks, the executor has n_blocks instead of slots: each executor_rows contains the block table of
@@ -32,8 +33,10 @@ struct executor_caps {
     size_t max_logits; /* maximum number of rows of a call of logits() or hidden(), at least 1 */
     /* Maximum number of sequences of a step that compute more than one row. 0: no limit. */
     size_t max_prompts;
-    bool mixes;   /* a step may contain sequences with one row and sequences with more rows */
-    bool chunks;  /* the rows of a prompt may be computed in several steps */
+    bool mixes;  /* a step may contain sequences with one row and sequences with more rows */
+    bool chunks; /* the rows of a prompt may be computed in several steps */
+    bool
+        guesses; /* a decoding sequence may compute rows of guessed tokens, too, which may be dropped later */
     size_t block; /* rows of a KV block, which are reserved together */
     /* Number of KV blocks that the caller owns, including block 0, which contains zeros and is never written.
      * 0: the executor has slots. */
@@ -46,12 +49,10 @@ struct executor_caps {
 struct executor_rows {
     size_t slot;
     const int32_t *id; /* [n] new tokens */
-    /* [pos + n] all tokens of the sequence so far. NULL: the rows are not published to the prefix cache. */
-    const int32_t *token;
-    size_t n, pos;   /* number of new tokens, and position of the first */
-    size_t n_prompt; /* tokens of the prompt */
-    size_t n_total;  /* known tokens of the sequence when the step was planned */
-    size_t n_wanted; /* the last n_wanted rows need logits or hidden states */
+    size_t n, pos;     /* number of new tokens, and position of the first */
+    size_t n_prompt;   /* tokens of the prompt */
+    size_t n_total;    /* known tokens of the sequence when the step was planned */
+    size_t n_wanted;   /* the last n_wanted rows need logits or hidden states */
     /* If the caller owns the KV blocks: [n_blocks] the blocks of rows 0 to pos + n - 1. `slot` is then the
      * index of this struct in the run. */
     const int32_t *block;
@@ -109,8 +110,12 @@ struct executor {
                         int handle);          /* accepts blocks that were read; true: the read is complete */
     void (*ahead_end)(void *ctx, int handle); /* cancels the read; blocks that were read stay in the cache */
     void (*ahead_wait)(void *ctx, double seconds); /* waits for the next block, at most SECONDS */
-    /* Computes ROWS [n]. The wanted rows are numbered from 0, in the order of ROWS. */
+    /* Computes ROWS [n]. The wanted rows are numbered from 0, in the order of ROWS. settle() follows for each slot
+     * before its next call of run(), unless release() comes first. */
     void (*run)(void *ctx, const struct executor_rows *rows, size_t n);
+    /* Makes the first N rows of SLOT final, which belong to TOKEN [n], and drops later rows. The rows may now be
+     * published to the prefix cache (TOKEN NULL: they are not), and rows that no later query sees may be dropped. */
+    void (*settle)(void *ctx, size_t slot, const int32_t *token, size_t n);
     /* Returns the logits [n, n_vocab] of the wanted rows FIRST to FIRST + N - 1 of the last run; N is at most
      * max_logits. Valid until the next call of run(), logits() or hidden(). */
     const float *(*logits)(void *ctx, size_t first, size_t n);

@@ -476,7 +476,8 @@ int engine_submit(struct gallop *g, const struct gallop_request *r, const struct
                              .user = r->user,
                              .priority = r->priority,
                              .key = waiting_key(r->key, r->key ? strlen(r->key) : 0),
-                             .limit_s = r->deadline_s};
+                             .limit_s = r->deadline_s,
+                             .most_guesses = g->step.guesser ? g->step.guesser->most : 0};
     struct tok_ids ids = {0};
     struct sampling merged;
     struct seq *s = NULL;

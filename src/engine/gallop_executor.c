@@ -449,15 +449,14 @@ static void compute(struct gallop_executor *x, const struct gallop_rows *rows, s
     out->picks = x->pick;
 }
 
-/* Sets the number of rows of each slot of the run. If the run began at an earlier position of a slot, the
- * slot's old rows after the run's rows are dropped. */
-static void cut_slots(struct gallop_executor *x, const struct gallop_rows *rows, size_t n)
+/* Settles the slots of the run and sets their numbers of rows. If the run began at an earlier position of a
+ * slot, the slot's old rows after the run's rows are dropped. */
+static void settle_slots(struct gallop_executor *x, const struct gallop_rows *rows, size_t n)
 {
     for (size_t s = 0; s < n; s++) {
         size_t end = rows[s].pos + rows[s].n;
 
-        if (end < x->n_rows[rows[s].slot])
-            x->x.truncate(x->x.ctx, rows[s].slot, end);
+        x->x.settle(x->x.ctx, rows[s].slot, NULL, end);
         x->n_rows[rows[s].slot] = end;
     }
 }
@@ -476,7 +475,7 @@ int gallop_executor_run(struct gallop_executor *x, const struct gallop_rows *row
     compute(x, rows, n, out);
     mem_guard_down();
     if (slots)
-        cut_slots(x, rows, n);
+        settle_slots(x, rows, n);
     return 0;
 }
 

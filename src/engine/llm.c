@@ -635,7 +635,13 @@ static void llm_run(void *ctx, const struct executor_rows *rows, size_t n)
     mem_guard_up();
     run_layers(m, rows, n);
     mem_guard_down();
-    slots_computed(&m->slots, rows, n);
+}
+
+static void settle(void *ctx, size_t slot, const int32_t *token, size_t n)
+{
+    struct llm *m = ctx;
+
+    slots_settle(&m->slots, slot, token, n);
 }
 
 static const float *logits_of(void *ctx, size_t first, size_t n)
@@ -695,6 +701,7 @@ void llm_executor(struct llm *m, struct executor *x)
                                     .max_logits = m->max_wanted,
                                     .mixes = true,
                                     .chunks = !m->model.bidirectional,
+                                    .guesses = !m->model.bidirectional,
                                     .block = m->kv.lim.block,
                                     .n_blocks = kv_n_blocks(&m->kv),
                                     .n_vocab = m->model.info.vocab,
@@ -709,6 +716,7 @@ void llm_executor(struct llm *m, struct executor *x)
                            .release = release,
                            .is_stale = is_stale,
                            .run = llm_run,
+                           .settle = settle,
                            .logits = logits_of,
                            .hidden = hidden,
                            .clock_s = clock_s,

@@ -223,6 +223,7 @@ static int new_common(struct seq_common **out, const struct seq_request *r, cons
     c->tok = tok;
     c->n_vocab = n_vocab;
     c->skip_special = !r->keep_special;
+    c->most_guesses = r->most_guesses;
     c->n_hidden = r->n_hidden;
     if ((rc = fill_common(c, r, n_vocab, max_len, e)) != 0)
         let_go(c);
@@ -301,7 +302,7 @@ static int fill_constraint(struct seq *s)
     size_t words = constraints_mask_words(c->constraints), of_logits = (c->n_vocab + 31) / 32;
 
     s->mask_words = words > of_logits ? words : of_logits;
-    s->mask = arena_zalloc(&s->arena, s->mask_words, sizeof(*s->mask));
+    s->mask = arena_zalloc(&s->arena, (1 + c->most_guesses) * s->mask_words, sizeof(*s->mask));
     s->history.allowed = s->mask;
     return s->mask ? constraint_run_open(&s->run, constraints_of(c->constraint), c->stop.limit, NULL)
                    : ERR_NOMEM;
@@ -401,6 +402,15 @@ bool seq_wants_all(const struct seq *s)
 size_t seq_n_output(const struct seq *s)
 {
     return s->n_known - s->n_prompt;
+}
+
+size_t seq_most_guesses(const struct seq *s)
+{
+    size_t left = s->cap - s->n_known, most = s->common->most_guesses;
+
+    if (left <= 1 || s->pooling || !s->stop.limit)
+        return 0;
+    return left - 1 < most ? left - 1 : most;
 }
 
 size_t seq_most_rows(const struct seq *s)

@@ -26,6 +26,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "engine/constraints/constraints.h"
+#include "engine/guess/guess.h"
 #include "engine/sampling/reasoning.h"
 #include "engine/sampling/sample.h"
 #include "engine/sampling/sampling.h"
@@ -52,11 +53,12 @@ struct seq_common {
     size_t n_bad;
     struct constraints *constraints;      /* borrowed; the owner of `constraint` */
     struct constraints_entry *constraint; /* constraint on the answers, counted; NULL: none */
-    struct reasoning reasoning;           /* the budget for reasoning */
-    struct stop stop;                     /* the initial state of each answer's stop rules */
-    const struct tok *tok;                /* borrowed; NULL: the model has no tokenizer */
-    bool skip_special;                    /* texts do not include special tokens */
-    size_t n_vocab, n_hidden;             /* n_hidden: floats of a hidden state, for pooling */
+    size_t most_guesses; /* maximum number of guessed tokens of an answer in a step; 0: no speculation */
+    struct reasoning reasoning; /* the budget for reasoning */
+    struct stop stop;           /* the initial state of each answer's stop rules */
+    const struct tok *tok;      /* borrowed; NULL: the model has no tokenizer */
+    bool skip_special;          /* texts do not include special tokens */
+    size_t n_vocab, n_hidden;   /* n_hidden: floats of a hidden state, for pooling */
 };
 
 struct seq {
@@ -90,10 +92,15 @@ struct seq {
     size_t n_stored;             /* rows of n_cached that were read from the store */
     size_t slot;                 /* valid in the state SEQ_RUNNING */
     enum seq_state state;
+    struct guess guess; /* the guessed tokens of the next step, in `token` behind the known ones */
+    size_t n_right;     /* guesses of the last step that were right */
+    struct guess_counts guess_counts; /* results of the guesses so far */
     struct sample_history history;
     struct constraint_run run; /* state of the constraint, if there is one */
     size_t mask_words;
-    uint32_t *mask; /* [mask_words] bit mask of the tokens that the constraint allows; NULL: no constraint */
+    /* [1 + most_guesses, mask_words] bit masks of the tokens that the constraint allows next, and behind each guess.
+     * NULL: no constraint. */
+    uint32_t *mask;
     struct reasoning_run reasoning;
     double mask_s; /* seconds to compute `mask` in the last step */
     struct stop stop;
@@ -136,6 +143,7 @@ struct seq_request {
     const uint8_t *salt; /* [16] or NULL */
     void *user;
     struct reasoning_request reasoning;
+    size_t most_guesses; /* maximum number of guessed tokens of an answer in a step; 0: no speculation */
     struct constraints *constraints;
     /* NULL: no constraint. seq_new() takes ownership of it, also when it fails. */
     struct constraints_entry *constraint;
@@ -160,6 +168,9 @@ bool seq_forbids(const struct seq *s);
 bool seq_wants_all(const struct seq *s);
 
 size_t seq_n_output(const struct seq *s);
+/* Returns the maximum number of tokens that may be guessed in the next step of S: each guess needs a row, and the token
+ * behind the last guess must not exceed the limit of the output. */
+size_t seq_most_guesses(const struct seq *s);
 /* Returns the maximum number of KV rows that S can need. The last output token needs no row. */
 size_t seq_most_rows(const struct seq *s);
 

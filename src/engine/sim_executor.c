@@ -91,7 +91,13 @@ static void sim_run(void *ctx, const struct executor_rows *rows, size_t n)
     struct sim_executor *m = ctx;
 
     m->now_s += sim_step_s(&m->spec, rows, n) * (happens(m, m->spec.p_slow) ? SLOW : 1);
-    slots_computed(&m->slots, rows, n);
+}
+
+static void sim_settle(void *ctx, size_t slot, const int32_t *token, size_t n)
+{
+    struct sim_executor *m = ctx;
+
+    slots_settle(&m->slots, slot, token, n);
 }
 
 static const float *sim_logits(void *ctx, size_t first, size_t n)
@@ -130,6 +136,7 @@ int sim_executor_open(struct sim_executor *m, const struct sim_executor_spec *sp
                                       .max_logits = n_wanted,
                                       .mixes = true,
                                       .chunks = true,
+                                      .guesses = true,
                                       .block = kv->lim.block,
                                       .n_vocab = 1},
                              .ctx = m,
@@ -141,6 +148,7 @@ int sim_executor_open(struct sim_executor *m, const struct sim_executor_spec *sp
                              .release = sim_release,
                              .is_stale = sim_is_stale,
                              .run = sim_run,
+                             .settle = sim_settle,
                              .logits = sim_logits,
                              .clock_s = sim_clock_s};
     return 0;

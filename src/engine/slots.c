@@ -60,13 +60,12 @@ void slots_release(struct slots *s, size_t slot, const int32_t *token, size_t n)
     kv_release(s->kv, slot);
 }
 
-void slots_computed(struct slots *s, const struct executor_rows *rows, size_t n)
+void slots_settle(struct slots *s, size_t slot, const int32_t *token, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        size_t len = rows[i].pos + rows[i].n;
+    int rc = kv_truncate(s->kv, slot, n);
 
-        if (rows[i].token)
-            kv_publish(s->kv, rows[i].slot, rows[i].token, len, false);
-        kv_advance(s->kv, rows[i].slot, len);
-    }
+    ASSERT(rc == 0, "slot %zu cannot be truncated to %zu rows", slot, n);
+    if (token)
+        kv_publish(s->kv, slot, token, n, false);
+    kv_advance(s->kv, slot, n);
 }

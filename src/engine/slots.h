@@ -19,7 +19,6 @@ bool slots_has_room(struct slots *s, const struct executor_want *want, size_t n)
 size_t slots_begin(struct slots *s, size_t slot, const struct executor_prefix *p, uint64_t regime);
 int slots_ahead(struct slots *s, const struct executor_prefix *p, uint64_t regime, size_t *from, size_t *to);
 void slots_release(struct slots *s, size_t slot, const int32_t *token, size_t n);
-/* Publishes and advances the rows that a run has computed. */
-void slots_computed(struct slots *s, const struct executor_rows *rows, size_t n);
+void slots_settle(struct slots *s, size_t slot, const int32_t *token, size_t n);
 
 #endif

@@ -5,10 +5,15 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/mem.h"
+#include "engine/draw.h"
 
-enum { STEP_IDS = 1 << 14, EVENTS_A_SEQ = 4 };
+enum {
+    STEP_IDS = 1 << 14,
+    EVENTS_A_SEQ = 4,
+    TRIAL =
+        64 /* every so many steps all guesses are computed, to learn chances and times that may have changed */
+};
 
 /* Maximum seconds that a step waits for the store when no sequence can run. */
 static const double patience_s = 0.01;
@@ -23,7 +28,7 @@ static int alloc_arrays(struct step *g, struct err *e)
     size_t n = g->opt.max_seqs, most = step_most_rows(g),
            n_rows = g->x->caps.max_wanted < most ? g->x->caps.max_wanted : most;
 
-    g->cap_events = EVENTS_A_SEQ * n + n_rows;
+    g->cap_events = EVENTS_A_SEQ * n + 2 * n_rows;
     g->of_id = mem_zalloc(STEP_IDS, sizeof(struct seq *), MEM_ENGINE);
     g->running = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
     g->reading = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
@@ -34,11 +39,13 @@ static int alloc_arrays(struct step *g, struct err *e)
     g->want = mem_zalloc(n, sizeof(*g->want), MEM_ENGINE);
     g->rows = mem_zalloc(n, sizeof(*g->rows), MEM_ENGINE);
     g->masked = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
+    g->guessing = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
+    g->chance = mem_zalloc(n * GUESS_MOST, sizeof(*g->chance), MEM_ENGINE);
     g->row = mem_zalloc(n_rows, sizeof(*g->row), MEM_ENGINE);
     g->top = mem_zalloc(n_rows * SAMPLING_MAX_LOGPROBS, sizeof(*g->top), MEM_ENGINE);
     g->event = mem_zalloc(g->cap_events, sizeof(*g->event), MEM_ENGINE);
     if (!g->of_id || !g->running || !g->reading || !g->free_slot || !g->sched || !g->pick || !g->picked ||
-        !g->want || !g->rows || !g->masked || !g->row || !g->top || !g->event)
+        !g->want || !g->rows || !g->masked || !g->guessing || !g->chance || !g->row || !g->top || !g->event)
         return err_nomem(e, "the engine's step");
     while (g->n_free < n) { /* slot 0 is on top of the stack */
         g->free_slot[g->n_free] = (uint32_t)(n - 1 - g->n_free);
@@ -75,6 +82,7 @@ int step_open(struct step *g, const struct executor *x, const struct step_option
     if (!g->opt.max_tokens || g->opt.max_tokens > caps->max_tokens)
         g->opt.max_tokens = caps->max_tokens;
     cost_init(&g->cost, o->step_guess_s, o->row_guess_s);
+    guess_chances_init(&g->chances);
     if ((rc = alloc_arrays(g, e)) != 0 || (rc = waiting_open(&g->waiting, o->policy, e)) != 0 ||
         (rc = open_samplers(g, e)) != 0)
         step_close(g);
@@ -106,6 +114,8 @@ void step_close(struct step *g)
     mem_free(g->want);
     mem_free(g->rows);
     mem_free((void *)g->masked);
+    mem_free((void *)g->guessing);
+    mem_free(g->chance);
     mem_free(g->row);
     mem_free(g->top);
     mem_free(g->event);
@@ -204,6 +214,8 @@ static void leave_slot(struct step *g, struct seq *s)
     size_t at = 0;
 
     g->x->release(g->x->ctx, s->slot, s->token, s->n_computed);
+    if (g->guesser && g->guesser->leave)
+        g->guesser->leave(g->guesser->ctx, s);
     waiting_charge(&g->waiting, s->wait.key, -(int64_t)s->n_charged);
     s->n_charged = 0;
     waiting_run(&g->waiting, s->wait.key, -1);
@@ -588,6 +600,71 @@ size_t step_most_rows(const struct step *g)
     return g->opt.max_tokens < most || !g->x->caps.chunks ? g->opt.max_tokens : most;
 }
 
+/* Returns how many tokens of S may be guessed for the next step. */
+static size_t room_for_guesses(const struct step *g, const struct seq *s)
+{
+    size_t most = seq_most_guesses(s);
+
+    if (s->n_known - s->n_computed != 1 || (seq_wants_all(s) && s->n_reached < s->n_prompt))
+        return 0;
+    most = most < g->guesser->most ? most : g->guesser->most;
+    /* All rows of a step have the RoPE factors of one length. */
+    while (most && g->x->is_stale(g->x->ctx, s->n_known, s->n_known, s->n_known + most))
+        most--;
+    return most;
+}
+
+static bool is_in(const int32_t *list, size_t n, int32_t id)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == id)
+            return true;
+    return false;
+}
+
+/* Drops the guesses of S from the first one that cannot be right or that would end the answer. */
+static void cut_guesses(const struct step *g, struct seq *s)
+{
+    const struct sampling *p = &s->sampling;
+    size_t n_known = s->run.n, n = s->guess.n;
+
+    s->guess.n = 0;
+    while (s->guess.n < n) {
+        int32_t id = s->token[s->n_known + s->guess.n];
+
+        if (id < 0 || (size_t)id >= g->x->caps.n_vocab || (is_in(p->eos, p->n_eos, id) && !p->ignore_eos) ||
+            is_in(p->stop_token, p->n_stop_token, id) || (s->mask && !constraint_run_add(&s->run, id)))
+            break;
+        s->guess.n++;
+    }
+    if (s->mask)
+        constraint_run_truncate(&s->run, n_known);
+}
+
+/* Guesses tokens of the decoding sequences. */
+static void step_guess(struct step *g)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < g->n_running; i++) {
+        struct seq *s = g->running[i];
+
+        s->guess.n = 0;
+        if ((s->guess.most = room_for_guesses(g, s)) > 0)
+            g->guessing[n++] = s;
+    }
+    if (n == 0)
+        return;
+    g->guesser->propose(g->guesser->ctx, g->guessing, n);
+    for (size_t i = 0; i < n; i++) {
+        struct guess *guess = &g->guessing[i]->guess;
+
+        cut_guesses(g, g->guessing[i]);
+        guess->chance = g->chance + i * GUESS_MOST;
+        guess_chances_set(&g->chances, guess);
+    }
+}
+
 /* Plans the step: fills g->pick and g->picked. Returns the number of sequences in the plan. */
 static size_t step_plan(struct step *g)
 {
@@ -601,7 +678,9 @@ static size_t step_plan(struct step *g)
                                      .apart = !caps->mixes,
                                      .whole = !caps->chunks,
                                      .cost = &g->cost,
-                                     .target_s = g->opt.target_s};
+                                     .target_s = g->opt.target_s,
+                                     .every_guess =
+                                         g->guesser && (!g->guesser->adaptive || g->n_steps % TRIAL == 0)};
 
     for (size_t i = 0; i < g->n_running; i++) {
         struct seq *s = g->running[i];
@@ -611,8 +690,17 @@ static size_t step_plan(struct step *g)
             s->n_computed = rows_there(g, s);
             s->last_total = s->n_known;
         }
-        g->sched[i] =
-            (struct sched_seq){s->n_computed, s->n_known, seq_wants_all(s) && s->n_reached < s->n_prompt};
+    }
+    if (g->guesser && caps->guesses)
+        step_guess(g);
+    for (size_t i = 0; i < g->n_running; i++) {
+        const struct seq *s = g->running[i];
+
+        g->sched[i] = (struct sched_seq){.computed = s->n_computed,
+                                         .known = s->n_known,
+                                         .all_wanted = seq_wants_all(s) && s->n_reached < s->n_prompt,
+                                         .n_guesses = s->guess.n,
+                                         .chance = s->guess.chance};
     }
     n = sched_plan(g->sched, g->n_running, &lim, g->pick, NULL);
     for (size_t i = 0; i < n; i++)
@@ -666,6 +754,17 @@ static void reserve_rows(struct step *g, struct seq *s, size_t n)
     }
 }
 
+/* Reserves KV rows for the rows of S in the plan. Guesses are dropped if the cache has no room for them. */
+static void reserve_pick(struct step *g, struct seq *s, struct sched_pick *pick)
+{
+    size_t known = s->n_known - s->n_computed;
+
+    if (pick->n > known && g->x->reserve(g->x->ctx, s->slot, s->n_computed + pick->n) == 0)
+        return;
+    pick->n = pick->n > known ? known : pick->n;
+    reserve_rows(g, s, s->n_computed + pick->n);
+}
+
 /* Reserves KV rows for the N_PICKS sequences of the plan. Sequences that are preempted or end are removed
  * from the plan. Returns the number of sequences that remain. */
 static size_t step_reserve(struct step *g, size_t n_picks)
@@ -674,7 +773,7 @@ static size_t step_reserve(struct step *g, size_t n_picks)
 
     for (size_t i = 0; i < n_picks; i++)
         if (g->picked[i]->state == SEQ_RUNNING)
-            reserve_rows(g, g->picked[i], g->picked[i]->n_computed + g->pick[i].n);
+            reserve_pick(g, g->picked[i], &g->pick[i]);
     /* A second loop, since reserving rows for a later sequence may preempt an earlier one of the plan. */
     for (size_t i = 0; i < n_picks; i++)
         if (g->picked[i]->state == SEQ_RUNNING) {
@@ -694,190 +793,32 @@ static size_t n_wanted(const struct seq *s, size_t n)
 
     if (seq_wants_all(s) && first < s->n_prompt && first < end)
         return end - first;
-    return (s->stop.limit || s->pooling) && end == s->n_known;
+    if (end < s->n_known || !(s->stop.limit || s->pooling))
+        return 0;
+    return 1 + end - s->n_known; /* the last known token and the guesses */
 }
 
-static void fill_rows(struct step *g, size_t n)
+/* Sets the number of guesses of S to that of the plan, which has N rows of S. */
+static void set_guesses(struct seq *s, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    size_t end = s->n_computed + n;
+
+    s->guess.n = end > s->n_known ? end - s->n_known : 0;
+}
+
+static void fill_rows(struct step *g, size_t n_seqs)
+{
+    for (size_t i = 0; i < n_seqs; i++) {
         const struct seq *s = g->picked[i];
+        size_t lack = s->n_known - s->n_computed, n = g->pick[i].n > lack ? lack + s->guess.n : g->pick[i].n;
 
         g->rows[i] = (struct executor_rows){.slot = s->slot,
                                             .id = s->token + s->n_computed,
-                                            .token = s->token,
-                                            .n = g->pick[i].n,
+                                            .n = n,
                                             .pos = s->n_computed,
                                             .n_prompt = s->n_prompt,
                                             .n_total = s->n_known,
-                                            .n_wanted = n_wanted(s, g->pick[i].n)};
-    }
-}
-
-/* Computes s->mask, the tokens that the constraint of S allows next. End and stop tokens are allowed where
- * the answer may end. */
-static void make_mask(struct seq *s)
-{
-    const struct sampling *p = &s->sampling;
-    const struct seq_common *c = s->common;
-    double begin = clock_seconds();
-    struct err e = {0};
-
-    memset(s->mask, 0, s->mask_words * sizeof(*s->mask));
-    if (constraint_run_mask(&s->run, s->mask, &e) == 0 && e.code)
-        fault(s, e.code, e.msg);
-    for (size_t i = 0; i < p->n_eos; i++) /* the mask must not allow end tokens as text */
-        s->mask[p->eos[i] / 32] &= ~(UINT32_C(1) << p->eos[i] % 32);
-    for (size_t i = 0; i < p->n_eos && !p->ignore_eos && constraint_run_may_end(&s->run); i++)
-        s->mask[p->eos[i] / 32] |= UINT32_C(1) << p->eos[i] % 32;
-    for (size_t i = 0; i < p->n_stop_token && constraint_run_may_end(&s->run); i++)
-        s->mask[p->stop_token[i] / 32] |= UINT32_C(1) << p->stop_token[i] % 32;
-    for (size_t i = 0; c->allowed && i < (c->n_vocab + 31) / 32; i++)
-        s->mask[i] &= c->allowed[i];
-    s->mask_s = clock_seconds() - begin;
-}
-
-/* Computes the masks of a thread's sequences. Sequences with the same constraint share its cached states, so
- * one thread computes all of them. */
-static void mask_share(void *ctx, int thread, int n_threads)
-{
-    struct step *g = ctx;
-    size_t group = 0;
-
-    for (size_t i = 0; i < g->n_masked; i++) {
-        group += i > 0 && g->masked[i]->run.c != g->masked[i - 1]->run.c;
-        if (group % (size_t)n_threads == (size_t)thread)
-            make_mask(g->masked[i]);
-    }
-}
-
-/* Task of the pool: calls mask_share(). Disables the pool's guard against allocations during the call, since
- * new states of a constraint are allocated. */
-static void mask_task(void *ctx, int thread, int n_threads)
-{
-    bool is_guarded = mem_guarded(); /* false on the caller's thread, which has no guard */
-
-    if (is_guarded)
-        mem_guard_down();
-    mask_share(ctx, thread, n_threads);
-    if (is_guarded)
-        mem_guard_up();
-}
-
-/* Computes the masks of the constrained sequences among the N of the plan that choose a token in this
- * step. */
-static void make_masks(struct step *g, size_t n)
-{
-    g->n_masked = 0;
-    for (size_t i = 0; i < n; i++) {
-        struct seq *s = g->picked[i];
-        size_t at = g->n_masked;
-
-        if (!s->mask || !s->stop.limit || g->rows[i].pos + g->rows[i].n < s->n_known)
-            continue;
-        for (; at > 0 && (uintptr_t)g->masked[at - 1]->run.c > (uintptr_t)s->run.c; at--)
-            g->masked[at] = g->masked[at - 1];
-        g->masked[at] = s;
-        g->n_masked++;
-    }
-    if (g->x->pool && g->n_masked > 1)
-        pool_run(g->x->pool, mask_task, g);
-    else if (g->n_masked)
-        mask_share(g, 0, 1);
-    for (size_t i = 0; i < g->n_masked; i++)
-        constraints_time(&g->mask, g->masked[i]->mask_s);
-}
-
-/* Lists in g->row the rows of the step that need logits or a hidden state. */
-static void fill_choices(struct step *g, size_t n)
-{
-    g->n_rows = 0;
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = g->rows[i].n - g->rows[i].n_wanted; k < g->rows[i].n; k++) {
-            g->row[g->n_rows++] = (struct step_row){.seq = g->picked[i], .position = g->rows[i].pos + k + 1};
-        }
-}
-
-/* Returns the token that the budget for reasoning forces S to choose next, or -1. A constraint that excludes the token
- * takes precedence. */
-static int32_t forced_token(const struct seq *s)
-{
-    int32_t id = reasoning_run_forced(&s->reasoning);
-
-    return id >= 0 && s->mask && !(s->mask[id / 32] >> id % 32 & 1) ? -1 : id;
-}
-
-/* Samples the token that g->row[i] predicts, or scores it if it is a token of the prompt. */
-static void step_choose(struct step *g, size_t i, struct sample_scratch *sampler)
-{
-    struct step_row *r = &g->row[i];
-    const struct seq *s = r->seq;
-    struct sample_top *top = g->top + i * SAMPLING_MAX_LOGPROBS;
-    int32_t forced = forced_token(s);
-
-    r->code = 0;
-    if (r->position < s->n_prompt)
-        r->code = sample_score(sampler, r->logits, g->x->caps.n_vocab, s->token[r->position],
-                               s->prompt_logprobs, &r->result);
-    else if (s->stop.limit && forced >= 0)
-        r->code = sample_forced(sampler, &s->sampling, r->logits, g->x->caps.n_vocab, forced, &r->result);
-    else if (s->stop.limit)
-        r->code = sample_pick(sampler, &s->sampling, &s->history, r->logits, g->x->caps.n_vocab,
-                              seq_n_output(s), &r->result);
-    if (r->code == 0 && r->result.n_top)
-        memcpy(top, r->result.top, r->result.n_top * sizeof(*top));
-    r->result.top = top;
-}
-
-static void choose_share(void *ctx, int thread, int n_threads)
-{
-    struct step *g = ctx;
-
-    (void)n_threads;
-    for (size_t i = g->piece + (size_t)thread; i < g->piece_end && (size_t)thread < g->n_samplers;
-         i += g->n_samplers)
-        step_choose(g, i, &g->sampler[thread]);
-}
-
-/* Computes the logits of rows [piece, piece_end), and samples or scores their tokens. */
-static void choose_piece(struct step *g)
-{
-    const float *logits = g->x->logits(g->x->ctx, g->piece, g->piece_end - g->piece);
-
-    for (size_t i = g->piece; i < g->piece_end; i++)
-        g->row[i].logits = logits + (i - g->piece) * g->x->caps.n_vocab;
-    if (g->x->pool && g->piece_end - g->piece > 1)
-        pool_run(g->x->pool, choose_share, g);
-    else
-        choose_share(g, 0, 1);
-}
-
-/* Adds the hidden states of rows [piece, piece_end) to the sums of their sequences. */
-static void pool_piece(struct step *g)
-{
-    const float *hidden = g->x->hidden(g->x->ctx, g->piece, g->piece_end - g->piece);
-
-    for (size_t i = g->piece; i < g->piece_end; i++, hidden += g->x->caps.n_hidden) {
-        g->row[i].code = 0;
-        for (size_t k = 0; k < g->x->caps.n_hidden; k++)
-            g->row[i].seq->sum[k] += (double)hidden[k];
-    }
-}
-
-/* Samples, scores or pools the rows of g->row, in pieces of at most max_logits rows. Pooling uses hidden
- * states, the others use logits. */
-static void take_pieces(struct step *g)
-{
-    for (g->piece = 0; g->piece < g->n_rows; g->piece = g->piece_end) {
-        bool pooled = g->row[g->piece].seq->pooling != SEQ_POOL_NONE;
-
-        g->piece_end = g->piece + 1;
-        while (g->piece_end < g->n_rows && g->piece_end - g->piece < g->x->caps.max_logits &&
-               (g->row[g->piece_end].seq->pooling != SEQ_POOL_NONE) == pooled)
-            g->piece_end++;
-        if (pooled)
-            pool_piece(g);
-        else
-            choose_piece(g);
+                                            .n_wanted = n_wanted(s, n)};
     }
 }
 
@@ -901,16 +842,17 @@ static void step_compute(struct step *g, size_t n)
     struct cost_step step = {0};
     double start = g->x->clock_s(g->x->ctx);
 
+    for (size_t i = 0; i < n; i++)
+        set_guesses(g->picked[i], g->pick[i].n);
+    draw_masks(g, n);
     fill_rows(g, n);
-    make_masks(g, n);
     mem_guard_up();
     g->x->run(g->x->ctx, g->rows, n);
-    fill_choices(g, n);
-    take_pieces(g);
+    draw_tokens(g, n);
     mem_guard_down();
     for (size_t i = 0; i < n; i++) {
         step = cost_with(step, g->rows[i].n, g->rows[i].pos);
-        count_rows(g, g->picked[i], g->rows[i].n);
+        count_rows(g, g->picked[i], g->rows[i].n - g->picked[i]->guess.n);
     }
     cost_learn(&g->cost, &step, g->x->clock_s(g->x->ctx) - start);
     g->n_steps++;
@@ -946,6 +888,7 @@ static bool follow_constraint(struct seq *s, int32_t id)
 /* Appends the token that R chose to S, applies the stop rules and emits the events. */
 static void deliver(struct step *g, struct seq *s, const struct step_row *r)
 {
+    size_t from = s->text.len;
     int32_t id = r->result.id;
     struct err e = {0};
     enum stop_why why;
@@ -959,14 +902,13 @@ static void deliver(struct step *g, struct seq *s, const struct step_row *r)
     waiting_charge(&g->waiting, s->wait.key, 1);
     emit_token(g, STEP_TOKEN, r, id);
     why = stop_token(&s->stop, id, seq_n_output(s));
-    buf_clear(&s->text);
     if (s->detok && ((why != STOP_EOS && why != STOP_TOKEN) || s->sampling.include_stop)) {
         buf_clear(&s->piece);
         if (tok_stream_put(s->detok, id, &s->piece, &e) != 0)
             fault(s, e.code, e.msg);
         else if (stop_text(&s->stop, s->piece.data ? s->piece.data : "", s->piece.len, &s->text))
             why = STOP_STRING;
-        emit_text(g, s, 0);
+        emit_text(g, s, from);
     }
     if (reasoning_run_add(&s->reasoning, id, &e) != 0)
         fault(s, e.code, e.msg);
@@ -999,6 +941,12 @@ static void take_row(struct step *g, const struct step_row *r)
 
     if (s->state != SEQ_RUNNING) /* an earlier row of this step has ended the sequence */
         return;
+    if (!r->is_known) {
+        if (s->n_known != r->position || s->token[r->position - 1] != r->given)
+            return; /* this guess, or a guess before it, is wrong */
+        s->n_right++;
+        count_rows(g, s, 1);
+    }
     if (s->fault.code) { /* make_mask() failed */
         end(g, s);
     } else if (r->code) {
@@ -1037,6 +985,39 @@ static void end_misfit(struct step *g, struct seq *s)
     end(g, s);
 }
 
+/* Makes the computed rows of the N sequences of the plan final, drops the rows of wrong guesses, and learns from the
+ * results. */
+static void step_settle(struct step *g, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct seq *s = g->picked[i];
+        size_t n_guessed = s->guess.n, n_right = s->n_right;
+
+        if (n_guessed) {
+            guess_chances_learn(&g->chances, &s->guess, s->state == SEQ_RUNNING ? n_guessed : n_right,
+                                n_right);
+            guess_counts_add(&g->guess_counts, n_guessed, n_right);
+            guess_counts_add(&s->guess_counts, n_guessed, n_right);
+            for (size_t k = 0; k < n_right; k++)
+                g->n_accepted_at[k]++;
+        }
+        s->guess.n = 0;
+        if (s->state == SEQ_RUNNING)
+            g->x->settle(g->x->ctx, s->slot, s->token, s->n_computed);
+    }
+}
+
+/* Emits the tokens of the wanted rows. */
+static void take_rows(struct step *g, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        g->picked[i]->n_right = 0;
+        buf_clear(&g->picked[i]->text);
+    }
+    for (size_t i = 0; i < g->n_rows && n; i++)
+        take_row(g, &g->row[i]);
+}
+
 bool step_run(struct step *g)
 {
     uint64_t changes;
@@ -1058,8 +1039,8 @@ bool step_run(struct step *g)
         end_misfit(g, g->running[0]);
     else if (!g->n_running && g->n_reading)
         wait_for_rows(g);
-    for (size_t i = 0; i < g->n_rows && n; i++)
-        take_row(g, &g->row[i]);
+    take_rows(g, n);
+    step_settle(g, n);
     for (size_t i = 0; i < n; i++)
         if (g->picked[i]->state == SEQ_RUNNING && g->picked[i]->n_computed >= g->picked[i]->n_prompt &&
             g->rows[i].pos < g->picked[i]->n_prompt)

@@ -1,8 +1,9 @@
 /* step.h - the engine's loop: accepts sequences, runs one step at a time, and gives events.
  *
- * A step ends sequences that were cancelled or are overdue, admits waiting sequences by policy, plans the
- * number of rows of each sequence, reserves KV rows for them, runs the executor, samples on its threads, and
- * turns tokens into events. A step does not allocate and never walks the list of waiting sequences.
+ * A step ends sequences that were cancelled or are overdue, admits waiting sequences by policy, guesses tokens of
+ * decoding sequences (guess/guess.h), plans the number of rows of each sequence, reserves KV rows for them, runs the
+ * executor, samples on its threads, and turns tokens into events. A step does not allocate and never walks the
+ * list of waiting sequences.
  *
  * Reading ahead: an executor may have a store of KV blocks outside its memory, on a disk for instance. Before
  * the next sequence of the queue is admitted, the executor starts to read its blocks. Meanwhile the sequence
@@ -54,7 +55,10 @@ struct step_event {
 struct step_row {
     struct seq *seq;
     const float *logits; /* [V] */
-    size_t position;     /* position in `seq` of the token that this row predicts */
+    int32_t given;       /* the token of this row: a known token of `seq`, or a guess */
+    bool is_known;
+    size_t position; /* position in `seq` of the token that this row predicts */
+    size_t task;     /* rows with equal numbers are drawn in order by one thread */
     struct sample_result result;
     int code; /* error code of sampling or scoring, 0: none */
 };
@@ -77,8 +81,14 @@ struct step {
     struct waiting waiting;
     struct heap deadlines;
     struct cost cost;
-    struct seq **of_id;   /* [STEP_IDS] hash table of all sequences by id, with chains */
-    struct seq **running; /* [max_seqs] running sequences, in order of precedence */
+    struct guess_maker *guesser; /* borrowed; NULL: no speculative decoding */
+    struct guess_chances chances;
+    struct guess_counts guess_counts;
+    uint64_t n_accepted_at[GUESS_MOST]; /* accepted guesses by position */
+    float *chance;                      /* [max_seqs, GUESS_MOST] arrays of seq.guess.chance */
+    struct seq **guessing;              /* [max_seqs] sequences that ask for guesses */
+    struct seq **of_id;                 /* [STEP_IDS] hash table of all sequences by id, with chains */
+    struct seq **running;               /* [max_seqs] running sequences, in order of precedence */
     size_t n_running;
     struct seq **reading; /* [max_seqs] sequences in the state SEQ_READING */
     size_t n_reading;
@@ -108,7 +118,7 @@ struct step {
     struct gallop_durations mask;       /* times to compute the masks of constrained answers */
 };
 
-/* Opens a loop without sequences. X is borrowed and outlives G. */
+/* Opens a loop without sequences. X is borrowed and outlives G. step.guesser may be set afterwards. */
 int step_open(struct step *g, const struct executor *x, const struct step_options *o, struct err *e);
 /* Frees the sequences that G still owns. */
 void step_close(struct step *g);

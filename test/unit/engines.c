@@ -184,6 +184,8 @@ bool engines_differ(const struct engines_answer *a, const struct engines_answer 
         if (strcmp(a[q].text, b[q].text) != 0)
             return snprintf(says, 256, "the text of answer %zu is %.90s, expected %.90s", q, a[q].text,
                             b[q].text);
+        if (memcmp(a[q].logprob, b[q].logprob, a[q].n * sizeof(a[q].logprob[0])) != 0)
+            return snprintf(says, 256, "log-probabilities of answer %zu differ", q);
     }
     return false;
 }

@@ -134,7 +134,12 @@ void sample_history_undo(struct sample_history *h, int32_t id)
         return;
     slot = find_slot(h, id);
     ASSERT(*slot && h->count[*slot - 1] > 0, "token %d is not in the output", id);
-    h->count[*slot - 1]--;
+    /* The last entry is removed, so that guesses do not fill the list. Later tokens have been undone before, so no
+     * search for another token passes its slot. */
+    if (--h->count[*slot - 1] == 0 && *slot == h->n && !h->in_prompt[*slot - 1]) {
+        h->n--;
+        *slot = 0;
+    }
 }
 
 /* ---- order statistics ---- */

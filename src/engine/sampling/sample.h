@@ -70,7 +70,7 @@ size_t sample_history_cap(size_t n_prompt, size_t max_new, size_t n_vocab);
 bool sample_history_counts(const struct sampling *p);
 /* Counts an output token. Does not allocate. */
 void sample_history_add(struct sample_history *h, int32_t id);
-/* Subtracts an output token that was rejected (speculative decoding). */
+/* Subtracts the output token that was added last and not subtracted yet (a guess of speculative decoding). */
 void sample_history_undo(struct sample_history *h, int32_t id);
 
 /* ---- sampling ---- */

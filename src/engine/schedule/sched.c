@@ -8,6 +8,7 @@ struct plan {
     struct sched_pick *out;
     size_t n, n_wanted, n_prompts, n_streams;
     struct cost_step step;
+    double tokens; /* expected number of new tokens */
 };
 
 static bool lacks_one(const struct sched_seq *s)
@@ -52,10 +53,53 @@ static void sched_take(struct plan *p, size_t n, bool streams)
         p->n_wanted += s->all_wanted ? give : give == s->known - s->computed;
         p->n_prompts += !streams;
         p->n_streams += streams;
+        p->tokens += give == s->known - s->computed;
         p->step = cost_with(p->step, give, s->computed);
         for (at = p->n++; at > 0 && p->out[at - 1].seq > i; at--)
             p->out[at] = p->out[at - 1];
         p->out[at] = (struct sched_pick){i, give};
+    }
+}
+
+/* Returns the pick whose next guess is the likeliest, or NULL if no guess is left. */
+static struct sched_pick *likeliest(const struct plan *p)
+{
+    struct sched_pick *best = NULL;
+    float chance = 0;
+
+    for (size_t i = 0; i < p->n; i++) {
+        const struct sched_seq *s = &p->seq[p->out[i].seq];
+        size_t next = p->out[i].n - 1;
+
+        if (lacks_one(s) && next < s->n_guesses && (!best || s->chance[next] > chance)) {
+            best = &p->out[i];
+            chance = s->chance[next];
+        }
+    }
+    return best;
+}
+
+/* Adds guesses to the picks of decoding sequences while they pay. */
+static void add_guesses(struct plan *p)
+{
+    const struct sched_limits *lim = p->lim;
+    double seconds = lim->cost ? cost_predict(lim->cost, &p->step) : 0;
+    struct sched_pick *at;
+
+    while (p->step.rows < lim->max_tokens && (!lim->max_wanted || p->n_wanted < lim->max_wanted) &&
+           (at = likeliest(p)) != NULL) {
+        const struct sched_seq *s = &p->seq[at->seq];
+        double chance = (double)s->chance[at->n - 1];
+        struct cost_step step = cost_with(p->step, 1, s->computed + at->n);
+        double with = lim->cost ? cost_predict(lim->cost, &step) : 0;
+
+        if (!lim->every_guess && chance * seconds <= p->tokens * (with - seconds))
+            return;
+        at->n++;
+        p->n_wanted++;
+        p->tokens += chance;
+        p->step = step;
+        seconds = with;
     }
 }
 
@@ -75,6 +119,7 @@ size_t sched_plan(const struct sched_seq *seq, size_t n, const struct sched_limi
         sched_take(&p, n, true);
         sched_take(&p, n, false);
     }
+    add_guesses(&p);
     if (step)
         *step = p.step;
     return p.n;

@@ -16,6 +16,10 @@
 struct sched_seq {
     size_t computed, known; /* number of computed rows and of known tokens; computed < known */
     bool all_wanted;        /* every row needs logits; otherwise only the last row does */
+    /* Sequences that miss one row: number of guessed tokens, whose rows may be computed, too. All of them need
+     * logits. */
+    size_t n_guesses;
+    const float *chance; /* [n_guesses] chance that this guess and all before it are right */
 };
 
 enum sched_order {
@@ -37,6 +41,7 @@ struct sched_limits {
     const struct cost *cost; /* predicts times; NULL: no time limit */
     /* Maximum predicted time of a step with decoding sequences. 0: no limit. */
     double target_s;
+    bool every_guess; /* computes all guesses for which there is room, whether or not they pay */
 };
 
 struct sched_pick {
@@ -47,6 +52,8 @@ struct sched_pick {
 /* Plans a step for SEQ [n], in order of precedence. With SCHED_DECODES_FIRST, decoding sequences (which miss
  * one row) come first, so that they never wait for a prompt; prompts get the remaining rows. Beside decoding
  * sequences the first prompt gets SCHED_LEAST rows even if target_s allows fewer, so that it makes progress.
+ * Guesses get the rows that then remain: the likeliest is added while its chance, divided by the time that it adds, is
+ * above the expected tokens per second of the step without it. Under load speculation therefore ends by itself.
  * Writes the picks to OUT [max_seqs] in ascending order of `seq` and their total work to *STEP (may be NULL).
  * Returns the number of picks. */
 enum { SCHED_LEAST = 16 };

@@ -99,6 +99,13 @@ static void run(void *ctx, const struct executor_rows *rows, size_t n)
     mem_guard_up();
 }
 
+static void settle(void *ctx, size_t slot, const int32_t *token, size_t n)
+{
+    struct static_shapes *f = ctx;
+
+    f->inner->settle(f->inner->ctx, slot, token, n);
+}
+
 /* Padding is at the end, so rows with logits have the same numbers as in the inner executor. */
 static const float *logits_of(void *ctx, size_t first, size_t n)
 {
@@ -123,7 +130,7 @@ void static_shapes_drive(struct static_shapes *f, struct gallop *g)
     *f = (struct static_shapes){.inner = loop->x, .x = *loop->x};
     f->x.caps.n_slots--;
     f->x.caps.max_prompts = 1;
-    f->x.caps.mixes = f->x.caps.chunks = false;
+    f->x.caps.mixes = f->x.caps.chunks = f->x.caps.guesses = false;
     assert_true(f->x.caps.max_tokens >= STATIC_LONGEST);
     f->x.caps.max_tokens = STATIC_LONGEST;
     f->x.ctx = f;
@@ -134,6 +141,7 @@ void static_shapes_drive(struct static_shapes *f, struct gallop *g)
     f->x.release = release;
     f->x.is_stale = is_stale;
     f->x.run = run;
+    f->x.settle = settle;
     f->x.logits = logits_of;
     f->x.hidden = hidden;
     f->x.clock_s = clock_s;

@@ -7,6 +7,8 @@
  */
 #include "base/err.h"
 #include "base/log.h"
+#include "engine/engine_priv.h"
+#include "engine/guess/oracle.h"
 #include "engines.h"
 #include "pairs.h"
 #include "ways.h"
@@ -52,7 +54,13 @@ static const int64_t step_tokens[] = {0, 9, 33, 48},
                      budgets[] = {0, 336} /* The second pool is so small that requests are preempted. */,
                      seqs[] = {8, 4};
 
-enum { SETUP, WAY, BUDGET, STEP, THREADS, SEQS, N_DIMENSIONS };
+/* Speculative decoding: chance in percent that a guess is right, or -1 for no guesses; and the number of guesses. */
+static const struct {
+    int accept;
+    size_t most;
+} guesses[] = {{-1, 0}, {70, 4}, {0, 4}, {95, 12}, {100, 1}};
+
+enum { SETUP, WAY, BUDGET, STEP, THREADS, SEQS, GUESSES, N_DIMENSIONS };
 #define COUNT(x) (sizeof(x) / sizeof((x)[0]))
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -76,6 +84,27 @@ static struct gallop *open_setup(const struct setup *s, const struct way *w, int
     return engines_open(s->model, &o);
 }
 
+/* The right answers, for the guesses. */
+static const int32_t *right_answer(void *ctx, const struct seq *s, size_t *n)
+{
+    const struct engines_answer *a = (const struct engines_answer *)ctx + (size_t)(uintptr_t)s->user;
+
+    *n = a->n;
+    return a->token;
+}
+
+/* Makes G guess tokens of the answers WANT as in guesses[which]. */
+static void guess(struct gallop *g, struct engines_answer *want, size_t which, struct oracle *o)
+{
+    *o = (struct oracle){.accept = guesses[which].accept / 100.0,
+                         .seed = which,
+                         .n_vocab = engine_llm(g)->model.info.vocab,
+                         .answer = right_answer,
+                         .ctx = want};
+    oracle_init(o, guesses[which].most);
+    engine_loop(g)->guesser = guesses[which].accept < 0 ? NULL : &o->guesser;
+}
+
 static void run_requests(struct gallop *g, bool together, struct engines_answer a[N_REQUESTS])
 {
     struct gallop_event ev;
@@ -94,9 +123,10 @@ static void run_requests(struct gallop *g, bool together, struct engines_answer 
 static void a_request_gets_other_tokens_in_some_company(void **state)
 {
     static struct engines_answer want[N_REQUESTS], got[N_REQUESTS];
-    const size_t size[] = {COUNT(setups),        n_ways,     COUNT(budgets), COUNT(step_tokens),
-                           COUNT(thread_counts), COUNT(seqs)};
-    size_t n, preempted = 0, last = SIZE_MAX;
+    const size_t size[] = {COUNT(setups),        n_ways,      COUNT(budgets), COUNT(step_tokens),
+                           COUNT(thread_counts), COUNT(seqs), COUNT(guesses)};
+    size_t n, preempted = 0, accepted = 0, rejected = 0, last = SIZE_MAX;
+    struct oracle oracle;
     struct pairs_row *row = pairs_cover(size, N_DIMENSIONS, 0, &n);
 
     for (size_t i = 0; i < n; i += THIN) {
@@ -115,17 +145,22 @@ static void a_request_gets_other_tokens_in_some_company(void **state)
         }
         g = open_setup(s, &ways[at[WAY]], budgets[at[BUDGET]], step_tokens[at[STEP]],
                        thread_counts[at[THREADS]], seqs[at[SEQS]]);
+        guess(g, want, at[GUESSES], &oracle);
         run_requests(g, true, got);
         if (engines_differ(got, want, N_REQUESTS, says))
-            fail_msg("%s %s, linears %s, rows %s, %s, in %s, %d rows, steps of %d, %d threads: %s", s->model,
-                     s->dtype, s->quant ? s->quant : "alike", s->rows ? s->rows : "auto",
-                     s->sparse ? s->sparse : "whole", ways_name(&ways[at[WAY]]), (int)budgets[at[BUDGET]],
-                     (int)step_tokens[at[STEP]], thread_counts[at[THREADS]], says);
+            fail_msg(
+                "%s %s, linears %s, rows %s, %s, in %s, %d rows, steps of %d, %d threads, %d %% right guesses: %s",
+                s->model, s->dtype, s->quant ? s->quant : "alike", s->rows ? s->rows : "auto",
+                s->sparse ? s->sparse : "whole", ways_name(&ways[at[WAY]]), (int)budgets[at[BUDGET]],
+                (int)step_tokens[at[STEP]], thread_counts[at[THREADS]], guesses[at[GUESSES]].accept, says);
         preempted += engines_stats(g).n_preempted;
+        accepted += engine_loop(g)->guess_counts.n_accepted;
+        rejected += engine_loop(g)->guess_counts.n_guessed - engine_loop(g)->guess_counts.n_accepted;
         gallop_close(g);
     }
-    print_message("%zu combinations, %zu times a request was preempted\n", n, preempted);
-    assert_true(preempted > 5 || THIN > 1);
+    print_message("%zu combinations, %zu times a request was preempted, %zu right and %zu wrong guesses\n", n,
+                  preempted, accepted, rejected);
+    assert_true((preempted > 5 || THIN > 1) && accepted > 100 && rejected > 100);
     free(row);
 }
 

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "engine/engine_priv.h"
+#include "engine/guess/oracle.h"
 #include "engines.h"
 #include "files.h"
 #include "redis_server.h"
@@ -31,6 +32,7 @@ struct answer {
     struct bytes tokens; /* the id, the log-probability and the most likely tokens of each token */
     struct bytes prompt; /* the same for the tokens of the prompt */
     struct bytes text;
+    struct bytes ids; /* the ids of its tokens, for guesses */
     bool ended;
     enum gallop_finish finish;
     size_t n_prompt, n_output;
@@ -141,6 +143,7 @@ static void forget(struct answer all[REQUESTS][ANSWERS])
         free(a->tokens.at);
         free(a->prompt.at);
         free(a->text.at);
+        free(a->ids.at);
     }
     memset(all, 0, REQUESTS * sizeof(all[0]));
 }
@@ -162,6 +165,7 @@ static void note(struct answer all[REQUESTS][ANSWERS], const struct gallop_event
     assert_false(a->ended);
     switch (ev->type) {
     case GALLOP_TOKEN:
+        put(&a->ids, &ev->token, sizeof(ev->token));
         set_sampling((size_t)ev->user, &w.r.sampling);
         put_token(&a->tokens, ev, w.r.sampling.logprobs >= 0);
         a->n_output++;
@@ -237,24 +241,35 @@ static const struct way {
     int64_t block, pool; /* rows of the pool; 0: as many as fit */
     bool is_static;
     const char *store; /* the store that an engine leaves for the next: "disk" or "redis" */
+    size_t guesses;    /* number of guessed tokens of a step */
+    double accept;     /* chance that a guess is right */
 } ways[] = {
-    {"off", "paged", "none", NULL, NULL, NULL, 16, 0, false, NULL},
-    {"hash", "paged", "hash", NULL, NULL, NULL, 16, 0, false, NULL},
-    {"radix", "slab_pool", "radix", NULL, NULL, NULL, 16, 0, false, NULL},
-    {"part of a block", "paged", "radix", NULL, NULL, NULL, 128, 0, false, NULL},
-    {"small pool", "paged", "hash", NULL, NULL, NULL, 16, LONGEST + 64, false, NULL},
+    {"off", "paged", "none", NULL, NULL, NULL, 16, 0, false, NULL, 0, 0},
+    {"hash", "paged", "hash", NULL, NULL, NULL, 16, 0, false, NULL, 0, 0},
+    {"radix", "slab_pool", "radix", NULL, NULL, NULL, 16, 0, false, NULL, 0, 0},
+    {"part of a block", "paged", "radix", NULL, NULL, NULL, 128, 0, false, NULL, 0, 0},
+    {"small pool", "paged", "hash", NULL, NULL, NULL, 16, LONGEST + 64, false, NULL, 0, 0},
     {"small pool, part of a block", "slab_pool", "radix", NULL, NULL, "priority", 64, LONGEST + 64, false,
-     NULL},
-    {"worst case", "paged", "hash", "worst-case", NULL, NULL, 16, LONGEST + 64, false, NULL},
-    {"static", "dynamic", "none", NULL, NULL, NULL, 16, 0, true, NULL},
-    {"prompts first", "paged", "hash", NULL, "continuous_prefill_first", "fair", 16, 0, false, NULL},
-    {"one at a time", "paged", "radix", NULL, "iterative", "fair", 16, 0, false, NULL},
-    {"small pool, priority", "paged", "hash", NULL, NULL, "priority", 16, LONGEST + 64, false, NULL},
-    {"small pool, fair", "paged", "radix", NULL, NULL, "fair", 32, LONGEST + 64, false, NULL},
-    {"from disk", "paged", "hash", NULL, NULL, NULL, 16, 0, false, "disk"},
-    {"from disk, small pool", "slab_pool", "radix", NULL, NULL, "fair", 32, LONGEST + 64, false, "disk"},
-    {"from disk, worst case", "paged", "radix", "worst-case", NULL, NULL, 16, LONGEST + 64, false, "disk"},
-    {"from Redis", "paged", "hash", NULL, NULL, NULL, 64, 0, false, "redis"},
+     NULL, 0, 0},
+    {"worst case", "paged", "hash", "worst-case", NULL, NULL, 16, LONGEST + 64, false, NULL, 0, 0},
+    {"static", "dynamic", "none", NULL, NULL, NULL, 16, 0, true, NULL, 0, 0},
+    {"prompts first", "paged", "hash", NULL, "continuous_prefill_first", "fair", 16, 0, false, NULL, 0, 0},
+    {"one at a time", "paged", "radix", NULL, "iterative", "fair", 16, 0, false, NULL, 0, 0},
+    {"small pool, priority", "paged", "hash", NULL, NULL, "priority", 16, LONGEST + 64, false, NULL, 0, 0},
+    {"small pool, fair", "paged", "radix", NULL, NULL, "fair", 32, LONGEST + 64, false, NULL, 0, 0},
+    {"guesses", "paged", "hash", NULL, NULL, NULL, 16, 0, false, NULL, 4, .8},
+    {"wrong guesses, small pool", "slab_pool", "radix", NULL, NULL, "fair", 32, LONGEST + 64, false, NULL, 12,
+     .3},
+    {"guesses, worst case", "paged", "radix", "worst-case", NULL, NULL, 16, LONGEST + 64, false, NULL, 12,
+     .9},
+    {"guesses, bmc", "bmc", "none", NULL, NULL, NULL, 0, 0, false, NULL, 1, .5},
+    {"from disk, guesses", "paged", "hash", NULL, NULL, NULL, 16, 0, false, "disk", 4, .8},
+    {"from disk", "paged", "hash", NULL, NULL, NULL, 16, 0, false, "disk", 0, 0},
+    {"from disk, small pool", "slab_pool", "radix", NULL, NULL, "fair", 32, LONGEST + 64, false, "disk", 0,
+     0},
+    {"from disk, worst case", "paged", "radix", "worst-case", NULL, NULL, 16, LONGEST + 64, false, "disk", 0,
+     0},
+    {"from Redis", "paged", "hash", NULL, NULL, NULL, 64, 0, false, "redis", 0, 0},
 };
 enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
 
@@ -308,10 +323,30 @@ static struct gallop *open_way(const char *model, const struct way *w, int64_t c
     return engines_open(model, &o);
 }
 
-/* Executors of static shapes have one row of logits for each slot, and take prompts as a whole. */
+/* Executors of static shapes have one row of logits for each slot, and take prompts as a whole. With guesses, a
+ * cancelled answer may have more tokens, because a step gives several. */
 static bool is_served(const struct way *w, const struct wish *q)
 {
-    return !w->is_static || q->r.prompt_logprobs < 0;
+    return w->is_static ? q->r.prompt_logprobs < 0 : !w->guesses || q->cancel_at == SIZE_MAX;
+}
+
+static const int32_t *right_answer(void *ctx, const struct seq *s, size_t *n)
+{
+    const struct bytes *ids = &alone[(size_t)s->user][s->choice].ids;
+
+    (void)ctx;
+    *n = ids->n / sizeof(int32_t);
+    return (const int32_t *)(const void *)ids->at;
+}
+
+/* Makes G guess the answers in ALONE. */
+static void guess(struct gallop *g, const struct way *w, struct oracle *o)
+{
+    *o = (struct oracle){
+        .accept = w->accept, .n_vocab = engine_llm(g)->model.info.vocab, .answer = right_answer};
+    oracle_init(o, w->guesses);
+    if (w->guesses)
+        engine_loop(g)->guesser = &o->guesser;
 }
 
 /* Takes all events, and cancels the requests that are to be cancelled. */
@@ -400,10 +435,12 @@ static size_t try_way(const char *name, const char *model, const struct way *w, 
 {
     struct gallop *g = open_way(model, w, company, NULL);
     struct static_shapes f;
+    struct oracle oracle;
     size_t n_cached = 0, n_preempted;
 
     if (w->is_static)
         static_shapes_drive(&f, g);
+    guess(g, w, &oracle);
     for (int round = 0; round < 2; round++) {
         run_load(g, w, l, true, together);
         n_cached = compare(name, w, l, company, round).n_cached;
@@ -428,9 +465,11 @@ static size_t try_store(const char *name, const char *model, const struct way *w
     for (int round = 0; round < 2 || n_stored == 0; round++) {
         struct gallop *g = open_way(model, w, company, store);
         struct gallop_stats s;
+        struct oracle oracle;
 
         if (round == 20)
             fail_msg("%s, %s, %d at once: nothing was read", name, w->name, (int)company);
+        guess(g, w, &oracle);
         run_load(g, w, l, true, together);
         n_stored = compare(name, w, l, company, round).n_stored;
         engines_check_cache(g);

@@ -808,6 +808,26 @@ static void counts_are_kept_for_every_token(void **state)
     assert_int_equal(seen, 16000);
 }
 
+static void guesses_that_were_wrong_take_no_place_in_the_history(void **state)
+{
+    int32_t prompt[] = {1};
+    struct sample_history h;
+
+    p.repetition_penalty = 1.5;
+    assert_int_equal(sample_history_init(&h, &p, prompt, 1, 4, 5000, &arena, &e), 0); /* at most 5 tokens */
+    for (int32_t i = 0; i < 1000; i++) {
+        for (int32_t k = 0; k < 4; k++)
+            sample_history_add(&h, 10 + 4 * i + k);
+        assert_int_equal(h.n, 5);
+        for (int32_t k = 4; k-- > 0;)
+            sample_history_undo(&h, 10 + 4 * i + k);
+        assert_int_equal(h.n, 1);
+    }
+    sample_history_add(&h, 1);
+    sample_history_undo(&h, 1); /* a token of the prompt stays */
+    assert_true(h.n == 1 && h.in_prompt[0] && h.count[0] == 0);
+}
+
 static void a_history_that_nobody_asks_for_costs_nothing(void **state)
 {
     int32_t prompt[] = {1};
@@ -952,6 +972,7 @@ int main(void)
         TEST(of_equal_logits_the_lowest_ids_are_told),
         TEST(nothing_allocates_after_opening),
         TEST(counts_are_kept_for_every_token),
+        TEST(guesses_that_were_wrong_take_no_place_in_the_history),
         TEST(a_history_that_nobody_asks_for_costs_nothing),
         TEST(running_out_of_memory_is_reported),
         TEST(the_kth_largest_is_that_of_a_sort),

@@ -45,6 +45,55 @@ static void a_stream_does_not_stall_behind_a_prompt(void **state)
     assert_picks(s, 4, &lim, (size_t[]){0, 1, 0, 0});
 }
 
+/* A step of a row takes a second, and each row beyond COST_KNEE STEEP seconds more. */
+static struct cost straight(double steep)
+{
+    return (struct cost){.weight = {1, 0, steep * 256, 0}, .n_learned = 100};
+}
+
+static void guesses_are_computed_while_they_pay(void **state)
+{
+    static const float good[] = {.9F, .8F, .7F, .6F}, bad[] = {.5F, .05F, .01F, .005F};
+    struct sched_seq s[] = {of(50, 51), of(0, 100), of(7, 8)};
+    struct sched_limits lim = limits(200, 4);
+    struct cost cost = straight(0);
+
+    lim.cost = &cost; /* rows cost nothing */
+    s[0].n_guesses = s[2].n_guesses = 4;
+    s[0].chance = good;
+    s[2].chance = bad;
+    assert_picks(s, 3, &lim, (size_t[]){5, 100, 5});
+
+    /* The 102 rows take 2.72 seconds for 3 tokens: a row of 0.02 seconds pays from a chance of 0.022 on, and of
+     * 0.04 when the likelier guesses are added. */
+    cost = straight(.02);
+    assert_picks(s, 3, &lim, (size_t[]){5, 100, 3});
+    lim.every_guess = true;
+    assert_picks(s, 3, &lim, (size_t[]){5, 100, 5});
+
+    /* Guesses get what prompts and decoding leave, the likeliest first. */
+    lim.max_tokens = 104;
+    assert_picks(s, 3, &lim, (size_t[]){3, 100, 1});
+    lim.max_tokens = 200;
+    lim.max_wanted = 6;
+    assert_picks(s, 3, &lim, (size_t[]){4, 100, 1});
+    lim.max_tokens = 102;
+    assert_picks(s, 3, &lim, (size_t[]){1, 100, 1});
+}
+
+static void guesses_of_a_chance_of_nothing_are_not_computed(void **state)
+{
+    static const float never[] = {0, 0};
+    struct sched_seq s[] = {of(50, 51)};
+    struct sched_limits lim = limits(200, 4);
+    struct cost cost = straight(0);
+
+    lim.cost = &cost;
+    s[0].n_guesses = 2;
+    s[0].chance = never;
+    assert_picks(s, 1, &lim, (size_t[]){1});
+}
+
 static void prompts_first_lets_streams_wait_and_nothing_else(void **state)
 {
     const struct sched_seq s[] = {of(0, 100), of(50, 51), of(10, 200)}, streams[] = {of(1, 2), of(5, 6)};
@@ -174,6 +223,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stream_does_not_stall_behind_a_prompt),
+        cmocka_unit_test(guesses_are_computed_while_they_pay),
+        cmocka_unit_test(guesses_of_a_chance_of_nothing_are_not_computed),
         cmocka_unit_test(prompts_first_lets_streams_wait_and_nothing_else),
         cmocka_unit_test(phases_that_do_not_mix_have_steps_of_their_own),
         cmocka_unit_test(the_number_of_sequences_is_kept),

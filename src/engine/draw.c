@@ -1,0 +1,226 @@
+/* draw.c - token masks of constraints, and the tokens that follow the wanted rows of a step. */
+#include "engine/draw.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+/* ---- masks ---- */
+
+/* Computes MASK, the tokens that the constraint of S allows next. End and stop tokens are allowed where the
+ * answer may end. Returns 0, or sets *E if the constraint has reached a limit. */
+static int make_mask(struct seq *s, uint32_t *mask, struct err *e)
+{
+    const struct sampling *p = &s->sampling;
+    const struct seq_common *c = s->common;
+
+    memset(mask, 0, s->mask_words * sizeof(*mask));
+    constraint_run_mask(&s->run, mask, e);
+    for (size_t i = 0; i < p->n_eos; i++) /* the mask must not allow end tokens as text */
+        mask[p->eos[i] / 32] &= ~(UINT32_C(1) << p->eos[i] % 32);
+    for (size_t i = 0; i < p->n_eos && !p->ignore_eos && constraint_run_may_end(&s->run); i++)
+        mask[p->eos[i] / 32] |= UINT32_C(1) << p->eos[i] % 32;
+    for (size_t i = 0; i < p->n_stop_token && constraint_run_may_end(&s->run); i++)
+        mask[p->stop_token[i] / 32] |= UINT32_C(1) << p->stop_token[i] % 32;
+    for (size_t i = 0; c->allowed && i < (c->n_vocab + 31) / 32; i++)
+        mask[i] &= c->allowed[i];
+    return e->code;
+}
+
+/* Computes the masks of the last known token of S and of its guesses. A guess whose mask cannot be computed is
+ * dropped; only an error at the last known token is an error of S. */
+static void make_masks(struct seq *s)
+{
+    double begin = clock_seconds();
+    size_t n_known = s->run.n, n = s->guess.n;
+    struct err e = {0};
+
+    if (make_mask(s, s->mask, &e) != 0 && s->fault.code == 0)
+        s->fault = e;
+    s->guess.n = 0;
+    for (size_t i = 0; i < n && !e.code && constraint_run_add(&s->run, s->token[s->n_known + i]); i++)
+        if (make_mask(s, s->mask + (i + 1) * s->mask_words, &e) == 0)
+            s->guess.n++;
+    constraint_run_truncate(&s->run, n_known);
+    s->mask_s = clock_seconds() - begin;
+}
+
+/* Computes the masks of a thread's sequences. Sequences with the same constraint share its cached states, so
+ * one thread computes all of them. */
+static void mask_share(void *ctx, int thread, int n_threads)
+{
+    struct step *g = ctx;
+    size_t group = 0;
+
+    for (size_t i = 0; i < g->n_masked; i++) {
+        group += i > 0 && g->masked[i]->run.c != g->masked[i - 1]->run.c;
+        if (group % (size_t)n_threads == (size_t)thread)
+            make_masks(g->masked[i]);
+    }
+}
+
+/* Task of the pool: calls mask_share(). Disables the pool's guard against allocations during the call, since
+ * new states of a constraint are allocated. */
+static void mask_task(void *ctx, int thread, int n_threads)
+{
+    bool is_guarded = mem_guarded(); /* false on the caller's thread, which has no guard */
+
+    if (is_guarded)
+        mem_guard_down();
+    mask_share(ctx, thread, n_threads);
+    if (is_guarded)
+        mem_guard_up();
+}
+
+void draw_masks(struct step *g, size_t n)
+{
+    g->n_masked = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct seq *s = g->picked[i];
+        size_t at = g->n_masked;
+
+        if (!s->mask || !s->stop.limit || s->n_computed + g->pick[i].n < s->n_known)
+            continue;
+        for (; at > 0 && (uintptr_t)g->masked[at - 1]->run.c > (uintptr_t)s->run.c; at--)
+            g->masked[at] = g->masked[at - 1];
+        g->masked[at] = s;
+        g->n_masked++;
+    }
+    if (g->x->pool && g->n_masked > 1)
+        pool_run(g->x->pool, mask_task, g);
+    else if (g->n_masked)
+        mask_share(g, 0, 1);
+    for (size_t i = 0; i < g->n_masked; i++)
+        constraints_time(&g->mask, g->masked[i]->mask_s);
+}
+
+/* Lists in g->row the rows of the step that need logits or a hidden state. Rows of one task are drawn in order by one
+ * thread: those of a sequence whose draws depend on counts of its earlier tokens. */
+static void list_rows(struct step *g, size_t n)
+{
+    size_t task = 0;
+
+    g->n_rows = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct executor_rows *r = &g->rows[i];
+        struct seq *s = g->picked[i];
+
+        for (size_t k = r->n - r->n_wanted; k < r->n; k++) {
+            bool is_known = r->pos + k < s->n_known;
+
+            task += is_known || !s->history.cap;
+            g->row[g->n_rows++] = (struct step_row){
+                .seq = s, .given = r->id[k], .position = r->pos + k + 1, .task = task, .is_known = is_known};
+        }
+    }
+}
+
+/* Returns the token that the budget for reasoning forces S to choose next, or -1. A constraint that excludes
+ * the token takes precedence. */
+static int32_t forced_token(const struct seq *s)
+{
+    int32_t id = reasoning_run_forced(&s->reasoning);
+
+    return id >= 0 && s->mask && !(s->mask[id / 32] >> id % 32 & 1) ? -1 : id;
+}
+
+/* Draws the token that R predicts, which is output token number r->position - n_prompt. */
+static void draw_row(const struct step *g, struct step_row *r, struct sample_scratch *sampler)
+{
+    struct seq *s = r->seq;
+    size_t n_vocab = g->x->caps.n_vocab;
+    struct sample_history h;
+
+    if (!r->is_known)
+        sample_history_add(&s->history, r->given); /* draw_tokens() subtracts the guesses again */
+    h = s->history;
+    if (s->mask)
+        h.allowed = s->mask + (r->position - s->n_known) * s->mask_words;
+    r->code =
+        sample_pick(sampler, &s->sampling, &h, r->logits, n_vocab, r->position - s->n_prompt, &r->result);
+}
+
+/* Draws the token that g->row[i] predicts, or scores it if it is a token of the prompt. */
+static void choose(struct step *g, size_t i, struct sample_scratch *sampler)
+{
+    struct step_row *r = &g->row[i];
+    const struct seq *s = r->seq;
+    struct sample_top *top = g->top + i * SAMPLING_MAX_LOGPROBS;
+    int32_t forced = r->is_known ? forced_token(s) : -1; /* no token behind a guess is forced */
+
+    r->code = 0;
+    if (r->position < s->n_prompt)
+        r->code = sample_score(sampler, r->logits, g->x->caps.n_vocab, s->token[r->position],
+                               s->prompt_logprobs, &r->result);
+    else if (s->stop.limit && forced >= 0)
+        r->code = sample_forced(sampler, &s->sampling, r->logits, g->x->caps.n_vocab, forced, &r->result);
+    else if (s->stop.limit)
+        draw_row(g, r, sampler);
+    if (r->code == 0 && r->result.n_top)
+        memcpy(top, r->result.top, r->result.n_top * sizeof(*top));
+    r->result.top = top;
+}
+
+/* Task of the pool: draws the rows of a thread's tasks. */
+static void choose_rows(void *ctx, int thread, int n_threads)
+{
+    struct step *g = ctx;
+    size_t n = (size_t)n_threads < g->n_samplers ? (size_t)n_threads : g->n_samplers;
+
+    for (size_t i = g->piece; i < g->piece_end && (size_t)thread < n; i++)
+        if (g->row[i].task % n == (size_t)thread)
+            choose(g, i, &g->sampler[thread]);
+}
+
+/* Computes the logits of rows [piece, piece_end), and samples or scores their tokens. */
+static void choose_piece(struct step *g)
+{
+    const float *logits = g->x->logits(g->x->ctx, g->piece, g->piece_end - g->piece);
+
+    for (size_t i = g->piece; i < g->piece_end; i++)
+        g->row[i].logits = logits + (i - g->piece) * g->x->caps.n_vocab;
+    if (g->x->pool && g->piece_end - g->piece > 1)
+        pool_run(g->x->pool, choose_rows, g);
+    else
+        choose_rows(g, 0, 1);
+}
+
+/* Adds the hidden states of rows [piece, piece_end) to the sums of their sequences. */
+static void pool_piece(struct step *g)
+{
+    const float *hidden = g->x->hidden(g->x->ctx, g->piece, g->piece_end - g->piece);
+
+    for (size_t i = g->piece; i < g->piece_end; i++, hidden += g->x->caps.n_hidden) {
+        g->row[i].code = 0;
+        for (size_t k = 0; k < g->x->caps.n_hidden; k++)
+            g->row[i].seq->sum[k] += (double)hidden[k];
+    }
+}
+
+/* Samples, scores or pools the rows of g->row, in pieces of at most max_logits rows. Pooling uses hidden
+ * states, the others use logits. */
+static void take_pieces(struct step *g)
+{
+    for (g->piece = 0; g->piece < g->n_rows; g->piece = g->piece_end) {
+        bool pooled = g->row[g->piece].seq->pooling != SEQ_POOL_NONE;
+
+        g->piece_end = g->piece + 1;
+        while (g->piece_end < g->n_rows && g->piece_end - g->piece < g->x->caps.max_logits &&
+               (g->row[g->piece_end].seq->pooling != SEQ_POOL_NONE) == pooled)
+            g->piece_end++;
+        if (pooled)
+            pool_piece(g);
+        else
+            choose_piece(g);
+    }
+}
+
+void draw_tokens(struct step *g, size_t n)
+{
+    list_rows(g, n);
+    take_pieces(g);
+    for (size_t i = g->n_rows; i-- > 0;)
+        if (!g->row[i].is_known)
+            sample_history_undo(&g->row[i].seq->history, g->row[i].given);
+}
