@@ -169,6 +169,19 @@ size_t match_guess(const struct match *m, const int32_t *token, size_t n, const 
     return depth;
 }
 
+size_t match_interrupted(const struct match *m, size_t *end)
+{
+    for (size_t gap = 1; gap <= MATCH_MAX_GAP && gap < m->n_tokens; gap++) {
+        size_t at = m->n_tokens - gap;
+
+        if (m->longest[at] >= MATCH_MIN_INTERRUPTED) {
+            *end = m->older[at] + gap;
+            return m->longest[at];
+        }
+    }
+    return 0;
+}
+
 size_t match_occurrences(const struct match *m, size_t *end)
 {
     size_t n = 0, at = m->n_tokens, length = m->longest[at];

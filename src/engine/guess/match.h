@@ -25,6 +25,8 @@ enum {
     MATCH_MAX_LENGTH = 128,     /* longest match that an index can find */
     MATCH_MAX_TOKENS = 1 << 30, /* most tokens of an index */
     MATCH_MAX_OCCURRENCES = 16, /* most occurrences of a match that are looked at */
+    MATCH_MAX_GAP = 2,          /* most tokens since an interrupted match */
+    MATCH_MIN_INTERRUPTED = 4,  /* shortest interrupted match */
 };
 
 struct match_node;
@@ -79,6 +81,11 @@ size_t match_depth(const struct match_rule *rule, size_t length);
  * match. Returns the number of guesses. */
 size_t match_guess(const struct match *m, const int32_t *token, size_t n, const struct match_rule *rule,
                    int32_t *guess, size_t *length);
+
+/* Finds a match of at least MATCH_MIN_INTERRUPTED tokens that ended 1 to MATCH_MAX_GAP tokens ago, the
+ * latest of them, and sets *END to the end of its occurrence plus the tokens since: the text goes on there
+ * if these tokens replace as many others. Returns the length of the match. 0: none. */
+size_t match_interrupted(const struct match *m, size_t *end);
 
 /* Writes ends of occurrences of the longest match to END, at most MATCH_MAX_OCCURRENCES, the most recent
  * first, and returns their number. After the most recent one come those whose own context has the longest

@@ -96,14 +96,30 @@ static size_t gather(struct vote *v, const struct match *own, const struct histo
     return in_own > in_history ? in_own : in_history;
 }
 
+/* Lets the text go on behind an interrupted match. Returns the length of a match that is as good, or 0. */
+static size_t resume(struct vote *v, const struct match *own)
+{
+    size_t end;
+
+    if (!match_interrupted(own, &end))
+        return 0;
+    v->voter[0].end = end;
+    v->n_voters = v->n_own = 1;
+    return SUFFIX_RESUMED;
+}
+
 size_t suffix_guess(const struct match *own, const struct history *h, const struct history_writer *w,
                     const int32_t *token, size_t n, const struct match_rule *rule, int32_t *guess,
                     size_t *length)
 {
     struct vote v = {.history = h, .token = token, .n = n, .guess = guess, .repeats = rule->repeats};
-    size_t found = own->n_tokens == n ? gather(&v, own, w) : 0, depth = match_depth(rule, found), n_guesses;
-    double least = rule->min_share * (double)v.n_voters;
+    size_t found = own->n_tokens == n ? gather(&v, own, w) : 0, resumed, depth, n_guesses;
+    double least;
 
+    if (own->n_tokens == n && found < SUFFIX_RESUMED && (resumed = resume(&v, own)) > 0)
+        found = resumed;
+    depth = match_depth(rule, found);
+    least = rule->min_share * (double)v.n_voters;
     if (length)
         *length = found;
     for (n_guesses = 0; n_guesses < depth; n_guesses++) {

@@ -7,12 +7,19 @@
  * recent before old. Occurrences that went on with another token drop out. The guesses end where fewer
  * than min_share of all occurrences are left. An occurrence in the own tokens goes on with the guesses
  * (match_rule.repeats); one in the history ends with its sequence.
+ *
+ * Where the longest match is shorter than SUFFIX_RESUMED, but a longer one was interrupted by the last
+ * tokens (match_interrupted()), the guesses are what followed the tokens in their place. Tables, records
+ * and renamed variables differ from what they repeat in single tokens.
  */
 #ifndef GALLOP_ENGINE_GUESS_SUFFIX_H
 #define GALLOP_ENGINE_GUESS_SUFFIX_H
 
 #include "engine/guess/history.h"
 #include "engine/guess/match.h"
+
+/* A guess behind an interrupted match counts as one after a match of this length. */
+enum { SUFFIX_RESUMED = 2 };
 
 /* Writes guesses for the tokens that follow TOKEN [n], all of which must be in the index OWN, to GUESS
  * [rule->n_most]. Matches have at most OWN->max_length tokens. H may be NULL: no history. Sets *LENGTH,

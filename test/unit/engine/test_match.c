@@ -71,7 +71,7 @@ static void assert_equals_search(const struct match *m, const int32_t *token, si
                                  const struct match_rule *r)
 {
     int32_t guess[64], expected[64];
-    size_t end = 0, found, length, wanted, ends[MATCH_MAX_OCCURRENCES], n_ends;
+    size_t end = 0, found, length = 0, wanted, ends[MATCH_MAX_OCCURRENCES], n_ends;
 
     wanted = search(token, n, max_length, &end);
     assert_int_equal(match_longest(m, &found), wanted);
@@ -83,6 +83,12 @@ static void assert_equals_search(const struct match *m, const int32_t *token, si
         assert_int_equal(common(token, ends[i], n, wanted), wanted);
         assert_true(ends[i] < (i ? ends[i - 1] : n));
     }
+    for (wanted = 0, end = 1; end <= MATCH_MAX_GAP && end < n && wanted < MATCH_MIN_INTERRUPTED; end++)
+        wanted = search(token, n - end, max_length, &length);
+    length += end - 1;
+    assert_int_equal(match_interrupted(m, &found), wanted < MATCH_MIN_INTERRUPTED ? 0 : wanted);
+    if (wanted >= MATCH_MIN_INTERRUPTED)
+        assert_int_equal(found, length);
     wanted = naive_guess(token, n, max_length, r, expected);
     assert_int_equal(match_guess(m, token, n, r, guess, &length), wanted);
     assert_memory_equal(guess, expected, wanted * sizeof(*guess));

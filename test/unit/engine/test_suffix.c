@@ -144,6 +144,26 @@ static void the_rule_limits_the_guesses(void **state)
     end(&s);
 }
 
+static void guesses_go_on_behind_a_token_that_differs(void **state)
+{
+    struct match_rule r = rule;
+    struct scene s;
+
+    begin(&s);
+    assert_guesses(&s, "{size:12};{size:3", &rule, "2};{", 2);
+    assert_guesses(&s, "{size:12};{size:34", &rule, "};{s", 2);
+    assert_guesses(&s, "{size:12};{size:345", &rule, "", 0);
+    assert_guesses(&s, "ize:12};{ize3", &rule, "", 0); /* a match of three tokens */
+    earlier(&s, "--ze:3PQR");
+    assert_guesses(&s, "{size:12};{size:3", &rule, "PQR", 4); /* a match that was not interrupted */
+    r.factor = 1;
+    assert_guesses(&s, "{size:12};{size:", &r, "12};{s", 6);
+    assert_guesses(&s, "{size:12};{size:7", &r, "2}", 2);
+    r.min_length = 3;
+    assert_guesses(&s, "{size:12};{size:7", &r, "", 2);
+    end(&s);
+}
+
 static void without_a_history_the_own_tokens_serve(void **state)
 {
     static const int32_t token[] = {1, 2, 3, 1, 2, 3, 1};
@@ -173,6 +193,7 @@ int main(void)
         cmocka_unit_test(most_occurrences_decide_and_of_equal_ones_the_newest),
         cmocka_unit_test(too_few_occurrences_end_the_guesses),
         cmocka_unit_test(the_rule_limits_the_guesses),
+        cmocka_unit_test(guesses_go_on_behind_a_token_that_differs),
         cmocka_unit_test(without_a_history_the_own_tokens_serve),
     };
 
