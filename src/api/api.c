@@ -8,13 +8,23 @@
 #include "api/flight.h"
 #include "api/http/routes.h"
 #include "api/http/status.h"
+#include "api/markup/markup.h"
+#include "api/markup/roles.h"
+#include "api/markup/tools.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "net/server.h"
 
 static void set_options(struct api *a, const struct api_options *o)
 {
+    static const struct markup no_markup;
+    static const struct tools_style no_tools;
+    static const struct roles_style all_roles;
+
     a->opt = *o;
+    a->opt.markup = o->markup ? o->markup : &no_markup;
+    a->opt.tools = o->tools ? o->tools : &no_tools;
+    a->opt.roles = o->roles ? o->roles : &all_roles;
     a->opt.n_threads = o->n_threads ? o->n_threads : 2;
     a->opt.ping_s = o->ping_s > 0 ? o->ping_s : 10;
     a->opt.max_logprobs = o->max_logprobs >= 0 ? o->max_logprobs : 20;

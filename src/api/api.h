@@ -13,9 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "api/markup/markup.h"
-#include "api/markup/roles.h"
-#include "api/markup/tools.h"
 #include "gallop.h"
 
 struct api;
@@ -26,9 +23,12 @@ struct dense;
 struct err;
 struct jinja;
 struct keys;
+struct markup;
+struct roles_style;
 struct server;
 struct server_exchange;
 struct server_options;
+struct tools_style;
 
 /* Options of api_open(). All pointers are borrowed and must stay valid until api_close(). [X]: the default,
  * used if the member is zero. */
@@ -49,11 +49,11 @@ struct api_options {
     const char *chat_missing;
     /* special tokens in the text of messages are read as plain text (--user-text plain) */
     bool plain_user_text;
-    const json_t *template_kwargs; /* default variables of the chat template; NULL: none */
-    struct markup markup;          /* markup of tool calls and reasoning in generated text */
-    struct tools_style tools;      /* format of tools that the template expects */
-    struct roles_style roles;      /* system messages that the template accepts */
-    const char *reasoning_field;   /* JSON member with the reasoning of an answer ["reasoning"] */
+    const json_t *template_kwargs;   /* default variables of the chat template; NULL: none */
+    const struct markup *markup;     /* markup of tool calls and reasoning in generated text [none] */
+    const struct tools_style *tools; /* format of tools that the template expects [it writes no tools] */
+    const struct roles_style *roles; /* system messages that the template accepts [all] */
+    const char *reasoning_field;     /* JSON member with the reasoning of an answer ["reasoning"] */
 
     /* access and limits */
     struct keys *keys;        /* API keys; empty set: no key is needed */

@@ -11,8 +11,11 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/json/json_pull.h"
 #include "base/json/json_tree.h"
+#include "base/mem.h"
+#include "engine/sampling/sampling.h"
 
 enum kind { BOOL, INT, NUMBER, TEXT, FILLED, OWN, EMPTY, LOGGED, NEVER };
 
@@ -931,7 +934,7 @@ static int read_number(struct fields *f, const struct row *r, const json_t *v, s
     if (!json_is_number(v) || !lies_in(range_of(r), x) || (r->kind == INT && x != floor(x)))
         return unexpected(r->name, v, expected, e);
     if (r->sampled) /* vLLM uses -1 for no limit, which is 0 here */
-        sampling_set_number(&f->sampling, (enum sampling_field)(r->sampled - 1),
+        sampling_set_number(f->sampling, (enum sampling_field)(r->sampled - 1),
                             r->kind == INT ? fmax(x, 0) : x);
     else if (r->kind == INT)
         *(int64_t *)(void *)((char *)f + r->offset) = (int64_t)x;
@@ -964,7 +967,7 @@ static int read_member(struct fields *f, const struct row *r, const json_t *v, s
         if (!json_is_boolean(v))
             return unexpected(r->name, v, "true or false", e);
         if (r->sampled)
-            sampling_set_number(&f->sampling, (enum sampling_field)(r->sampled - 1), json_is_true(v));
+            sampling_set_number(f->sampling, (enum sampling_field)(r->sampled - 1), json_is_true(v));
         else
             *(bool *)(void *)((char *)f + r->offset) = json_is_true(v);
         f->input.has_add_special |= strcmp(r->name, "add_special_tokens") == 0;
@@ -1075,7 +1078,10 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
 #include "api/fields.def"
 #undef MEMBER
         .unknown = unknown, .unknown_ctx = ctx};
-    sampling_default(&f->sampling);
+    f->sampling = mem_alloc(sizeof(*f->sampling), MEM_API);
+    if (!f->sampling)
+        return err_nomem(e, "a request");
+    sampling_default(f->sampling);
     f->output.stream = endpoint & (FIELDS_GENERATE | FIELDS_OLLAMA_CHAT);
     /* skip a UTF-8 byte order mark, which some editors write */
     if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
@@ -1146,6 +1152,8 @@ void fields_fini(struct fields *f)
     json_decref(f->own);
     json_decref(f->tool_names);
     f->body = f->own = f->tool_names = NULL;
+    mem_free(f->sampling);
+    f->sampling = NULL;
 }
 
 /* ---- docs/API.md ---- */

@@ -12,10 +12,10 @@
 #include <stdint.h>
 
 #include "api/markup/tools.h"
-#include "engine/sampling/sampling.h"
 
 struct buf;
 struct err;
+struct sampling;
 
 /* The endpoints: one bit for each route of routes.def whose requests have a body. */
 #define COMPUTED(letter, name, path, needs, form, gives, says)            FIELDS_AT_##name,
@@ -102,8 +102,8 @@ struct fields {
     struct fields_output output;
     struct fields_generation generation;
     /* Sampling parameters (engine/sampling/sampling.def); parameters that the request sets are marked as
-     * given. */
-    struct sampling sampling;
+     * given; owned. */
+    struct sampling *sampling;
     const char *model, *request_id, *cache_salt, *user;
     const json_t *request_ids;
     int64_t priority;

@@ -667,7 +667,7 @@ static void advance(struct flight *f)
 /* Returns the maximum number of tokens of an answer: the request's limit, bounded by the context length. */
 static size_t most_tokens(const struct flight *f)
 {
-    size_t room = f->api->max_len - f->q.prompt->ids.n;
+    size_t room = f->api->max_len - f->q.prompt->n_ids;
     int64_t most = request_max_tokens(&f->q);
 
     return most >= 0 && (size_t)most < room ? (size_t)most : room;

@@ -78,7 +78,7 @@ void request_fini(struct request *q)
 {
     for (size_t i = 0; i < q->n_prompts; i++) {
         buf_fini(&q->prompt[i].text);
-        tok_ids_fini(&q->prompt[i].ids);
+        mem_free(q->prompt[i].id);
     }
     fields_fini(&q->field);
     arena_fini(&q->arena);

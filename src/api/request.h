@@ -13,7 +13,6 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "gallop.h"
-#include "text/tok/ids.h"
 
 struct api_options;
 struct dialect;
@@ -47,7 +46,9 @@ struct request_origin {
 };
 
 struct request_prompt {
-    struct tok_ids ids;
+    int32_t
+        *id; /* [n_ids] the tokens, owned; NULL: they were freed, because the answer does not repeat them */
+    size_t n_ids;
     struct buf text; /* text of the prompt, if the answer repeats it (`echo`) */
 };
 

@@ -19,6 +19,8 @@
 #include "api/crash_table.h"
 #include "api/http/keys.h"
 #include "api/markup/markup.h"
+#include "api/markup/roles.h"
+#include "api/markup/tools.h"
 #include "app/crash.h"
 #include "app/input.h"
 #include "app/load.h"
@@ -869,9 +871,9 @@ static int open_api(struct serve *s, size_t max_queued, struct err *e)
     o->template_text = s->template_text;
     o->tokenizer_info = s->tokenizer_info;
     o->template_kwargs = s->kwargs;
-    o->markup = s->markup;
-    o->tools = s->tools;
-    o->roles = s->roles;
+    o->markup = &s->markup;
+    o->tools = &s->tools;
+    o->roles = &s->roles;
     o->name = s->name;
     o->n_names = s->n_names;
     o->path_name = s->path_name;

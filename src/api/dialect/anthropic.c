@@ -14,9 +14,9 @@
 #include "api/dialect/blocks.h"
 #include "api/once.h"
 #include "api/request.h"
+#include "api/schema.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/json/json_pull.h"
 #include "base/json/json_tree.h"
 #include "base/mem.h"
 
@@ -607,7 +607,7 @@ static void put_input(const char *text, size_t n, struct buf *out)
 {
     json_t *input;
 
-    out->oom |= json_pull_load_exact(&input, text, n, "", NULL) == ERR_NOMEM;
+    dialect_parse(text, n, &input, out);
     if (json_is_object(input)) {
         buf_add(out, text, n);
     } else {

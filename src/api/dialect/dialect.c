@@ -5,7 +5,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/schema.h"
 #include "base/buf.h"
+#include "base/err.h"
+#include "base/json/json_pull.h"
 
 static const char *type_of(int status)
 {
@@ -24,6 +27,11 @@ static const char *type_of(int status)
     case 504: return "TimeoutError";
     default: return status >= 500 ? "InternalServerError" : "BadRequestError";
     }
+}
+
+void dialect_parse(const char *text, size_t n, json_t **v, struct buf *out)
+{
+    out->oom |= json_pull_load_exact(v, text, n, "", NULL) == ERR_NOMEM;
 }
 
 bool dialect_is(const json_t *v, const char *text)

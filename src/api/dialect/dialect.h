@@ -12,11 +12,11 @@
 #include <stdint.h>
 
 #include "api/answer.h"
-#include "api/schema.h"
 
 struct buf;
 struct err;
 struct request;
+struct schema;
 
 /* The arguments of the functions with which a dialect writes an answer: request, answer and state. */
 struct dialect_writer {
@@ -74,6 +74,10 @@ struct dialect {
  * is replaced by "...": a quotation with white space or more than 64 bytes, and the message of a chat template. */
 enum { DIALECT_REASON = 200 };
 void dialect_reason(const char *sentence, char *out, size_t size);
+
+/* Parses TEXT [n], the arguments of a tool call, exactly as they were generated. *V gets the value, or NULL if TEXT is
+ * not JSON. Sets out->oom if memory runs out. */
+void dialect_parse(const char *text, size_t n, json_t **v, struct buf *out);
 
 /* Returns whether V is a JSON string equal to TEXT. */
 bool dialect_is(const json_t *v, const char *text);

@@ -11,6 +11,7 @@
 #include "api/api.h"
 #include "api/dialect/ollama.h"
 #include "api/dialect/openai.h"
+#include "api/schema.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"

@@ -213,6 +213,11 @@ void logprobs_fini_lists(struct logprobs_lists *l)
     buf_fini(&l->top);
 }
 
+void logprobs_free_stream(struct tok_stream *stream)
+{
+    tok_stream_free(stream);
+}
+
 /* Writes the member NAME, an array with the elements of PROMPT and then of LIST. */
 static void put_list(const char *name, const struct buf *prompt, const struct buf *list, struct buf *out)
 {

@@ -41,6 +41,9 @@ void logprobs_put_lists(const struct logprobs_lists *prompt, struct logprobs_lis
 void logprobs_init_lists(struct logprobs_lists *l);
 void logprobs_fini_lists(struct logprobs_lists *l);
 
+/* Frees the decoder of a place; NULL: there is none. */
+void logprobs_free_stream(struct tok_stream *stream);
+
 /* Returns the number of characters of UTF-8 TEXT. */
 size_t logprobs_n_characters(const struct buf *text);
 

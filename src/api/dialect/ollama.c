@@ -9,9 +9,10 @@
 #include <string.h>
 
 #include "api/request.h"
+#include "api/schema.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/json/json_pull.h"
+#include "base/err.h"
 #include "base/json/json_tree.h"
 
 /* ---- requests ---- */
@@ -97,7 +98,7 @@ static void put_arguments(const char *text, size_t n, struct buf *out)
 {
     json_t *object;
 
-    out->oom |= json_pull_load_exact(&object, text, n, "", NULL) == ERR_NOMEM;
+    dialect_parse(text, n, &object, out);
     if (!json_is_object(object)) {
         json_decref(object);
         object = json_pack("{s:s%}", "arguments", text, n);

@@ -1,5 +1,6 @@
 /* openai.c - writes the first members, the usage and the end of answers in OpenAI's format. */
 #include "api/dialect/openai.h"
+#include "api/schema.h"
 
 #include "base/buf.h"
 

@@ -5,6 +5,7 @@
 #include "api/api.h"
 #include "api/dialect/logprobs.h"
 #include "api/dialect/openai.h"
+#include "api/schema.h"
 #include "base/buf.h"
 
 static const char object[] = "chat.completion", chunk[] = "chat.completion.chunk";
@@ -96,7 +97,7 @@ static void chat_put_whole(const struct dialect_writer *w, struct buf *out)
     buf_str(out, "]");
     openai_put_all_usage(w, out);
     if (q->field.output.return_token_ids)
-        openai_put_ids("prompt_token_ids", q->prompt->ids.id, q->prompt->ids.n, out);
+        openai_put_ids("prompt_token_ids", q->prompt->id, q->prompt->n_ids, out);
     if (q->field.output.prompt_logprobs >= 0)
         logprobs_put_prompt(q, w->a->prompt, out);
     dialect_put_warnings(w->a, out);
@@ -111,7 +112,7 @@ static void put_roles(const struct dialect_writer *w, struct buf *out)
     const struct request *q = w->q;
 
     for (size_t i = 0; i < w->a->n_choices; i++) {
-        const struct tok_ids *ids = &q->prompt[i / q->n].ids;
+        const struct request_prompt *prompt = &q->prompt[i / q->n];
 
         buf_str(out, "data: ");
         openai_put_head(q, chunk, out);
@@ -120,9 +121,9 @@ static void put_roles(const struct dialect_writer *w, struct buf *out)
                 "\"finish_reason\":null}]",
                 i);
         if (q->field.output.return_token_ids)
-            openai_put_ids("prompt_token_ids", ids->id, ids->n, out);
+            openai_put_ids("prompt_token_ids", prompt->id, prompt->n_ids, out);
         if (q->field.output.continuous_usage)
-            openai_put_usage(ids->n, 0, w->a->prompt[i / q->n].n_cached, out);
+            openai_put_usage(prompt->n_ids, 0, w->a->prompt[i / q->n].n_cached, out);
         buf_str(out, "}\n\n");
     }
 }
@@ -146,7 +147,7 @@ static void chat_put_part(const struct dialect_writer *w, size_t i, struct buf *
     if (h->state == ANSWER_ENDED)
         dialect_put_warnings(w->a, out);
     if (q->field.output.continuous_usage)
-        openai_put_usage(q->prompt[i / q->n].ids.n, h->n_output, w->a->prompt[i / q->n].n_cached, out);
+        openai_put_usage(q->prompt[i / q->n].n_ids, h->n_output, w->a->prompt[i / q->n].n_cached, out);
     buf_str(out, "}\n\n");
 }
 

@@ -5,9 +5,9 @@
  */
 #include "api/dialect/logprobs.h"
 #include "api/dialect/openai.h"
+#include "api/schema.h"
 #include "base/buf.h"
 #include "base/mem.h"
-#include "text/tok/tok.h"
 
 static const char object[] = "text_completion";
 
@@ -48,7 +48,7 @@ static void close_state(struct dialect_writer *w)
     for (size_t i = 0; s->echo && i < w->a->n_prompts; i++)
         logprobs_fini_lists(&s->echo[i].lists);
     for (size_t i = 0; s->listed && i < w->a->n_choices; i++)
-        tok_stream_free(s->listed[i].stream);
+        logprobs_free_stream(s->listed[i].stream);
     mem_free(s->echo);
     mem_free(s->listed);
     mem_free(s);
@@ -66,15 +66,15 @@ static void list_prompt(const struct dialect_writer *w, size_t i)
 {
     struct echo *echo = &((struct state *)w->state)->echo[i];
     const struct answer_tokens *scored = &w->a->prompt[i].scored;
-    const struct tok_ids *ids = &w->q->prompt[i].ids;
+    const struct request_prompt *prompt = &w->q->prompt[i];
     struct logprobs_place at = {.most = most_alternatives(w->q)};
 
     logprobs_init_lists(&echo->lists);
-    if (ids->n)
-        logprobs_add(w->q, &echo->lists, &at, NULL, &(struct answer_token){.id = ids->id[0]});
+    if (prompt->n_ids)
+        logprobs_add(w->q, &echo->lists, &at, NULL, &(struct answer_token){.id = prompt->id[0]});
     for (size_t k = 0; k < scored->n; k++)
         logprobs_add(w->q, &echo->lists, &at, scored, &scored->v[k]);
-    tok_stream_free(at.stream);
+    logprobs_free_stream(at.stream);
     echo->state = ECHO_LISTED;
 }
 
@@ -180,7 +180,7 @@ static void put_choice(const struct dialect_writer *w, size_t i, size_t index, s
 {
     const struct answer_choice *h = &w->a->choice[i];
     const struct request *q = w->q;
-    const struct tok_ids *ids = &q->prompt[i / q->n].ids;
+    const struct request_prompt *prompt = &q->prompt[i / q->n];
 
     buf_fmt(out, index ? ",{\"index\":%zu" : "{\"index\":%zu", index);
     put_text(w, i, true, out);
@@ -188,7 +188,7 @@ static void put_choice(const struct dialect_writer *w, size_t i, size_t index, s
     openai_put_finish(h, out);
     if (q->field.output.return_token_ids) {
         openai_put_token_ids(&h->tokens, out);
-        openai_put_ids("prompt_token_ids", ids->id, ids->n, out);
+        openai_put_ids("prompt_token_ids", prompt->id, prompt->n_ids, out);
     }
     if (q->field.output.prompt_logprobs >= 0)
         logprobs_put_prompt(q, &w->a->prompt[i / q->n], out);
@@ -233,7 +233,7 @@ static void completions_put_part(const struct dialect_writer *w, size_t i, struc
 {
     const struct answer_choice *h = &w->a->choice[i];
     const struct request *q = w->q;
-    const struct tok_ids *ids = &q->prompt[i / q->n].ids;
+    const struct request_prompt *prompt = &q->prompt[i / q->n];
     bool first = h->progress == ANSWER_UNSENT;
 
     buf_str(out, "data: ");
@@ -245,13 +245,13 @@ static void completions_put_part(const struct dialect_writer *w, size_t i, struc
     if (q->field.output.return_token_ids) {
         openai_put_token_ids(&h->tokens, out);
         if (first)
-            openai_put_ids("prompt_token_ids", ids->id, ids->n, out);
+            openai_put_ids("prompt_token_ids", prompt->id, prompt->n_ids, out);
     }
     buf_str(out, "}]");
     if (h->state == ANSWER_ENDED)
         dialect_put_warnings(w->a, out);
     if (q->field.output.continuous_usage)
-        openai_put_usage(ids->n, h->n_output, w->a->prompt[i / q->n].n_cached, out);
+        openai_put_usage(prompt->n_ids, h->n_output, w->a->prompt[i / q->n].n_cached, out);
     buf_str(out, "}\n\n");
 }
 

@@ -14,10 +14,12 @@
 #include "api/markup/tools.h"
 #include "api/once.h"
 #include "api/request.h"
+#include "api/schema.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json/json_tree.h"
 #include "base/mem.h"
+#include "engine/sampling/sampling.h"
 
 /* ---- requests: from items to a chat ---- */
 
@@ -498,8 +500,8 @@ static void put_settings(const struct request *q, struct buf *out)
     }
     buf_json_key(out, "model");
     dialect_put_string(out, request_model(q));
-    put_number("temperature", q->field.sampling.temperature, out);
-    put_number("top_p", q->field.sampling.top_p, out);
+    put_number("temperature", q->field.sampling->temperature, out);
+    put_number("top_p", q->field.sampling->top_p, out);
     put_text_format(json_object_get(q->field.body, "text"), out);
     buf_str(
         out,

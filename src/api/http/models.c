@@ -8,6 +8,8 @@
 #include "api/dialect/dialect.h"
 #include "api/http/reply.h"
 #include "api/http/routes.h"
+#include "api/markup/markup.h"
+#include "api/markup/tools.h"
 #include "api/schema.h"
 #include "base/buf.h"
 #include "base/digest.h"
@@ -246,10 +248,10 @@ void models_ollama_show(const struct api *a, struct buf *out)
     buf_json_key(out, "capabilities");
     buf_json_begin(out, '[');
     buf_str(out, info_of(a)->headless ? "\"embedding\"" : "\"completion\"");
-    buf_str(out, !info_of(a)->headless && o->chat && o->markup.calls && o->tools.place != TOOLS_NOWHERE
+    buf_str(out, !info_of(a)->headless && o->chat && o->markup->calls && o->tools->place != TOOLS_NOWHERE
                      ? ",\"tools\""
                      : "");
-    buf_str(out, !info_of(a)->headless && o->chat && o->markup.reasoning ? ",\"thinking\"" : "");
+    buf_str(out, !info_of(a)->headless && o->chat && o->markup->reasoning ? ",\"thinking\"" : "");
     buf_json_end(out, ']');
     buf_json_key(out, "modified_at");
     dialect_put_time(a->created, out);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/markup/markup.h"
 #include "api/once.h"
 #include "api/prepare/choose.h"
 #include "api/request.h"
@@ -101,7 +102,7 @@ static int add_function(const struct request *q, size_t i, json_t *list, struct 
  * ones put the function's name before [ARGS]. */
 static const char *form_of(const struct request *q)
 {
-    const char *name = q->server->markup.calls->name, *source = q->server->template_text;
+    const char *name = q->server->markup->calls->name, *source = q->server->template_text;
 
     return strcmp(name, "mistral") == 0 && !(source && strstr(source, "[ARGS]")) ? "mistral_list" : name;
 }
@@ -130,7 +131,7 @@ static int write_calls(struct request *q, struct err *e)
 
 int calls_choose(struct request *q, struct err *e)
 {
-    const struct markup *m = &q->server->markup;
+    const struct markup *m = q->server->markup;
     bool is_chosen = is_required(q) || q->field.tool_names, is_strict = false;
 
     if (q->field.input.tool_choice == TOOLS_NONE)
@@ -175,7 +176,7 @@ static int place_in_channels(struct request *q, const char *prompt, size_t n, st
 
 int calls_place(struct request *q, const char *prompt, size_t n, struct err *e)
 {
-    const struct markup_reasoning *r = q->server->markup.reasoning;
+    const struct markup_reasoning *r = q->server->markup->reasoning;
 
     if (!structured_is_given(&q->structured) && !q->structured.tool_calls)
         return 0;

@@ -136,7 +136,7 @@ static bool read_lists(struct request *q, struct arena *m, struct sampling *s)
 /* Reads `budget_tokens` of Anthropic's API, unless thinking_token_budget is given. */
 static void read_thinking(struct request *q, struct sampling *s)
 {
-    const struct markup_reasoning *reasoning = q->server->markup.reasoning;
+    const struct markup_reasoning *reasoning = q->server->markup->reasoning;
     int64_t budget = q->field.input.thinking_budget;
 
     if (budget < 0 || sampling_given(s, SAMPLING_THINKING_TOKEN_BUDGET))
@@ -154,7 +154,7 @@ static void read_numbers(struct request *q, struct sampling *s)
     const struct fields *f = &q->field;
     int64_t most = request_max_tokens(q);
 
-    *s = f->sampling;
+    *s = *f->sampling;
     if (q->server->neutral)
         sampling_keep_neutral(s);
     sampling_mark(s, SAMPLING_MIN_NEW_TOKENS);

@@ -11,6 +11,8 @@
 
 #include "api/api.h"
 #include "api/dialect/dialect.h"
+#include "api/markup/roles.h"
+#include "api/markup/tools.h"
 #include "api/request.h"
 #include "base/buf.h"
 #include "text/chat.h"
@@ -119,7 +121,7 @@ static int set_variables(struct request *q, json_t *o, json_t *list)
     }
     if (f->input.kwargs)
         bad |= json_object_update(o, (json_t *)(uintptr_t)f->input.kwargs);
-    if (request_has_tools(q) && q->server->tools.place == TOOLS_IN_VARIABLE)
+    if (request_has_tools(q) && q->server->tools->place == TOOLS_IN_VARIABLE)
         bad |= json_object_set(o, "tools", (json_t *)(uintptr_t)f->input.tools);
     if (f->input.documents)
         bad |= json_object_set(o, "documents", (json_t *)(uintptr_t)f->input.documents);
@@ -162,9 +164,9 @@ static int make_variables(struct request *q, json_t **out, struct err *e)
     for (size_t i = 0; i < json_array_size(q->field.input.messages) && rc == 0; i++)
         rc = convert(json_array_get(q->field.input.messages, i), i, list, e);
     if (rc == 0)
-        rc = roles_fit(&q->server->roles, list, e);
+        rc = roles_fit(q->server->roles, list, e);
     if (rc == 0)
-        rc = tools_fit(&q->server->tools, list, request_has_tools(q) ? q->field.input.tools : NULL, e);
+        rc = tools_fit(q->server->tools, list, request_has_tools(q) ? q->field.input.tools : NULL, e);
     if (rc == 0 && q->field.input.continue_final_message)
         rc = add_end_tag(list, e);
     if (rc == 0 && set_variables(q, o, list) != 0)

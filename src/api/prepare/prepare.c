@@ -11,6 +11,7 @@
 #include "api/dialect/ollama.h"
 #include "api/flight.h"
 #include "api/http/models.h"
+#include "api/markup/markup.h"
 #include "api/once.h"
 #include "api/prepare/calls.h"
 #include "api/prepare/choose.h"
@@ -232,11 +233,11 @@ static void describe(struct flight *f, struct flight_prompt *p, const char *salt
     const struct request *q = &f->q;
     const struct fields *given = &q->field;
     const struct request_prompt *prompt = &q->prompt[p - f->prompt];
-    const struct markup_reasoning *reasoning = q->server->markup.reasoning;
+    const struct markup_reasoning *reasoning = q->server->markup->reasoning;
 
     gallop_request_init(r);
-    r->ids = prompt->ids.id;
-    r->n_ids = prompt->ids.n;
+    r->ids = prompt->id;
+    r->n_ids = prompt->n_ids;
     r->keep_special = !given->output.skip_special_tokens || q->keeps_special;
     r->n = (int64_t)q->n;
     r->structured_outputs = q->structured;
@@ -276,7 +277,7 @@ static int submit(struct flight *f, struct flight_prompt *p, const struct sampli
 /* Counts the tokens of P as waiting. Returns false if the limit of waiting tokens is reached. */
 static bool take_room(struct flight *f, struct flight_prompt *p)
 {
-    p->waits = queue_add_tokens(&f->api->queue, f->q.prompt[p - f->prompt].ids.n);
+    p->waits = queue_add_tokens(&f->api->queue, f->q.prompt[p - f->prompt].n_ids);
     return p->waits;
 }
 
@@ -285,7 +286,7 @@ void prepare_waits_no_more(struct flight_prompt *p)
     struct flight *f = p->flight;
 
     if (p->waits)
-        queue_remove_tokens(&f->api->queue, f->q.prompt[p - f->prompt].ids.n);
+        queue_remove_tokens(&f->api->queue, f->q.prompt[p - f->prompt].n_ids);
     p->waits = false;
 }
 
@@ -365,11 +366,8 @@ static void forget_prompts(struct request *q)
     if (q->field.output.return_token_ids || q->field.output.echo || q->field.output.prompt_logprobs >= 0)
         return;
     for (size_t i = 0; i < q->n_prompts; i++) {
-        struct tok_ids *ids = &q->prompt[i].ids;
-
-        mem_free(ids->id); /* the number of ids stays, since the server's thread may read it now */
-        ids->id = NULL;
-        ids->cap = 0;
+        mem_free(q->prompt[i].id); /* n_ids stays, since the server's thread may read it now */
+        q->prompt[i].id = NULL;
     }
 }
 

@@ -5,7 +5,9 @@
 
 #include "api/api.h"
 #include "api/flight.h"
+#include "api/markup/markup.h"
 #include "api/markup/parser.h"
+#include "api/markup/tools.h"
 #include "api/prepare/calls.h"
 #include "api/prepare/messages.h"
 #include "api/prepare/refuse.h"
@@ -80,30 +82,30 @@ bool prompt_adds_special(const struct request *q, bool otherwise)
     return q->field.input.has_add_special ? q->field.input.add_special_tokens : otherwise;
 }
 
-/* Reads V, a string or a list of token ids, as the prompt P. */
-static int read_prompt(struct request *q, const json_t *v, struct request_prompt *p, struct err *e)
+/* Reads V, a string or a list of token ids, as a prompt: its tokens to IDS and, for echo, its text to TEXT. */
+static int read_prompt(struct request *q, const json_t *v, struct tok_ids *ids, struct buf *text,
+                       struct err *e)
 {
     int rc;
 
     if (json_is_string(v)) {
         rc = prompt_encode(q, json_string_value(v), NULL, json_string_length(v), prompt_adds_special(q, true),
-                           &p->ids, e);
+                           ids, e);
         if (rc == 0 && q->field.output.echo)
-            buf_add(&p->text, json_string_value(v), json_string_length(v));
+            buf_add(text, json_string_value(v), json_string_length(v));
     } else {
-        rc = prompt_add_ids(&p->ids, v, e);
+        rc = prompt_add_ids(ids, v, e);
         if (rc == 0 && q->field.output.echo && info_of(q)->tok)
-            rc = tok_decode(info_of(q)->tok, p->ids.id, p->ids.n, q->field.output.skip_special_tokens,
-                            &p->text, e);
+            rc = tok_decode(info_of(q)->tok, ids->id, ids->n, q->field.output.skip_special_tokens, text, e);
     }
-    return rc || !p->text.oom ? rc : err_nomem(e, "a prompt");
+    return rc || !text->oom ? rc : err_nomem(e, "a prompt");
 }
 
 /* Opens a parser for each answer to PROMPT, if the model has markup of tool calls or reasoning. */
 static int open_parsers(struct request *q, struct answer *a, struct seeds *seeds, const struct buf *prompt,
                         struct err *e)
 {
-    const struct markup *m = &q->server->markup;
+    const struct markup *m = q->server->markup;
     struct parser_options o = {.calls = request_has_tools(q) ? m->calls : NULL,
                                .reasoning = m->reasoning,
                                .prompt = prompt->data ? prompt->data : "",
@@ -143,11 +145,11 @@ static int check_tools(struct request *q, bool answers, struct err *e)
 
     if (!request_has_tools(q) || !o->chat)
         return 0;
-    if (o->tools.place == TOOLS_NOWHERE)
+    if (o->tools->place == TOOLS_NOWHERE)
         return fields_blame(
             &q->field, "tools",
             err_set(e, ERR_UNSUPPORTED, "tools: the model's chat template does not write them"));
-    if (answers && !o->markup.calls && !o->markup.plain_calls)
+    if (answers && !o->markup->calls && !o->markup->plain_calls)
         return fields_blame(
             &q->field, "tools",
             err_set(e, ERR_UNSUPPORTED,
@@ -209,9 +211,9 @@ static int check_room(struct flight *f, const struct request_prompt *p)
     size_t least = request_max_tokens(&f->q) == 0 ? 0 : 1;
     struct err e = {0};
 
-    if (p->ids.n + least <= info_of(&f->q)->max_len)
+    if (p->n_ids + least <= info_of(&f->q)->max_len)
         return 0;
-    say_too_long(&f->q, "", p->ids.n, &e);
+    say_too_long(&f->q, "", p->n_ids, &e);
     return refuse_field(f, prompt_field(&f->q), e.msg);
 }
 
@@ -257,22 +259,25 @@ int prompt_read_all(struct flight *f, struct seeds *seeds)
 
     for (size_t i = 0; i < q->n_prompts; i++) {
         struct request_prompt *p = &q->prompt[i];
+        struct tok_ids ids = {0};
 
         if (refuse_late(f))
             return ERR_INPUT;
         fields_blame(&q->field, prompt_field(q), 0);
         rc = q->field.input.messages
-                 ? prompt_read_messages(q, &f->a, seeds, &p->ids, &e)
-                 : read_prompt(q, list ? json_array_get(q->field.input.prompt, i) : q->field.input.prompt, p,
-                               &e);
+                 ? prompt_read_messages(q, &f->a, seeds, &ids, &e)
+                 : read_prompt(q, list ? json_array_get(q->field.input.prompt, i) : q->field.input.prompt,
+                               &ids, &p->text, &e);
+        cut_prompt(q, &ids);
+        p->id = ids.id;
+        p->n_ids = ids.n;
         if (rc)
             return refuse_error(f, &e);
-        cut_prompt(q, &p->ids);
         if ((rc = check_room(f, p)) != 0)
             return rc;
         if (q->field.input.messages && q->field.output.echo && !echo_message(q, &f->a))
             return refuse_memory(f);
-        q->n_prompt_tokens += p->ids.n;
+        q->n_prompt_tokens += p->n_ids;
     }
     return 0;
 }

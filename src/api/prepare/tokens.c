@@ -5,6 +5,7 @@
 #include "api/flight.h"
 #include "api/prepare/prompt.h"
 #include "api/prepare/refuse.h"
+#include "api/schema.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "engine/engine.h"

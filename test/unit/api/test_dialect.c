@@ -9,6 +9,7 @@
 #include "api/request.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include "engine/sampling/sampling.h"
 
 static struct answer_prompt prompt;
 static struct answer_choice choice;
@@ -112,7 +113,8 @@ static void only_the_last_item_of_a_cut_response_is_incomplete(void **state)
 {
     static const char *const names[] = {"m"};
     struct api_options o = {.name = names, .n_names = 1};
-    struct request q = {.server = &o, .field = {.sampling = {.temperature = 1, .top_p = 1}}};
+    struct sampling sampling = {.temperature = 1, .top_p = 1};
+    struct request q = {.server = &o, .field = {.sampling = &sampling}};
     struct dialect_writer w = {.q = &q, .a = &answer};
 
     buf_str(&choice.reasoning, "why");

@@ -3,6 +3,7 @@
 #include "api/fields.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "engine/sampling/sampling.h"
 
 #include <math.h>
 
@@ -239,12 +240,12 @@ static void values_arrive(void **state)
                              "\"stream_options\":{\"continuous_usage_stats\":true},\"user\":\"u\"}"),
                      0);
     assert_true(f.generation.n == 2 && f.generation.has_seed && f.generation.seed == (uint64_t)-3 &&
-                f.sampling.top_p == 0.5 && f.output.stream && !f.output.continuous_usage);
+                f.sampling->top_p == 0.5 && f.output.stream && !f.output.continuous_usage);
     assert_string_equal(f.user, "u");
     fields_fini(&f);
     assert_int_equal(code_of(FIELDS_COMPLETIONS, "{\"seed\":-1}"), 0);
     assert_true(!f.generation.has_seed && f.generation.n == 1 &&
-                !sampling_given(&f.sampling, SAMPLING_TEMPERATURE) && f.generation.max_tokens == -1 &&
+                !sampling_given(f.sampling, SAMPLING_TEMPERATURE) && f.generation.max_tokens == -1 &&
                 f.output.skip_special_tokens);
     fields_fini(&f);
 }
@@ -287,7 +288,7 @@ static void whole_numbers_may_be_written_as_floats(void **state)
                              "\"allowed_token_ids\":[4.0],\"logprob_token_ids\":[5.0],\"prompt\":[6.0,7]}"),
                      0);
     assert_true(f.generation.has_seed && f.generation.seed == 1000 && f.generation.max_tokens == 16 &&
-                f.sampling.top_k == 5);
+                f.sampling->top_k == 5);
     assert_true(id_at(f.generation.stop_token_ids, 0) == 2 && id_at(f.generation.stop_token_ids, 1) == 3);
     assert_true(id_at(f.generation.allowed, 0) == 4 && id_at(f.output.logprob_ids, 0) == 5);
     assert_true(id_at(f.input.prompt, 0) == 6 && id_at(f.input.prompt, 1) == 7);

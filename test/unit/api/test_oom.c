@@ -11,6 +11,8 @@
 #include "api/api_priv.h"
 #include "api/fields.h"
 #include "api/flight.h"
+#include "api/markup/markup.h"
+#include "api/markup/tools.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "demo.h"
@@ -166,14 +168,18 @@ static int open_all(void **state)
                             .reasoning_field = "reasoning",
                             .has_seed = true,
                             .quiet = true};
+    static struct markup markup;
+    static struct tools_style tools;
     struct gallop_options of_engine = demo_options();
 
     of_engine.max_num_seqs = 1;
     if (demo_open_engine(&of_engine) != 0 || open_script() != 0 || open_chat() != 0 ||
-        markup_choose(&o.markup, "hermes", "qwen3", NULL, NULL) != 0 ||
-        tools_probe(chat, NULL, &o.tools, NULL) != 0)
+        markup_choose(&markup, "hermes", "qwen3", NULL, NULL) != 0 ||
+        tools_probe(chat, NULL, &tools, NULL) != 0)
         return -1;
     o.chat = chat;
+    o.markup = &markup;
+    o.tools = &tools;
     return demo_open(o);
 }
 
