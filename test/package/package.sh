@@ -8,20 +8,27 @@
 set -euo pipefail
 build=$1 repository=$(cd "$(dirname "$0")/../.." && pwd)
 
-needed=$(ninja -C "$build" -t inputs gallop_installed)
-grep -q 'CMakeFiles/gallop_program.dir' <<<"$needed" || { echo "package: the target gallop_installed lacks the program"; exit 1; }
-if grep -E '(test_|fuzz_|example_|emulated)[a-z0-9_]*\.dir|^test/' <<<"$needed"; then
-    echo "package: the target gallop_installed builds tests"
+fail() {
+    echo "package: $1"
     exit 1
+}
+
+needed=$(ninja -C "$build" -t inputs gallop_installed)
+grep -q 'CMakeFiles/gallop_program.dir' <<<"$needed" ||
+    fail "the target gallop_installed lacks the program"
+if grep -E '(test_|fuzz_|example_|emulated)[a-z0-9_]*\.dir|^test/' <<<"$needed"; then
+    fail "the target gallop_installed builds tests"
 fi
 for target in demo install program; do
     commands=$(make -n -C "$repository" "$target" PRESET=release)
-    grep -q 'tools/setup --program' <<<"$commands" || { echo "package: make $target does not ask for the packages of the program"; exit 1; }
-    ! grep -qE 'tools/setup *$|tools/setup --[^p]' <<<"$commands" || { echo "package: make $target installs packages of tests"; exit 1; }
+    grep -q 'tools/setup --program' <<<"$commands" ||
+        fail "make $target does not ask for the packages of the program"
+    ! grep -qE 'tools/setup *$|tools/setup --[^p]' <<<"$commands" ||
+        fail "make $target installs packages of tests"
 done
-if "$repository/tools/setup" --program --list | grep -E 'cmocka|simde|redis-server|^openssl$|python|clang|chromium'; then
-    echo "package: packages of tests are installed with the program"
-    exit 1
+if "$repository/tools/setup" --program --list |
+    grep -E 'cmocka|simde|redis-server|^openssl$|python|clang|chromium'; then
+    fail "packages of tests are installed with the program"
 fi
 
 root=$(mktemp -d)
@@ -29,9 +36,9 @@ trap 'rm -rf "$root"' EXIT
 DESTDIR=$root cmake --install "$build" --prefix /opt/gallop >/dev/null
 prefix=$root/opt/gallop
 
-for file in bin/gallop include/gallop.h lib/libgallop.a lib/libgallop.so lib/pkgconfig/gallop.pc share/man/man1/gallop.1 \
-    share/gallop/models/demo/config.json share/gallop/examples/Makefile; do
-    [ -e "$prefix/$file" ] || { echo "package: $file was not installed"; exit 1; }
+for file in bin/gallop include/gallop.h lib/libgallop.a lib/libgallop.so lib/pkgconfig/gallop.pc \
+    share/man/man1/gallop.1 share/gallop/models/demo/config.json share/gallop/examples/Makefile; do
+    [ -e "$prefix/$file" ] || fail "$file was not installed"
 done
 
 cd /
@@ -47,11 +54,11 @@ examples() {
     for source in "$root/$how"/*.c; do
         program=${source%.c}
         "$program" >"$root/out" 2>"$root/err" ||
-            { echo "package: ${program##*/} ($how) fails: $(cat "$root/err")"; exit 1; }
-        [ -s "$root/out" ] || { echo "package: ${program##*/} ($how) says nothing"; exit 1; }
+            fail "${program##*/} ($how) fails: $(cat "$root/err")"
+        [ -s "$root/out" ] || fail "${program##*/} ($how) says nothing"
         n=$((n + 1))
     done
-    [ $n -ge 3 ] || { echo "package: $n examples were installed, 3 at least were expected"; exit 1; }
+    [ $n -ge 3 ] || fail "$n examples were installed, 3 at least were expected"
 }
 
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
@@ -62,11 +69,13 @@ examples shared
 readme() {
     local how=$1
     shift
-    awk '/^```c$/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$repository/README.md" >"$root/story.c"
+    awk '/^```c$/ { inside = 1; next } /^```$/ { inside = 0 } inside' \
+        "$repository/README.md" >"$root/story.c"
     # shellcheck disable=SC2046 # the flags are words
-    cc -Wall -Wextra -Werror "$root/story.c" $(pkg-config "$@" --cflags --libs gallop) -o "$root/story"
-    (cd "$repository" && "$root/story" >"$root/out") || { echo "package: the example of README.md ($how) fails"; exit 1; }
-    grep -q '[a-z]' "$root/out" || { echo "package: the example of README.md ($how) prints nothing"; exit 1; }
+    cc -Wall -Wextra -Werror "$root/story.c" $(pkg-config "$@" --cflags --libs gallop) \
+        -o "$root/story"
+    (cd "$repository" && "$root/story" >"$root/out") || fail "the example of README.md ($how) fails"
+    grep -q '[a-z]' "$root/out" || fail "the example of README.md ($how) prints nothing"
 }
 readme shared
 rm "$prefix"/lib/libgallop.so*
