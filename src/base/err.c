@@ -21,6 +21,7 @@ static int set(struct err *e, int code, const char *subject, const char *fmt, va
     snprintf(e->subject, sizeof(e->subject), "%s", subject);
     memcpy(e->msg, msg, sizeof(msg));
     e->n_where = 0;
+    e->n_quoted = 0;
     e->code = code;
     return code;
 }
@@ -69,6 +70,25 @@ int err_at(struct err *e, int code, const char *where, const char *fmt, ...)
     return code;
 }
 
+int err_quote(struct err *e, int code, const char *quoted, const char *fmt, ...)
+{
+    char head[sizeof(e->msg)];
+    size_t n_head;
+    va_list ap;
+
+    if (!e)
+        return code;
+    va_start(ap, fmt);
+    vsnprintf(head, sizeof(head), fmt, ap);
+    va_end(ap);
+    err_set(e, code, "%s: ", head);
+    n_head = strlen(e->msg);
+    snprintf(e->msg + n_head, sizeof(e->msg) - n_head, "%s", quoted);
+    utf8_printable(e->msg + n_head);
+    e->n_quoted = strlen(e->msg + n_head);
+    return code;
+}
+
 int err_subject(struct err *e, const char *subject)
 {
     if (!e)
@@ -93,6 +113,15 @@ void err_text_without_path(const struct err *e, char *out, size_t size)
     put_text(e, e->msg + e->n_where, out, size);
 }
 
+void err_text_for_log(const struct err *e, char *out, size_t size)
+{
+    char sentence[sizeof(e->msg) + sizeof("...")];
+    int n = (int)(strlen(e->msg) - e->n_where - e->n_quoted);
+
+    snprintf(sentence, sizeof(sentence), "%.*s%s", n, e->msg + e->n_where, e->n_quoted ? "..." : "");
+    put_text(e, sentence, out, size);
+}
+
 int err_nomem(struct err *e, const char *what)
 {
     return err_set(e, ERR_NOMEM, "out of memory: %s", what);
@@ -109,7 +138,7 @@ int err_os(struct err *e, const char *what, const char *path)
 int err_prefix(struct err *e, const char *fmt, ...)
 {
     char head[sizeof(e->msg)], old[sizeof(*e)];
-    size_t n_where;
+    size_t n_where, n_known;
     va_list ap;
 
     if (!e)
@@ -120,11 +149,13 @@ int err_prefix(struct err *e, const char *fmt, ...)
     utf8_printable(head);
     err_text(e, old, sizeof(old));
     n_where = e->n_where ? strlen(head) + 2 + strlen(old) - strlen(e->msg + e->n_where) : 0;
+    n_known = strlen(head) + 2 + strlen(old) - e->n_quoted; /* bytes before the quoted text */
     e->subject[0] = 0;
     if (snprintf(e->msg, sizeof(e->msg), "%s: %s", head, old) < 0)
         e->msg[0] = 0;
     utf8_printable(e->msg);
     e->n_where = n_where < strlen(e->msg) ? n_where : strlen(e->msg);
+    e->n_quoted = n_known < strlen(e->msg) ? strlen(e->msg) - n_known : 0;
     return e->code;
 }
 

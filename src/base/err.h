@@ -33,6 +33,9 @@ struct err {
     /* Length of the beginning of MSG that is a path of this machine and ": ". A server omits it in its
      * answers. 0: MSG does not begin with a path. */
     size_t n_where;
+    /* Length of the end of MSG that may repeat text of a request, such as the message of a chat template. A
+     * server omits it in its log. 0: MSG repeats no such text. */
+    size_t n_quoted;
     char msg[1024]; /* the sentence without the subject; terminated, truncated if too long */
 };
 
@@ -51,6 +54,10 @@ int err_at(struct err *e, int code, const char *where, const char *fmt, ...)
 int err_vat(struct err *e, int code, const char *where, const char *fmt, va_list ap)
     __attribute__((format(printf, 4, 0)));
 
+/* Like err_set(), but sets "SENTENCE: QUOTED", where QUOTED may repeat text of a request (see n_quoted). */
+int err_quote(struct err *e, int code, const char *quoted, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* Sets the subject of the error in E. Returns its code. */
 int err_subject(struct err *e, const char *subject);
 
@@ -59,6 +66,9 @@ void err_text(const struct err *e, char *out, size_t size);
 
 /* Like err_text(), but without a path at the beginning of the sentence, which clients must not see. */
 void err_text_without_path(const struct err *e, char *out, size_t size);
+
+/* Like err_text_without_path(), but with "..." in place of text that may be a request's, for a log. */
+void err_text_for_log(const struct err *e, char *out, size_t size);
 
 /* Sets the sentence "out of memory: WHAT". Returns ERR_NOMEM. */
 int err_nomem(struct err *e, const char *what);

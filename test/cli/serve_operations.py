@@ -123,6 +123,19 @@ def reasons_of_refusals_are_in_their_lines():
               f"{s.log}")
 
 
+def what_a_template_repeats_of_a_prompt_is_not_logged():
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "mine.jinja")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write("{{ raise_exception('refused: ' ~ messages[0].content) }}")
+        with Server("--chat-template", path) as s:
+            status, got = s.post(CHAT, messages=[{"role": "user", "content": PROMPT}])
+            check(status == 400 and f"refused: {PROMPT}" in str(got), f"the client: {got}")
+            line, = _said(s, '" 400')
+            check(line.endswith("mine.jinja line 1: ..."), line)
+            check(not any(PROMPT in x for x in s.log), f"{s.log}")
+
+
 def lines_of_requests_as_json():
     with Server("--log-format", "json") as s:
         head = {"X-Request-Id": "mine", "traceparent": TRACE}

@@ -108,18 +108,12 @@ static bool may_be_private(const char *s, size_t n)
 
 void dialect_reason(const char *sentence, char *out, size_t size)
 {
-    const char *file = strstr(sentence, "chat_template");
-    const char *template = file ? file : strstr(sentence, "chat template");
     size_t at = 0;
 
     out[0] = 0;
     for (const char *s = sentence; *s && at < size;) {
         ptrdiff_t n = quoted(s);
 
-        if (template && s >= template && *s == ':') {
-            snprintf(out + at, size - at, ": ...");
-            return;
-        }
         if (n >= 0 && may_be_private(s + 1, (size_t)n))
             at += (size_t)snprintf(out + at, size - at, "%c...%c", *s, *s);
         else

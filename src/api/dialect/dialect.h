@@ -70,8 +70,8 @@ struct dialect {
 #undef ANSWERED
 #undef WRITTEN
 
-/* Copies SENTENCE, the reason why a request was refused, to OUT [size] for the log. Text that may come from a prompt
- * is replaced by "...": a quotation with white space or more than 64 bytes, and the message of a chat template. */
+/* Copies SENTENCE, the reason why a request was refused, to OUT [size] for the log. A quotation with white space or
+ * more than 64 bytes, which may come from a prompt, is replaced by "...". err_text_for_log() replaces the rest. */
 enum { DIALECT_REASON = 200 };
 void dialect_reason(const char *sentence, char *out, size_t size);
 

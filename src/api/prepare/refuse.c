@@ -10,17 +10,23 @@
 const char refuse_over_memory[] =
     "requests hold as much memory as this server gives them (--max-request-memory); come back later";
 
-/* The memory of the reply is not charged to requests, since their limit may be reached. */
-int refuse(struct flight *f, int status, const char *sentence)
+/* Refuses F with SENTENCE for the client and REASON for the log. The memory of the reply is not charged to requests,
+ * since their limit may be reached. */
+static int refuse_for(struct flight *f, int status, const char *sentence, const char *reason)
 {
     enum mem_charge before = mem_charge(MEM_CHARGE_NONE);
 
-    dialect_reason(sentence, f->reason, sizeof(f->reason));
+    dialect_reason(reason, f->reason, sizeof(f->reason));
     buf_fini(&f->reply);
     f->q.dialect->error(&f->reply, status, sentence, f->q.field.param[0] ? f->q.field.param : NULL);
     mem_charge(before);
     f->status = status;
     return ERR_INPUT;
+}
+
+int refuse(struct flight *f, int status, const char *sentence)
+{
+    return refuse_for(f, status, sentence, sentence);
 }
 
 int refuse_memory(struct flight *f)
@@ -40,12 +46,13 @@ int refuse_field(struct flight *f, const char *field, const char *sentence)
 
 int refuse_error(struct flight *f, const struct err *e)
 {
-    char text[sizeof(*e)];
+    char text[sizeof(*e)], reason[sizeof(*e)];
 
     if (mem_lib_failed() || e->code == ERR_NOMEM) /* when memory runs out, E may wrongly blame a field */
         return refuse_memory(f);
     err_text_without_path(e, text, sizeof(text));
-    return refuse(f, e->code == ERR_NOSPACE ? 429 : 400, text);
+    err_text_for_log(e, reason, sizeof(reason));
+    return refuse_for(f, e->code == ERR_NOSPACE ? 429 : 400, text, reason);
 }
 
 bool refuse_late(struct flight *f)

@@ -75,8 +75,16 @@ static void a_long_value_is_cut_inside_a_character(void **state)
 
 static void the_templates_own_refusal_loses_its_words(void **state)
 {
+    struct err e = {0};
+    char logged[sizeof(e)];
+    struct buf out;
+
     assert_true(jinjacase_refused("{{ raise_exception('roles must alternate, not ' ~ s) }}", v,
                                   "t line 1: roles must alternate, not text"));
+    jinjacase_render("{{ raise_exception('roles must alternate, not ' ~ s) }}", v, &out, &e);
+    err_text_for_log(&e, logged, sizeof(logged));
+    assert_string_equal(logged, "t line 1: ...");
+    buf_fini(&out);
     assert_true(jinjacase_gives("{{ n or raise_exception('not reached') }}", v, "1"));
 }
 

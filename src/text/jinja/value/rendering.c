@@ -17,7 +17,8 @@ struct value jinja_fail(struct rendering *r, const char *format, ...)
     va_start(ap, format);
     vsnprintf(text, sizeof(text), format, ap);
     va_end(ap);
-    r->rc = err_set(r->e, ERR_INPUT, "%s line %u: %s", r->name, r->line, text);
+    /* raise_exception() and the errors of filters may repeat variables */
+    r->rc = err_quote(r->e, ERR_INPUT, text, "%s line %u", r->name, r->line);
     return value_none;
 }
 
