@@ -420,8 +420,8 @@ const struct opt_row traffic_options[] = {
      .otherwise = "all arrive at once", .range = "[0.000001,1000000000]", INTO(plan.rate), GIVEN_INTO(rate)},
     {"burstiness", 0, OPT_FLOAT, "K", LOAD,
      .help =
-         "shape of the gaps between generated requests: that of a gamma distribution; 1 is a Poisson process, less is "
-         "burstier",
+         "how requests arrive, 1 is Poisson, lower is burstier: the shape of the gamma distribution of the times "
+         "between arrivals, whose mean follows from --request-rate; above 1 requests arrive more evenly",
      .fallback = "1", .range = "(0,1000000]", INTO(plan.burstiness), GIVEN_INTO(burstiness)},
     {"input-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "length of generated prompts in tokens, N or N to M",
      .fallback = "512", INTO(prompt), GIVEN_INTO(prompt)},

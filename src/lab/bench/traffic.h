@@ -49,7 +49,7 @@ struct traffic {
 struct traffic_plan {
     size_t n;                    /* number of requests or conversations */
     double rate;                 /* requests per second; 0: all arrive at once */
-    double burstiness;           /* shape of the gamma distribution of gaps: 1 is Poisson, less is burstier */
+    double burstiness;           /* shape of the gamma distribution of the times between arrivals */
     size_t prompt[2], output[2]; /* minimum and maximum number of new tokens of a prompt, and of tokens of an
                             * answer */
     size_t shared, groups;       /* shared tokens of a group; number of groups */
