@@ -34,7 +34,7 @@ struct api {
     struct seeds seeds;
     struct once once;
     struct crash_table crash_table;
-    _Atomic uint64_t n_over_memory; /* requests refused because of --max-request-memory */
+    _Atomic uint64_t n_over_memory; /* requests refused because of max_request_bytes */
     bool draining;                  /* the server is shutting down */
     size_t max_len;                 /* context length in tokens */
     int64_t created;                /* Unix time of the start */

@@ -440,7 +440,7 @@ def wrong_choices_are_400_with_the_field():
                                   messages=SAYS,
                                   tools=_tools(),
                                   tool_choice="required")
-        check(status == 400 and "--tool-call-parser" in got["error"]["message"], f"{got}")
+        check(status == 400 and "tool-call-parser" in got["error"]["message"], f"{got}")
 
 
 run_all(list(globals().items()))

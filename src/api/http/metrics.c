@@ -161,14 +161,16 @@ static void write_gauges(const struct metrics_now *now, const struct labels *l, 
           "Part of the KV cache's budget that running answers hold, 0 to 1",
           s->kv_budget_bytes ? (double)s->kv_used_bytes / (double)s->kv_budget_bytes : 0);
     gauge(out, l, "vllm:http_connections", "Open connections", (double)now->n_connections);
-    gauge(out, l, "vllm:http_body_bytes", "Bytes of large bodies of requests, of --max-bodies-bytes",
+    gauge(out, l, "vllm:http_body_bytes",
+          "Bytes of large bodies of requests, limited by the option max-bodies-bytes",
           (double)now->bodies_bytes);
-    gauge(out, l, "gallop:request_memory_bytes",
-          "Memory that requests and their answers hold, of --max-request-memory", (double)now->request_bytes);
-    gauge(out, l, "gallop:request_memory_limit_bytes", "--max-request-memory",
+    gauge(out, l, "gallop:request_memory_bytes", "Bytes of memory that requests and their answers hold",
+          (double)now->request_bytes);
+    gauge(out, l, "gallop:request_memory_limit_bytes",
+          "Limit of the memory that requests and their answers hold (option max-request-memory)",
           (double)now->max_request_bytes);
-    counter(out, l, "gallop:requests_over_memory_total", "Requests refused because of --max-request-memory",
-            (double)now->n_over_memory);
+    counter(out, l, "gallop:requests_over_memory_total",
+            "Requests refused because of the limit of their memory", (double)now->n_over_memory);
     counter(out, l, "vllm:tls_handshakes_failed_total", "Handshakes of TLS that failed",
             (double)now->n_failed_handshakes);
     counter(out, l, "vllm:num_preemptions_total", "Answers put back because the KV cache was full",
@@ -192,7 +194,7 @@ static void write_counters(const struct metrics *m, const struct labels *l, stru
     counter(out, l, "vllm:requests_refused_total", "Requests refused because of load", (double)m->n_refused);
     counter(out, l, "vllm:requests_over_limit_total", "Requests refused because of the limits of their keys",
             (double)m->n_limited);
-    counter(out, l, "vllm:step_timeouts_total", "Steps that took longer than --step-timeout",
+    counter(out, l, "vllm:step_timeouts_total", "Steps that took longer than the option step-timeout",
             (double)m->n_stalls);
     head(out, "vllm:request_success_total", "counter", "Answers by how they ended");
     for (int i = 0; i < METRICS_N_ENDS; i++) {

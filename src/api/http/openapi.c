@@ -102,7 +102,7 @@ static void put_refusals(const struct api *a, const struct route *r, struct buf 
         put_status(500, "the answer could not be computed", "", error, out);
     put_status(503, "the server shuts down, has too many connections, or has no memory", later, error, out);
     if (computes)
-        put_status(504, "--request-timeout has passed", "", error, out);
+        put_status(504, "the request took longer than the server allows", "", error, out);
 }
 
 static void put_answer(const struct route *r, struct buf *out)

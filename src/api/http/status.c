@@ -24,14 +24,14 @@ bool status_stalled(struct api *a)
     }
     if (a->stalled_ns || !(a->opt.step_timeout_s > 0) || s <= a->opt.step_timeout_s)
         return a->stalled_ns != 0;
-    log_error("the engine has been in one step for %.1f s (--step-timeout is %g); %zu requests wait for it",
+    log_error("the engine has been in one step for %.1f s (step-timeout is %g s); %zu requests wait for it",
               s, a->opt.step_timeout_s, a->n_flights);
     a->metrics.n_stalls++;
     a->stalled_ns = begun;
     return true;
 }
 
-static const char stalled[] = "the engine has been in one step for longer than --step-timeout";
+static const char stalled[] = "the engine has been in one step for longer than this server allows";
 
 /* Answers a probe with 200, or with 503 and WHY, which does not count as a refusal because of load. */
 static void answer_probe(const struct reply *r, const char *why)

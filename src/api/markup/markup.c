@@ -144,16 +144,16 @@ int markup_choose(struct markup *out, const char *calls_name, const char *reason
     buf_init(&names, MEM_API);
     if (!known) {
         markup_calls_names(&names);
-        rc = err_set(e, ERR_USAGE, "--tool-call-parser: '%.40s' is not known, expected auto, none, %s",
-                     calls_name, names.data);
+        rc = err_about(e, ERR_USAGE, "tool_call_parser", "found '%.40s', expected auto, none, %s", calls_name,
+                       names.data);
     }
     shown = template && strcmp(reasoning_name, "auto") == 0;
     out->reasoning = shown ? markup_reasoning_shown(template) : markup_reasoning_named(reasoning_name);
     known = out->reasoning || strcmp(reasoning_name, "auto") == 0 || strcmp(reasoning_name, "none") == 0;
     if (rc == 0 && !known) {
         markup_reasoning_names(&names);
-        rc = err_set(e, ERR_USAGE, "--reasoning-parser: '%.40s' is not known, expected auto, none, %s",
-                     reasoning_name, names.data);
+        rc = err_about(e, ERR_USAGE, "reasoning_parser", "found '%.40s', expected auto, none, %s",
+                       reasoning_name, names.data);
     }
     buf_fini(&names);
     return rc;

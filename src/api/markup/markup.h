@@ -1,8 +1,8 @@
 /* markup.h - the markup by which model families mark tool calls and reasoning in generated text.
  *
  * There are two tables, for tool calls and for reasoning, with a row for each markup. Rows have the names
- * of vLLM's parsers, so that --tool-call-parser and --reasoning-parser mean the same as in vLLM. A row is
- * found by its name, or by the marks in the source of the model's chat template, which writes earlier
+ * of vLLM's parsers, so that the server's options tool-call-parser and reasoning-parser mean the same as
+ * in vLLM. A row is found by its name, or by the marks in the source of the model's chat template, which writes earlier
  * answers in the same markup. parser.h applies a row to generated text.
  */
 #ifndef GALLOP_API_MARKUP_MARKUP_H
@@ -67,12 +67,13 @@ void markup_reasoning_names(struct buf *out);
 /* The rows chosen for the served model. */
 struct markup {
     const struct markup_calls *calls;         /* NULL: no tool calls are parsed */
-    bool plain_calls;                         /* --tool-call-parser none was given: tool calls stay text */
+    bool plain_calls;                         /* "none" was chosen: tool calls stay text */
     const struct markup_reasoning *reasoning; /* NULL: no reasoning is parsed */
 };
 
 /* Chooses the rows called CALLS and REASONING. "none" chooses no row; "auto" chooses the row whose markup
- * occurs in TEMPLATE (NULL: no template). ERR_USAGE: a name is unknown. */
+ * occurs in TEMPLATE (NULL: no template). ERR_USAGE: a name is unknown; the subject is tool_call_parser or
+ * reasoning_parser. */
 int markup_choose(struct markup *out, const char *calls, const char *reasoning, const char *template,
                   struct err *e);
 

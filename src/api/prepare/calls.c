@@ -152,11 +152,12 @@ int calls_choose(struct request *q, struct err *e)
     if (m->calls)
         return write_calls(q, e);
     if (is_chosen && m->plain_calls)
-        return err_about(e, ERR_UNSUPPORTED, "tool_choice",
-                         "tool calls can be chosen only where --tool-call-parser is not none");
+        return err_about(
+            e, ERR_UNSUPPORTED, "tool_choice",
+            "found a choice of tools, but this server does not parse tool calls (its tool-call-parser is none)");
     if (is_strict && m->plain_calls)
         once_warn(q->once, q->origin.route, "tools",
-                  "`strict` in '%s' is not enforced, since --tool-call-parser is none");
+                  "`strict` in '%s' is not enforced, because the server's tool-call-parser is none");
     return 0; /* other requests with tools are refused by check_tools() */
 }
 

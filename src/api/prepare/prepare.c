@@ -65,7 +65,7 @@ static int check_logprobs(struct flight *f)
                         : given->output.prompt_logprobs > most ? "prompt_logprobs"
                                                                : NULL;
 
-    snprintf(sentence, sizeof(sentence), "%s: at most %lld are given (--max-logprobs)", field ? field : "",
+    snprintf(sentence, sizeof(sentence), "%s: the server gives at most %lld", field ? field : "",
              (long long)most);
     if (field)
         return refuse_field(f, field, sentence);
@@ -106,7 +106,9 @@ static int check_together(struct flight *f)
     if (given->generation.best_of > given->generation.n && given->output.stream)
         return refuse_field(f, "best_of", "best_of: answers that are chosen from more are not streamed");
     if (given->priority && !f->api->opt.priorities)
-        return refuse_field(f, "priority", "priority: the server's --scheduling-policy is fcfs");
+        return refuse_field(
+            f, "priority",
+            "priority: found a value other than 0, but the server's scheduling-policy is fcfs");
     if (side && strcmp(side, "left") != 0 && strcmp(side, "right") != 0)
         return refuse_field(f, "truncation_side", "truncation_side: expected left or right");
     if (given->input.truncate_prompt_tokens == 0 && json_object_get(given->body, "truncate_prompt_tokens") &&

@@ -153,8 +153,8 @@ static int check_tools(struct request *q, bool answers, struct err *e)
         return fields_blame(
             &q->field, "tools",
             err_set(e, ERR_UNSUPPORTED,
-                    "tools: the chat template does not show how this model writes calls; the server's "
-                    "--tool-call-parser names the way, or none for calls as text"));
+                    "tools: the chat template does not show how this model writes calls; the server "
+                    "needs the name of their format (option tool-call-parser), or none for calls as text"));
     return 0;
 }
 

@@ -8,7 +8,7 @@
 #include "base/err.h"
 
 const char refuse_over_memory[] =
-    "requests hold as much memory as this server gives them (--max-request-memory); come back later";
+    "requests hold as much memory as this server gives to all of them; come back later";
 
 /* Refuses F with SENTENCE for the client and REASON for the log. The memory of the reply is not charged to requests,
  * since their limit may be reached. */

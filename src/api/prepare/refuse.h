@@ -7,13 +7,13 @@
 struct err;
 struct flight;
 
-extern const char refuse_over_memory[]; /* message for a request over --max-request-memory */
+extern const char refuse_over_memory[]; /* message for a request over max_request_bytes */
 
 /* Sets the status and reply of F to an error with STATUS and SENTENCE. The error is about the field set by
  * fields_blame(). Returns ERR_INPUT. */
 int refuse(struct flight *f, int status, const char *sentence);
 
-/* Refuses F with 429 if requests hold more than --max-request-memory, otherwise with 503. */
+/* Refuses F with 429 if requests hold more than max_request_bytes, otherwise with 503. */
 int refuse_memory(struct flight *f);
 
 /* Refuses F with 400 and names FIELD. */

@@ -101,13 +101,13 @@ static void names_go_before_what_a_template_shows(void **state)
     assert_int_equal(markup_choose(&m, "auto", "auto", NULL, &e), 0);
     assert_true(!m.calls && !m.reasoning);
     assert_int_equal(markup_choose(&m, "hermes2", "auto", template, &e), ERR_USAGE);
-    assert_string_equal(
-        e.msg, "--tool-call-parser: 'hermes2' is not known, expected auto, none, hermes, llama3_json, "
-               "mistral, phi4_mini_json, openai");
+    assert_string_equal(e.msg, "found 'hermes2', expected auto, none, hermes, llama3_json, "
+                               "mistral, phi4_mini_json, openai");
+    assert_string_equal(e.subject, "tool_call_parser");
     assert_int_equal(markup_choose(&m, "auto", "", template, &e), ERR_USAGE);
-    assert_string_equal(
-        e.msg, "--reasoning-parser: '' is not known, expected auto, none, deepseek_r1, qwen3, mistral, "
-               "gemma4, openai_gptoss");
+    assert_string_equal(e.msg, "found '', expected auto, none, deepseek_r1, qwen3, mistral, "
+                               "gemma4, openai_gptoss");
+    assert_string_equal(e.subject, "reasoning_parser");
 }
 
 static bool nowhere(const void *ctx, size_t at)
