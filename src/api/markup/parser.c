@@ -615,7 +615,7 @@ static bool named_begins(struct parser *a)
     bracket = strchr(s, '[');
     n = bracket ? (size_t)(bracket - s) : c->word.len;
     rest = c->word.len - n;
-    if (n == 0 || n > PARSER_MAX_NAME || strpbrk(s, " \t\r\n"))
+    if (n == 0 || n > PARSER_MAX_NAME || strpbrk(s, " \t\r\n") || memchr(s, ']', n))
         return false;
     if (bracket && (rest < sizeof(args) - 1 || strcmp(s + c->word.len - (sizeof(args) - 1), args) != 0 ||
                     (rest >= sizeof(args) && strncmp(bracket, id, sizeof(id) - 1) != 0)))

@@ -35,7 +35,8 @@ static const struct tool_calls_form forms[] = {
      .after = "",
      .separator = "",
      .close = "",
-     .mark = "[TOOL_CALLS]"},
+     .mark = "[TOOL_CALLS]",
+     .is_last = true},
     {.name = "mistral_list",
      .open = "[TOOL_CALLS]\t[",
      .before = "{\"name\": \"",
@@ -225,19 +226,18 @@ static uint32_t among_text(const struct writer *w)
     struct grammar *g = w->g;
     struct regex_store *s = &g->regex;
     const struct tool_calls_form *form = w->form;
+    bool is_repeated = w->calls->is_parallel && !*form->close && !form->is_last;
     uint32_t text = free_text(s, tool_calls_marks(s, form)), rule = grammar_rule(g),
              until = grammar_term(g, regex_concat(s, text, mark(w, form->mark))),
-             more = w->calls->is_parallel ? grammar_call(g, rule) : grammar_term(g, text);
+             calls = some_calls(w, strlen(form->mark), w->calls->is_parallel && !is_repeated),
+             more = form->is_last           ? GRAMMAR_END
+                    : w->calls->is_parallel ? grammar_call(g, rule)
+                                            : grammar_term(g, text);
 
     /* Each further tool call begins with the mark again, except inside a list, which `close` ends. */
-    grammar_define(
-        g, rule,
-        grammar_either(
-            g, grammar_term(g, text),
-            grammar_sequence(
-                g, until,
-                grammar_sequence(g, some_calls(w, strlen(form->mark), w->calls->is_parallel && *form->close),
-                                 more))));
+    grammar_define(g, rule,
+                   grammar_either(g, grammar_term(g, text),
+                                  grammar_sequence(g, until, grammar_sequence(g, calls, more))));
     return grammar_call(g, rule);
 }
 

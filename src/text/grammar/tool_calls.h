@@ -35,6 +35,8 @@ struct tool_calls_form {
     /* The prefix of OPEN and BEFORE that announces tool calls. Free text is allowed before the mark and after the
      * tool calls. NULL: an answer is either tool calls or text, and BARE tells them apart. */
     const char *mark;
+    /* Nothing follows tool calls: without a mark at their end, a parser would take text for another one. */
+    bool is_last;
     const char *bare;     /* after white space, an answer that begins with BARE must be tool calls; or NULL */
     const char *optional; /* mark that the model may write before OPEN, or NULL */
     /* Regular expression of other spellings of the mark, which free text must not contain; or NULL. */

@@ -82,6 +82,7 @@ static void plain_text_is_content(void **state)
         {"hermes", NULL, NULL, "a < b, <tool>, <tool_call", "[content]a < b, <tool>, <tool_call"},
         {"hermes", "qwen3", NULL, "\n two\n lines \n\n", "[content]\n two\n lines \n\n"},
         {"mistral", NULL, NULL, "x[1], [TOOL_CALL], [TOOL_", "[content]x[1], [TOOL_CALL], [TOOL_"},
+        {"mistral", NULL, NULL, "[TOOL_CALLS]a]f[ARGS]{}", "[content][TOOL_CALLS]a]f[ARGS]{}"},
         {"llama3_json", NULL, NULL, "Take {\"name\": \"f\"}", "[content]Take {\"name\": \"f\"}"},
         {"phi4_mini_json", NULL, NULL, "functools is a module", "[content]functools is a module"},
         {"hermes", NULL, NULL, "h\303\251 \360\237\230\200", "[content]h\303\251 \360\237\230\200"},
