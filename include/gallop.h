@@ -350,6 +350,9 @@ struct gallop_request {
      * the marks are unknown] */
     const char *reasoning_open, *reasoning_close;
     int reasoning_begun;
+    /* How the model marks tool calls, "<tool_call>" and "</tool_call>" for instance: a tool call ends reasoning,
+     * too. [NULL: the marks are unknown; without a closing mark, nothing after a call counts as reasoning] */
+    const char *tool_call_open[2], *tool_call_close;
     /* A pointer of the caller's, which the events of the request return. */
     void *user;
     struct gallop_structured_outputs structured_outputs;

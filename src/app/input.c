@@ -216,6 +216,7 @@ int input_reasoning(const struct input_template *t, const struct buf *text, stru
     r->reasoning_close = markup.reasoning->close;
     r->reasoning_begun =
         text && markup_begins_inside(markup.reasoning, text->data ? text->data : "", text->len);
+    markup_set_calls(markup.calls, r);
     return 0;
 }
 

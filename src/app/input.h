@@ -63,8 +63,9 @@ void input_template_close(struct input_template *t);
  * T gives no markup. */
 int input_template_markup(const struct input_template *t, struct markup *out, struct err *e);
 
-/* Sets the reasoning marks of the request R (reasoning_open, reasoning_close, reasoning_begun), as the
- * template T shows them. TEXT is the rendered prompt of R, or NULL if no template rendered it. */
+/* Sets the marks of reasoning and of tool calls in the request R (reasoning_open, reasoning_close, reasoning_begun,
+ * tool_call_open, tool_call_close), as the template T shows them. TEXT is the rendered prompt of R, or NULL if no
+ * template rendered it. */
 int input_reasoning(const struct input_template *t, const struct buf *text, struct gallop_request *r,
                     struct err *e);
 

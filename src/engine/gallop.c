@@ -494,6 +494,8 @@ int engine_submit(struct gallop *g, const struct gallop_request *r, const struct
         .budget = merged.thinking_token_budget,
         .open = r->reasoning_open,
         .close = r->reasoning_close,
+        .call = {r->tool_call_open[0], r->tool_call_open[1]},
+        .call_close = r->tool_call_close,
         .begun = r->reasoning_begun != 0};
     if ((rc = read_ids(g, r, &sr, &ids, e)) == 0 && (rc = new_answers(g, r, &sr, &s, e)) == 0 &&
         (rc = step_take_place(&g->step, sr.n_ids, e)) != 0)

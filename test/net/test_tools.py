@@ -35,6 +35,10 @@ SCRIPTS = [
     ["<think>\n", "Hm, ", "well.", "\n</thi", "nk>\n\n", "Pari", "s."],
     ["<both>", "<think>\nHm.", "\n</think>\n\n<tool_call>{\"name\": \"f\",",
      " \"arguments\": {\"a\": 1}}</tool_call>"],
+    ["<muse>\n<think>", "Hmm, ", "<tool_call>{\"name\": ", "\"f\", ", "\"arguments\": {\"a\": \"</",
+     "think>\"}}</tool_call>\n", "<think>Ah", ", that", " is", " much."],
+    ["<name>\n<think>", "The ", "<tool_call> ", "mark ", "calls."],
+    ["<tell>", "The mark ", "<think> opens ", "reasoning", " here."],
     ["<llama>", "{\"name\": ", "\"get_weather\"", ", \"parameters\": {\"city\"", ": \"Rome\"}}"],
     ["<mistral>", "[TOOL_CALLS]", "get_", "weather[ARGS]", "{\"city\": \"", "Oslo\"}"],
     ["<phi>", "functools[{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": ", "\"Bonn\"}",
@@ -176,6 +180,18 @@ def hermes(model):
         says(s, "reasoning left out", "<think>\n", "Paris.", include_reasoning=False)
         says(s, "reasoning and a call", "<both>", None, [("f", '{"a": 1}')], reasoning="Hm.",
              tools=TOOLS)
+        # Where a budget is spent, </think> is forced, the last of whose tokens ends the script.
+        for budget, made in ((1, None), (2, ('f', '{"a": "</think>"}'))):
+            says(s, f"a call ends reasoning of {budget} tokens", "<muse>\n<think>", None,
+                 [made] if made else [], reasoning="Hmm, " if budget == 1 else "Hmm, \nAh, that",
+                 tools=TOOLS, thinking_token_budget=budget)
+        says(s, "the budget goes on after a call", "<muse>\n<think>", None,
+             [("f", '{"a": "</think>"}')], reasoning="Hmm, \nAh, that is", tools=TOOLS,
+             thinking_token_budget=3)
+        says(s, "a mark of calls that reasoning mentions", "<name>\n<think>", None,
+             reasoning="The <tool_call> mark ", tools=TOOLS, thinking_token_budget=3)
+        says(s, "a mark of reasoning that content mentions", "<tell>",
+             "The mark <think> opens reasoning here.", tools=TOOLS, thinking_token_budget=1)
         says(s, "cut inside of a call", "<call>", "Let me see.", [("get_weather", '{"city": ')],
              reason="length", tools=TOOLS, max_tokens=7)
         says(s, "a stop string inside of a call's arguments", "<call>", "Let me see.",

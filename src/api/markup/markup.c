@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/utf8.h"
+#include "gallop.h"
 
 static const struct markup_calls calls[] = {
     {.name = "hermes",
@@ -187,4 +188,11 @@ bool markup_begins_inside(const struct markup_reasoning *r, const char *prompt, 
 bool markup_is_closed(const struct markup_reasoning *r, const char *prompt, size_t n)
 {
     return ends_with(prompt, trimmed(prompt, n), r->close);
+}
+
+void markup_set_calls(const struct markup_calls *row, struct gallop_request *r)
+{
+    for (size_t i = 0; row && i < MARKUP_MAX_OPEN; i++)
+        r->tool_call_open[i] = row->open[i];
+    r->tool_call_close = row ? row->close : NULL;
 }

@@ -13,6 +13,7 @@
 
 struct buf;
 struct err;
+struct gallop_request;
 
 /* Bits: the formats that may follow the mark that opens tool calls. */
 enum markup_shape {
@@ -85,5 +86,8 @@ bool markup_begins_inside(const struct markup_reasoning *r, const char *prompt, 
 /* Returns whether a rendered prompt ends with the mark that closes reasoning; the answer then contains no
  * reasoning. */
 bool markup_is_closed(const struct markup_reasoning *r, const char *prompt, size_t n);
+
+/* Sets the marks of tool calls in the request R to those of ROW, whose texts stay valid. ROW may be NULL. */
+void markup_set_calls(const struct markup_calls *row, struct gallop_request *r);
 
 #endif

@@ -247,6 +247,7 @@ static void describe(struct flight *f, struct flight_prompt *p, const char *salt
         r->reasoning_open = reasoning->open;
         r->reasoning_close = reasoning->close;
         r->reasoning_begun = q->reasons;
+        markup_set_calls(q->calls, r);
     }
     r->prompt_logprobs = given->output.prompt_logprobs;
     if (given->output.echo && given->output.logprobs > r->prompt_logprobs)

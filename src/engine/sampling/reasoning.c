@@ -6,7 +6,10 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-enum { PROMPT_END = 32 /* tokens of a prompt that are searched for a mark at its end */ };
+enum {
+    PROMPT_END = 32, /* tokens of a prompt that are searched for a mark at its end */
+    MAX_BLANKS = 64, /* blank bytes between the mark of tool calls and a tool call */
+};
 
 /* Returns whether the prompt ends with the mark TEXT. White space before and after the mark is ignored. */
 static bool prompt_ends_with(const struct tok *tok, const int32_t *ids, size_t n, const char *text)
@@ -44,9 +47,22 @@ static int read_forced(struct reasoning *r, struct arena *a, struct err *e)
     return rc;
 }
 
+/* Copies the mark FROM, which may be NULL, to *TO. */
+static int copy_mark(const char **to, const char *from, const char *subject, struct arena *a, struct err *e)
+{
+    if (!from)
+        return 0;
+    if (!*from || strlen(from) > REASONING_MAX_MARK)
+        return err_about(e, ERR_INPUT, subject, "expected marks of 1 to %d bytes", REASONING_MAX_MARK);
+    *to = arena_strndup(a, from, strlen(from));
+    return *to ? 0 : err_nomem(e, "a request");
+}
+
 int reasoning_init(struct reasoning *r, const struct reasoning_request *q, const int32_t *ids, size_t n,
                    const struct tok *tok, struct arena *a, struct err *e)
 {
+    int rc;
+
     *r = (struct reasoning){.budget = q->budget};
     if (!q->is_limited)
         return 0;
@@ -54,15 +70,16 @@ int reasoning_init(struct reasoning *r, const struct reasoning_request *q, const
         return err_about(e, ERR_UNSUPPORTED, "thinking_token_budget", "%s",
                          tok ? "no marks of this model's reasoning are known"
                              : "this model has no tokenizer");
-    if (!*q->open || !*q->close || strlen(q->open) > REASONING_MAX_MARK ||
-        strlen(q->close) > REASONING_MAX_MARK)
-        return err_about(e, ERR_INPUT, "reasoning_close", "expected marks of 1 to %d bytes",
-                         REASONING_MAX_MARK);
+    if ((rc = copy_mark(&r->open, q->open, "reasoning_open", a, e)) != 0 ||
+        (rc = copy_mark(&r->close, q->close, "reasoning_close", a, e)) != 0 ||
+        (rc = copy_mark(&r->call_close, q->call_close, "tool_call_close", a, e)) != 0)
+        return rc;
+    for (size_t i = 0; i < REASONING_CALLS; i++)
+        if ((rc = copy_mark(&r->call[i], q->call[i], "tool_call_open", a, e)) != 0)
+            return rc;
     r->tok = tok;
-    r->open = arena_strndup(a, q->open, strlen(q->open));
-    r->close = arena_strndup(a, q->close, strlen(q->close));
     r->begins_inside = q->begun || prompt_ends_with(tok, ids, n, q->open);
-    return r->open && r->close ? read_forced(r, a, e) : err_nomem(e, "a request");
+    return read_forced(r, a, e);
 }
 
 int reasoning_run_open(struct reasoning_run *s, const struct reasoning *r)
@@ -85,7 +102,8 @@ void reasoning_run_close(struct reasoning_run *s)
 
 int32_t reasoning_run_forced(const struct reasoning_run *s)
 {
-    if (!s->r || !s->is_inside || (s->n_spent < s->r->budget && !s->n_forced))
+    if (!s->r || !s->is_inside || s->place == REASONING_AT_CALL ||
+        (s->n_spent < s->r->budget && !s->n_forced))
         return -1;
     return s->r->forced[s->n_forced];
 }
@@ -107,6 +125,73 @@ static size_t match(const char *mark, size_t n, char c)
     return n + 1;
 }
 
+static void go_to(struct reasoning_run *s, enum reasoning_place place, bool is_inside)
+{
+    s->place = place;
+    s->is_inside = is_inside;
+    memset(s->matched, 0, sizeof(s->matched));
+    s->n_begun = s->n_blanks = 0;
+}
+
+/* Searches C for the marks that may follow here: the one that opens or closes reasoning, and those of tool calls. */
+static void search_marks(struct reasoning_run *s, char c)
+{
+    const char *const marks[1 + REASONING_CALLS] = {s->is_inside ? s->r->close : s->r->open, s->r->call[0],
+                                                    s->r->call[1]};
+    bool may_match = false;
+
+    if (!s->is_inside && s->n_begun == 0 && utf8_is_blank(c))
+        return;
+    s->n_begun++;
+    for (size_t i = 0; i < 1 + REASONING_CALLS; i++) {
+        if (!marks[i])
+            continue;
+        s->matched[i] = match(marks[i], s->matched[i], c);
+        may_match |= s->matched[i] == s->n_begun;
+        if (!marks[i][s->matched[i]]) {
+            if (i == 0)
+                go_to(s, REASONING_AT_MARK, !s->is_inside);
+            else
+                go_to(s, REASONING_AT_CALL, s->is_inside);
+            return;
+        }
+    }
+    if (!s->is_inside && !may_match)
+        go_to(s, REASONING_CONTENT, false);
+}
+
+/* Decides by C, which follows the mark of tool calls, whether it is one. Otherwise the mark was only mentioned. */
+static void read_call(struct reasoning_run *s, char c)
+{
+    bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+
+    if (utf8_is_blank(c) && ++s->n_blanks <= MAX_BLANKS)
+        return;
+    if (c == '{' || c == '[' || (is_word && !s->r->call_close)) {
+        go_to(s, REASONING_IN_CALL, false);
+    } else if (s->is_inside) {
+        go_to(s, REASONING_AT_MARK, true);
+        search_marks(s, c);
+    } else {
+        go_to(s, REASONING_CONTENT, false);
+    }
+}
+
+static void read_byte(struct reasoning_run *s, char c)
+{
+    const char *close = s->r->call_close;
+
+    switch (s->place) {
+    case REASONING_AT_MARK: search_marks(s, c); break;
+    case REASONING_AT_CALL: read_call(s, c); break;
+    case REASONING_IN_CALL:
+        if (close && !close[s->matched[0] = match(close, s->matched[0], c)])
+            go_to(s, REASONING_AT_MARK, false);
+        break;
+    case REASONING_CONTENT: break;
+    }
+}
+
 int reasoning_run_add(struct reasoning_run *s, int32_t id, struct err *e)
 {
     bool was_forced = s->r && reasoning_run_forced(s) == id, was_inside = s->is_inside;
@@ -117,21 +202,12 @@ int reasoning_run_add(struct reasoning_run *s, int32_t id, struct err *e)
     buf_clear(&s->text);
     if ((rc = tok_stream_put(s->stream, id, &s->text, e)) != 0)
         return rc;
-    for (size_t i = 0; i < s->text.len; i++) {
-        const char *mark = s->is_inside ? s->r->close : s->r->open;
-
-        s->matched = match(mark, s->matched, s->text.data[i]);
-        if (!mark[s->matched]) {
-            s->is_inside = !s->is_inside;
-            s->matched = 0;
-        }
-    }
+    for (size_t i = 0; i < s->text.len; i++)
+        read_byte(s, s->text.data[i]);
     s->n_spent += was_inside && s->is_inside && !was_forced;
     s->n_forced = was_forced ? s->n_forced + 1 : 0;
-    if (s->n_forced == s->r->n_forced && s->is_inside) { /* the text of all forced tokens is not the mark */
-        s->is_inside = false;
-        s->matched = 0;
-    }
+    if (s->n_forced == s->r->n_forced && s->is_inside) /* the text of all forced tokens is not the mark */
+        go_to(s, REASONING_AT_MARK, false);
     if (!s->is_inside)
         s->n_forced = 0;
     return 0;

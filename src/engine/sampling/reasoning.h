@@ -2,10 +2,14 @@
  * budget is used up.
  *
  * A model marks its reasoning with two texts, "<think>" and "</think>" for instance. The marks are searched
- * in the text of all tokens, including special tokens, and may span several tokens. The budget counts the
- * tokens between the marks, over all reasoning of an answer together. When the budget is used up, the tokens
- * of the closing mark are generated next, whatever tokens the model would choose. The forced tokens depend
- * only on the earlier tokens of the answer. */
+ * in the text of all tokens, including special tokens, and may span several tokens. Reasoning opens only
+ * before the content of an answer, because content may mention the mark. It ends at its closing mark, and
+ * also at a tool call, which models write without closing their reasoning: at the mark of tool calls with
+ * the beginning of a call behind it. The parser of answers in api/markup has the same rules.
+ *
+ * The budget counts the tokens between the marks, over all reasoning of an answer together. When the budget
+ * is used up, the tokens of the closing mark are generated next, whatever tokens the model would choose. The
+ * forced tokens depend only on the earlier tokens of the answer. */
 #ifndef GALLOP_ENGINE_REASONING_H
 #define GALLOP_ENGINE_REASONING_H
 
@@ -18,16 +22,28 @@
 #include "base/err.h"
 #include "text/tok/tok.h"
 
-enum { REASONING_MAX_MARK = 64 /* maximum bytes of a mark */ };
+enum {
+    REASONING_MAX_MARK = 64, /* maximum bytes of a mark */
+    REASONING_CALLS = 2,     /* maximum number of marks that open tool calls */
+};
 
 /* The reasoning limit of a request; constant after reasoning_init(). */
 struct reasoning {
     const struct tok *tok;    /* borrowed; NULL: there is no budget */
     const char *open, *close; /* in the arena */
-    const int32_t *forced;    /* [n_forced] tokens of CLOSE */
+    /* The marks of tool calls, in the arena. Marks that the model does not have are NULL. */
+    const char *call[REASONING_CALLS], *call_close;
+    const int32_t *forced; /* [n_forced] tokens of CLOSE */
     size_t n_forced;
     size_t budget;
     bool begins_inside;
+};
+
+enum reasoning_place {
+    REASONING_AT_MARK, /* a mark may follow: in reasoning, or where the answer has no content yet */
+    REASONING_AT_CALL, /* after the mark of tool calls: the next byte that is not blank shows whether it is one */
+    REASONING_IN_CALL, /* in a tool call, which has ended the reasoning */
+    REASONING_CONTENT, /* the content has begun: no reasoning follows */
 };
 
 /* The state of one answer. */
@@ -35,8 +51,12 @@ struct reasoning_run {
     const struct reasoning *r; /* NULL: there is no budget */
     struct tok_stream *stream;
     struct buf text; /* scratch */
-    bool is_inside;  /* the next token is reasoning, or part of the closing mark */
-    size_t matched;  /* number of bytes of the searched mark that the text ends with */
+    enum reasoning_place place;
+    bool is_inside; /* the next token is reasoning, or part of the closing mark */
+    /* For each mark that is searched: number of its first bytes that the text ends with. */
+    size_t matched[1 + REASONING_CALLS];
+    size_t n_begun;  /* outside of reasoning: number of bytes that may be the beginning of a mark */
+    size_t n_blanks; /* after the mark of tool calls: number of blank bytes */
     size_t n_spent;  /* tokens of reasoning */
     size_t n_forced; /* number of tokens of the closing mark that were forced so far */
 };
@@ -46,7 +66,9 @@ struct reasoning_request {
     bool is_limited;
     size_t budget;            /* tokens */
     const char *open, *close; /* NULL: not known */
-    bool begun;               /* the answer begins inside reasoning, even without OPEN at the prompt's end */
+    /* Marks of tool calls; NULL: not known. A model without CALL_CLOSE writes names right after CALL. */
+    const char *call[REASONING_CALLS], *call_close;
+    bool begun; /* the answer begins inside reasoning, even without OPEN at the prompt's end */
 };
 
 /* Initializes R for answers to the prompt IDS [n]; its arrays are allocated in A. ERR_INPUT, ERR_UNSUPPORTED

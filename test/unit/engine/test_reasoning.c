@@ -14,6 +14,7 @@
 enum { N = 5, PROMPT = 40 };
 
 static const char close[] = "</think>";
+static char first_letter[2] = "?"; /* the first letter of answer number 3 */
 
 /* What the requests ask for. */
 static const struct asked {
@@ -30,7 +31,7 @@ static const struct asked {
      .begun = true,
      .regex = "[0-9]{4}-[0-9]{2}",
      .temperature = 1},
-    {.budget = 3, .n_new = 120, .open = "e", .temperature = 1}, /* the model writes the mark itself, often */
+    {.budget = 3, .n_new = 60, .open = first_letter, .temperature = 1}, /* the model writes the mark itself */
     {.budget = 0, .n_new = 60, .open = "<think>", .begun = true, .temperature = 1.5},
 };
 
@@ -55,15 +56,22 @@ static void ask(const struct asked *a, size_t which, int32_t *ids, struct gallop
     r->structured_outputs.begins_after = a->regex ? close : NULL;
 }
 
-static void submit(struct gallop *g, const struct asked *a, size_t which)
+/* Submits A with prompt and seed WHICH as answer number AT. */
+static void submit_to(struct gallop *g, const struct asked *a, size_t which, size_t at)
 {
     struct gallop_request r;
     char err[GALLOP_ERR_SIZE];
     int32_t ids[PROMPT];
 
     ask(a, which, ids, &r);
+    r.user = (void *)at;
     if (gallop_submit(g, &r, NULL, err) != 0)
         fail_msg("%s", err);
+}
+
+static void submit(struct gallop *g, const struct asked *a, size_t which)
+{
+    submit_to(g, a, which, which);
 }
 
 /* The answer has the tokens of PLAIN up to number BUDGET, and then those of the closing mark. */
@@ -142,26 +150,134 @@ static void reasoning_begins_where_the_prompt_says_so(void **state)
     gallop_close(g);
 }
 
-/* The model writes the opening mark, here a letter, again and again. All reasoning shares one budget. */
-static void reasoning_that_the_model_opens_is_closed(void **state)
+static void find_first_letter(void)
 {
     static struct engines_answer out[1];
     struct gallop *g = ways_open(&ways[0], 64, 1, 0);
-    struct asked a = {.budget = 4, .n_new = 200, .open = "e"};
-    const char *e, *end;
-    int n = 0;
+    struct asked a = asked[3];
 
-    submit(g, &a, 0);
+    a.budget = -1;
+    submit_to(g, &a, 3, 0);
     memset(out, 0, sizeof(out));
     engines_run(g, out);
-    e = strchr(out->text, 'e');
-    end = e ? strstr(e, close) : NULL;
+    first_letter[0] = out->text[strspn(out->text, " \n")];
+    assert_true(first_letter[0] != 0);
+    gallop_close(g);
+}
+
+/* The opening mark is the first letter of the answer. */
+static void reasoning_that_the_model_opens_is_closed_once(void **state)
+{
+    static struct engines_answer plain[1], out[1];
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
+    struct asked a = asked[3];
+    const char *end;
+
+    a.budget = -1;
+    a.n_new = 200;
+    submit_to(g, &a, 3, 0);
+    memset(plain, 0, sizeof(plain));
+    engines_run(g, plain);
+    a.budget = 4;
+    submit_to(g, &a, 3, 0);
+    memset(out, 0, sizeof(out));
+    engines_run(g, out);
+    check_forced(g, out, plain, strspn(out->text, " \n") ? 2 + 4 : 1 + 4);
+    end = strstr(out->text, close);
     assert_non_null(end);
-    while (end && (e = strchr(end + strlen(close), 'e')) != NULL && (end = strstr(e, close)) != NULL) {
-        assert_in_range(end - e, 1, 30); /* the rest of the token that has the letter */
-        n++;
+    assert_null(strstr(end + 1, close));
+    gallop_close(g);
+}
+
+/* Feeds TEXT, in which | marks each byte before which a spent budget begins or ceases to force the end. */
+static void check_places(const struct tok *tok, const struct reasoning_request *q, const char *text)
+{
+    struct reasoning_run run;
+    struct reasoning r;
+    struct arena a;
+    bool is_forced = false;
+
+    arena_init(&a, MEM_ENGINE);
+    assert_int_equal(reasoning_init(&r, q, NULL, 0, tok, &a, NULL), 0);
+    assert_int_equal(reasoning_run_open(&run, &r), 0);
+    for (const char *p = text; *p; p++) {
+        struct tok_ids ids = {0};
+
+        for (; *p == '|'; p++)
+            is_forced = !is_forced;
+        if ((reasoning_run_forced(&run) >= 0) != is_forced)
+            fail_msg("before %s of %s", p, text);
+        if (!*p)
+            break;
+        assert_int_equal(tok_encode(tok, p, 1, 0, &ids, NULL), 0);
+        for (size_t i = 0; i < ids.n; i++)
+            assert_int_equal(reasoning_run_add(&run, ids.id[i], NULL), 0);
+        tok_ids_fini(&ids);
     }
-    assert_true(n > 2);
+    reasoning_run_close(&run);
+    arena_fini(&a);
+}
+
+static void calls_end_reasoning_and_mentions_do_not_open_it(void **state)
+{
+    const struct reasoning_request hermes = {.is_limited = true,
+                                             .open = "<think>",
+                                             .close = close,
+                                             .call = {"<tool_call>"},
+                                             .call_close = "</tool_call>"},
+                                   mistral = {.is_limited = true,
+                                              .open = "[THINK]",
+                                              .close = "[/THINK]",
+                                              .call = {"[TOOL_CALLS]"}},
+                                   phi = {.is_limited = true,
+                                          .open = "<think>",
+                                          .close = close,
+                                          .call = {"functools", "<%tool_call%>"},
+                                          .call_close = "<%/tool_call%>"},
+                                   plain = {.is_limited = true, .open = "<think>", .close = close};
+    const struct {
+        const struct reasoning_request *q;
+        bool begun;
+        const char *text;
+    } example[] = {
+        {&plain, true, "|hm</think>| x <think> y"},
+        {&plain, true, "|hm</think>|\n<think>|so</think>|x<think>y"},
+        {&plain, false, " \n<think>|hm</think>|x"},
+        {&plain, false, "x <think>hm"},
+        {&plain, false, "<<think>hm"},
+        {&plain, false, "<th<think>hm"},
+        {&plain, true, "|a<tool_call>{"},
+        {&hermes, true, "|a<tool_call>|\n{\"a\": \"</think>\"}\n</tool_call>x<think>y"},
+        {&hermes, true, "|a<tool_call>|[{}]</tool_call>\n<think>|hm</think>|x"},
+        {&hermes, true, "|the <tool_call>| t|ag</think>|x"},
+        {&hermes, true, "|the <tool_call>|s| and <tool_call>|`|, </think>|x"},
+        {&hermes, true, "|<tool_call>|<|/think>|x"},
+        {&hermes, true, "|<tool_<tool_call>|{</tool_call>\n</think><think>x"},
+        {&hermes, false, "<tool_call>{}</tool_call> <think>|hm"},
+        {&hermes, false, "<tool_call> is <think>"},
+        {&hermes, false, "x<tool_call>{}</tool_call> <think>hm"},
+        {&mistral, false, "[THINK]|a[TOOL_CALLS]|get_it[ARGS]{}[THINK]b"},
+        {&mistral, true, "|a[TOOL_CALLS]| (|b[/THINK]|c"},
+        {&phi, true, "|functools|[{"},
+        {&phi, true, "|functools| f|or <%tool_call%>|[{<%/tool_call%>\n<think>|a"},
+    };
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
+    const struct tok *tok = engine_info(g)->tok;
+    char text[128];
+
+    for (size_t i = 0; i < sizeof(example) / sizeof(example[0]); i++) {
+        struct reasoning_request q = *example[i].q;
+
+        q.begun = example[i].begun;
+        check_places(tok, &q, example[i].text);
+    }
+    for (int blanks = 64; blanks <= 65; blanks++) { /* a call begins after 64 blanks at most */
+        struct reasoning_request q = hermes;
+
+        q.begun = true;
+        snprintf(text, sizeof(text), "|<tool_call>|%*s%s", blanks, "", blanks > 64 ? "|{" : "{");
+        check_places(tok, &q, text);
+    }
     gallop_close(g);
 }
 
@@ -293,6 +409,7 @@ static void a_budget_without_marks_is_refused_by_name(void **state)
         {"<think>", NULL, "thinking_token_budget: no marks of this model's reasoning are known"},
         {"<think>", "", "reasoning_close: expected marks of 1 to 64 bytes"},
         {"<think>", longer, "reasoning_close: expected marks of 1 to 64 bytes"},
+        {longer, "</think>", "reasoning_open: expected marks of 1 to 64 bytes"},
     };
     char err[GALLOP_ERR_SIZE];
     struct gallop_request r;
@@ -382,7 +499,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_end_of_reasoning_is_forced_when_the_budget_is_spent),
         cmocka_unit_test(reasoning_begins_where_the_prompt_says_so),
-        cmocka_unit_test(reasoning_that_the_model_opens_is_closed),
+        cmocka_unit_test(reasoning_that_the_model_opens_is_closed_once),
+        cmocka_unit_test(calls_end_reasoning_and_mentions_do_not_open_it),
         cmocka_unit_test(a_constrained_answer_follows_the_forced_end),
         cmocka_unit_test(a_constraint_counts_more_than_the_budget),
         cmocka_unit_test(what_is_forced_is_not_forbidden),
@@ -393,5 +511,6 @@ int main(void)
         cmocka_unit_test(a_refused_allocation_ends_one_request_and_nothing_else),
     };
 
+    find_first_letter();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
