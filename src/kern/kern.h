@@ -41,7 +41,7 @@
     X(rms_norm)       X(layer_norm)     X(add)            X(scale)         X(scale_add)     \
     X(rope_half)      X(rope_pair)      X(act)            X(glu)           X(softcap)       \
     X(to_bf16)        X(to_i8)          X(to_i4)          X(hadamard)      X(pack_words)    \
-    X(argmax)         X(gumbel_argmax)  X(max)            X(exp_sum)
+    X(argmax)         X(gumbel_argmax)  X(max)            X(exp_sum)       X(exp_dot)
 // clang-format on
 
 #define KERN_ENUM(name) KERN_FN_##name,

@@ -76,4 +76,8 @@ typedef float kern_max_fn(const float *x, size_t n);
 /* Returns the 16-lane sum of exp(x - max). */
 typedef float kern_exp_sum_fn(const float *x, size_t n, float max);
 
+/* Returns the 16-lane sum of exp(d) d for d = x - max. Where exp(d) is 0, d does not count, even if it is
+ * -infinity. */
+typedef float kern_exp_dot_fn(const float *x, size_t n, float max);
+
 #endif

@@ -248,6 +248,37 @@ float avx2_exp_sum(const float *x, size_t n, float max)
     return avx2_fold(low, high);
 }
 
+/* Returns exp(d) d for d = x - max, but at least KMATH_EXP_MIN, whose exponential is 0. */
+static __m256 weigh(__m256 x, __m256 max)
+{
+    __m256 d = _mm256_max_ps(_mm256_set1_ps(KMATH_EXP_MIN), _mm256_sub_ps(x, max));
+
+    return _mm256_mul_ps(avx2_exp(d), d);
+}
+
+float avx2_exp_dot(const float *x, size_t n, float max)
+{
+    const __m256 m = _mm256_set1_ps(max);
+    __m256 low = _mm256_setzero_ps(), high = _mm256_setzero_ps();
+    size_t i = 0;
+
+    for (; n - i >= 16; i += 16) {
+        low = _mm256_add_ps(low, weigh(_mm256_loadu_ps(x + i), m));
+        high = _mm256_add_ps(high, weigh(_mm256_loadu_ps(x + i + 8), m));
+    }
+    if (i < n) {
+        ptrdiff_t left = (ptrdiff_t)(n - i);
+        __m256 w = weigh(avx2_get(x + i, n - i), m);
+
+        low = _mm256_add_ps(low, _mm256_and_ps(w, _mm256_castsi256_ps(avx2_first(left))));
+        if (left > 8) {
+            w = weigh(avx2_get(x + i + 8, n - i - 8), m);
+            high = _mm256_add_ps(high, _mm256_and_ps(w, _mm256_castsi256_ps(avx2_first(left - 8))));
+        }
+    }
+    return avx2_fold(low, high);
+}
+
 /* Transposes the words [i, i + 8) of eight columns to eight rows of a panel. Returns ANY with the result of
  * the finite-number test ORed in (see ref_pack_words()). */
 AVX2_INLINE __m256i pack_square(uint32_t *panel, const char *const *column, size_t i, __m256i size,

@@ -2,7 +2,8 @@
  * reductions. Whole vectors come first, then one masked step for the rest, so that nothing beyond the end is
  * read or written.
  *
- * exp_sum has one accumulator, which gives the 16-lane order of kern.h; the other kernels have no order.
+ * exp_sum and exp_dot have one accumulator, which gives the 16-lane order of kern.h; the other kernels have
+ * no order.
  * argmax finds the largest element first and then its first position: two passes with one comparison for each
  * vector, of which the second stops at the position.
  */
@@ -291,6 +292,19 @@ float KERN_NAME(avx512_exp_sum)(const float *x, size_t n, float max)
         __m512 y = simd512_exp(_mm512_sub_ps(simd512_load(x + i, m), top));
 
         sum = _mm512_add_ps(sum, _mm512_maskz_mov_ps(m, y));
+    }
+    return simd512_fold_add(sum);
+}
+
+float KERN_NAME(avx512_exp_dot)(const float *x, size_t n, float max)
+{
+    __m512 sum = _mm512_setzero_ps(), top = _mm512_set1_ps(max), least = _mm512_set1_ps(KMATH_EXP_MIN);
+
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 m = simd512_head(n - i);
+        __m512 d = _mm512_max_ps(least, _mm512_sub_ps(simd512_load(x + i, m), top));
+
+        sum = _mm512_add_ps(sum, _mm512_maskz_mov_ps(m, _mm512_mul_ps(simd512_exp(d), d)));
     }
     return simd512_fold_add(sum);
 }

@@ -1,6 +1,7 @@
 /* ref_vec.c - the kernels on vectors: scaling, RoPE, activations, conversions, reductions.
  *
- * Each kernel computes one element after the other. Only exp_sum has a defined order: a 16-lane sum. Rotary
+ * Each kernel computes one element after the other. Only exp_sum and exp_dot have a defined order: a
+ * 16-lane sum. Rotary
  * embedding: Su et al. 2021, with the pairs (i, i + half) of Hugging Face or (2 i, 2 i + 1) of the paper.
  */
 #include "kern/ref/ref.h"
@@ -120,6 +121,19 @@ float ref_exp_sum(const float *x, size_t n, float max)
 
     for (size_t i = 0; i < n; i++)
         lane[i % REF_LANES] += kmath_exp(x[i] - max);
+    return ref_fold(lane);
+}
+
+float ref_exp_dot(const float *x, size_t n, float max)
+{
+    float lane[REF_LANES] = {0};
+
+    for (size_t i = 0; i < n; i++) {
+        float d = x[i] - max;
+
+        d = KMATH_EXP_MIN > d ? KMATH_EXP_MIN : d;
+        lane[i % REF_LANES] += kmath_exp(d) * d;
+    }
     return ref_fold(lane);
 }
 

@@ -139,6 +139,7 @@ static const struct work_shape shapes[] = {
     {KERN_FN_gumbel_argmax, "128256", 0, VECTOR, 0, 4},
     {KERN_FN_max, "128256", 0, VECTOR, 0, 4},
     {KERN_FN_exp_sum, "128256", 0, VECTOR, 0, 4},
+    {KERN_FN_exp_dot, "128256", 0, VECTOR, 0, 4},
 };
 
 static const struct row {
@@ -431,6 +432,7 @@ static void call_vector(void *work)
         break;
     case KERN_FN_max: value = k->max(g->x, n); break;
     case KERN_FN_exp_sum: value = k->exp_sum(g->x, n, 1); break;
+    case KERN_FN_exp_dot: value = k->exp_dot(g->x, n, 1); break;
     default: ASSERT(0, "kernel %s has no benchmark", kern_name(w->s->fn));
     }
 }

@@ -168,6 +168,31 @@ bool decode_part_of_character(const struct steps *c, const char *token, size_t n
     return false;
 }
 
+size_t decode_inside(const struct steps *c, const char *token, size_t n, char *out, size_t size)
+{
+    static const char blank[] = "\xe2\x96\x81"; /* U+2581 */
+    size_t m = 0;
+
+    for (size_t i = 0; i < c->n; i++) {
+        if (c->step[i].kind == DECODE_BYTE_LEVEL && n > size)
+            return 0;
+        if (c->step[i].kind == DECODE_BYTE_LEVEL && unicode_unspell(token, n, out, &m))
+            return m;
+        if (c->step[i].kind == DECODE_BYTE_FALLBACK && fallback_byte(token, n) >= 0 && size > 0) {
+            out[0] = (char)fallback_byte(token, n);
+            return 1;
+        }
+    }
+    m = 0;
+    for (size_t i = 0; i < n && m < size; m++) {
+        bool is_blank = n - i >= sizeof(blank) - 1 && memcmp(token + i, blank, sizeof(blank) - 1) == 0;
+
+        out[m] = is_blank ? ' ' : token[i];
+        i += is_blank ? sizeof(blank) - 1 : 1;
+    }
+    return m;
+}
+
 /* Ends a run of byte pieces: passes on its text if the run is valid UTF-8, else U+FFFD for each byte. */
 static int end_bytes(struct decode_run *r, size_t k)
 {

@@ -22,6 +22,10 @@ int decode_check(const struct steps *c, struct err *e);
  * character. Otherwise returns false, and OUT does not change. */
 bool decode_part_of_character(const struct steps *c, const char *token, size_t n, struct buf *out);
 
+/* Writes the bytes that TOKEN stands for inside a text to OUT [SIZE], without allocating. Returns their
+ * number; a text that is longer is cut to SIZE bytes, or is empty. */
+size_t decode_inside(const struct steps *c, const char *token, size_t n, char *out, size_t size);
+
 /* The state of the decoder for one sequence. */
 struct decode_run;
 

@@ -156,6 +156,14 @@ void tok_bytes(const struct tok *t, int32_t id, struct buf *out)
     buf_fini(&bytes);
 }
 
+size_t tok_text(const struct tok *t, int32_t id, char *out, size_t size)
+{
+    const char *s;
+    size_t n;
+
+    return tok_piece(t, id, &s, &n) ? decode_inside(&t->chain, s, n, out, size) : 0;
+}
+
 bool tok_is_special(const struct tok *t, int32_t id)
 {
     const struct tok_added *a = id >= 0 ? tok_added_get(&t->added, (size_t)id) : NULL;

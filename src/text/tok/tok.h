@@ -104,6 +104,11 @@ size_t tok_n_ids(const struct tok *t);
  * U+FFFD. Otherwise OUT does not change. */
 void tok_bytes(const struct tok *t, int32_t id, struct buf *out);
 
+/* Writes the bytes of ID inside a text (with a blank where the vocabulary has U+2581) to OUT [SIZE]. Returns
+ * their number: 0 if the id does not exist. Longer texts are cut to SIZE bytes, or are empty. Does not
+ * allocate. */
+size_t tok_text(const struct tok *t, int32_t id, char *out, size_t size);
+
 bool tok_is_special(const struct tok *t, int32_t id); /* false also for ids that do not exist */
 
 /* Returns the largest number of bytes of text that one id of tok_encode() can cover, so that a text of N

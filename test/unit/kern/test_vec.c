@@ -3,6 +3,7 @@
  *
  * Lengths cover every tail, vectors begin at odd addresses, and a mark after each output must survive.
  */
+#include <float.h>
 #include <math.h>
 #include <sys/mman.h>
 
@@ -371,7 +372,7 @@ static void reductions_give_equal_bits(void **state)
         for (int kind = 0; kind < 3; kind++) {
             size_t n = length(trial);
             struct vec v = vec_new(&g, n);
-            float max, sum;
+            float max, sum, dot;
 
             if (kind == 1)
                 make_special(&g, v.x, n);
@@ -379,6 +380,7 @@ static void reductions_give_equal_bits(void **state)
                 v.x[i] = check_below(&g, 2) ? 0.0f : -0.0f;
             max = list[0].k.max(v.x, n);
             sum = list[0].k.exp_sum(v.x, n, 0.25f);
+            dot = list[0].k.exp_dot(v.x, n, 0.25f);
             for (size_t row = 1; row < n_rows; row++) {
                 const struct kern *k = &list[row].k;
                 float y;
@@ -390,6 +392,10 @@ static void reductions_give_equal_bits(void **state)
                 if (k->exp_sum) {
                     y = k->exp_sum(v.x, n, 0.25f);
                     check_same(&y, &sum, 1, "%s exp_sum n=%zu", list[row].name, n);
+                }
+                if (k->exp_dot) {
+                    y = k->exp_dot(v.x, n, 0.25f);
+                    check_same(&y, &dot, 1, "%s exp_dot n=%zu", list[row].name, n);
                 }
                 if (k->gumbel_argmax && n > 0)
                     check_draws(row, v.x, n);
@@ -445,6 +451,15 @@ static void maximum_of_nothing_is_minus_infinity_and_zero_is_positive(void **sta
     }
 }
 
+static void a_token_that_cannot_be_chosen_adds_nothing(void **state)
+{
+    static const float x[] = {0, -INFINITY, -1, -200, -FLT_MAX};
+
+    for (size_t row = 0; row < n_rows; row++)
+        for (size_t n = 1; list[row].k.exp_dot && n <= 5; n++)
+            assert_true(fabsf(list[row].k.exp_dot(x, n, 0) - (n > 2 ? -0.36787944f : 0)) < 1e-7f);
+}
+
 static void sums_of_exponentials_agree_with_double_precision(void **state)
 {
     struct check_rng g = {27};
@@ -462,6 +477,15 @@ static void sums_of_exponentials_agree_with_double_precision(void **state)
         tolerance = exact * ((double)(n / 16) + 5 + 40) * CHECK_U;
         y = list[0].k.exp_sum(v.x, n, 20.0f);
         check_near(&y, &exact, &tolerance, 1, "exp_sum n=%zu", n);
+        exact = tolerance = 0;
+        for (size_t i = 0; i < n; i++) {
+            double d = (double)v.x[i] - 20;
+
+            exact += exp(d) * d;
+            tolerance += fabs(exp(d) * d) * ((double)(n / 16) + 5 + 80) * CHECK_U;
+        }
+        y = list[0].k.exp_dot(v.x, n, 20.0f);
+        check_near(&y, &exact, &tolerance, 1, "exp_dot n=%zu", n);
         vec_free(&v);
     }
 }
@@ -564,6 +588,7 @@ int main(void)
         cmocka_unit_test(reductions_give_equal_bits),
         cmocka_unit_test(argmax_is_the_first_of_equals_and_shuns_nan),
         cmocka_unit_test(maximum_of_nothing_is_minus_infinity_and_zero_is_positive),
+        cmocka_unit_test(a_token_that_cannot_be_chosen_adds_nothing),
         cmocka_unit_test(sums_of_exponentials_agree_with_double_precision),
         cmocka_unit_test(packed_words_are_the_columns_and_bad_numbers_are_seen),
         cmocka_unit_test(folding_gives_equal_bits_and_knows_empty_chunks),
