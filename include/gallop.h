@@ -212,8 +212,8 @@ GALLOP_API void gallop_close(struct gallop *g);
 /* Sampling parameters, named as in Hugging Face's generation config. A member is not given if it is -1
  * (integers and flags) or NaN (doubles), as gallop_request_init() sets it; then the value of the model's
  * generation_config.json applies, and without a value there the parameter has no effect. Decoding is greedy
- * unless do_sample is 1. Giving temperature, top_k, top_p or min_p, but not do_sample, sets do_sample to
- * 1. */
+ * unless do_sample is 1. Giving temperature, top_k, top_p, min_p, typical_p, top_n_sigma or
+ * xtc_probability, but not do_sample, sets do_sample to 1. */
 struct gallop_sampling {
     /* Maximum number of tokens to generate, 0 or more. 0: the prompt is processed, and the request ends with
      * GALLOP_FINISH_LENGTH; the prompt may then fill the context. [max_new_tokens of the model, else its
@@ -239,10 +239,29 @@ struct gallop_sampling {
     double top_p;
     /* Tokens whose probability is below min_p times that of the likeliest token are dropped, 0 to 1. */
     double min_p;
+    /* Locally typical sampling: the tokens whose information (-log of the probability) is nearest to the
+     * entropy remain candidates, up to this total probability; above 0, at most 1. */
+    double typical_p;
+    /* Tokens whose logit is more than this number of standard deviations of the logits below the largest are
+     * dropped. 0 or less, down to -1: none. */
+    double top_n_sigma;
+    /* With this chance, 0 to 1, all tokens with a probability of at least xtc_threshold (0 to 1) [0.1] are
+     * dropped, except the least likely of them. The choice depends on the seed and the number of the token. */
+    double xtc_probability, xtc_threshold;
     /* Positive logits of tokens of prompt and output are divided by repetition_penalty, a number above 0, and
      * negative ones multiplied by it. frequency_penalty is subtracted from a logit for each time that its token
      * was generated, presence_penalty once. */
     double repetition_penalty, frequency_penalty, presence_penalty;
+    /* If the last N tokens of prompt and output occurred before, and N is at least dry_allowed_length (0 to
+     * 1024 [2]), then dry_multiplier (0 or more) times dry_base (1 or more [1.75]) to the power of N -
+     * dry_allowed_length is subtracted from the logit of the token that would continue the repetition.
+     * dry_penalty_last_n tokens are searched, [-1: all]. */
+    double dry_multiplier, dry_base;
+    int64_t dry_allowed_length, dry_penalty_last_n;
+    /* [n_dry_sequence_breakers] texts at which a repetition ends; at most 32, of 1 to 40 bytes. 0: a line end,
+     * colon, quotation mark and asterisk. */
+    const char *const *dry_sequence_breakers;
+    size_t n_dry_sequence_breakers;
     /* 1: `seed` is the seed of this request. 0: gallop_options.seed is used. */
     int has_seed;
     uint64_t seed;
@@ -620,9 +639,9 @@ struct gallop_rows {
     size_t n_wanted;
     /* Sampling parameters with which the run chooses the token that follows the last row, as an engine does;
      * n_wanted must be at least 1. Members that are not given have the values of generation_config.json and
-     * gallop_options.seed. max_new_tokens, thinking_token_budget, stop, stop_token, bad_words, bias, and
-     * logprobs above 0 must not be given, since the caller decides when a text ends and has the logits;
-     * ignore_eos has no effect. NULL: no token is chosen. */
+     * gallop_options.seed. max_new_tokens, thinking_token_budget, stop, stop_token, bad_words,
+     * dry_sequence_breakers, bias, and logprobs above 0 must not be given, since the caller decides when a text
+     * ends and has the logits; ignore_eos has no effect. NULL: no token is chosen. */
     const struct gallop_sampling *pick;
     /* With `pick`: the length of the prompt, at most pos + n. The first drawn token follows row n_prompt -
      * 1. */

@@ -756,6 +756,17 @@ static int read_bad_words(struct fields *f, const json_t *v, struct err *e)
     return check_strings("bad_words", v, FIELDS_MAX_BAD_WORDS, FIELDS_MAX_BAD_BYTES, e);
 }
 
+static const char schema_breakers[] =
+    "{'type':'array','maxItems':32,'items':{'type':'string','minLength':1,'maxLength':40}}";
+
+static int read_breakers(struct fields *f, const json_t *v, struct err *e)
+{
+    f->generation.breakers = v;
+    if (!json_is_array(v))
+        return unexpected("dry_sequence_breakers", v, "a list of strings", e);
+    return check_strings("dry_sequence_breakers", v, SAMPLING_MAX_BREAKERS, SAMPLING_MAX_BREAKER_BYTES, e);
+}
+
 static const char schema_allowed[] = SCHEMA_IDS ",'minItems':1,'maxItems':1048576}";
 
 static int read_allowed(struct fields *f, const json_t *v, struct err *e)
@@ -1139,6 +1150,7 @@ void fields_forget(struct fields *f, unsigned endpoint)
         f->input.documents = f->input.kwargs = f->input.tokens = f->request_ids = NULL;
     f->generation.stop = given(f->generation.stop);
     f->generation.bad_words = given(f->generation.bad_words);
+    f->generation.breakers = given(f->generation.breakers);
     f->generation.stop_token_ids = given(f->generation.stop_token_ids);
     f->generation.logit_bias = given(f->generation.logit_bias);
     f->generation.allowed = given(f->generation.allowed);

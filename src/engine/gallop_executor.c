@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/mem.h"
 #include "engine/engine_priv.h"
+#include "engine/sampling/dry.h"
 #include "engine/sampling/public_sampling.h"
 
 /* The choice of the token that follows the rows of a sequence. */
@@ -305,6 +306,7 @@ static const char *not_for_picks(const struct gallop_sampling *p)
            : p->n_stop                      ? "stop"
            : p->n_stop_token                ? "stop_token"
            : p->n_bad_words                 ? "bad_words"
+           : p->n_dry_sequence_breakers     ? "dry_sequence_breakers"
            : p->logprobs > 0                ? "logprobs above 0"
                                             : NULL;
 }
@@ -314,7 +316,7 @@ static int check_history(const struct gallop_executor *x, const struct choice *c
 {
     const struct gallop_rows *r = c->rows;
 
-    if (!sample_history_counts(&c->sampling))
+    if (!sample_history_counts(&c->sampling) && !dry_is_on(&c->sampling))
         return 0;
     if (!r->tokens)
         return err_set(e, ERR_INPUT, "sequence %zu: its pick has a penalty, which needs the member tokens",
@@ -396,7 +398,7 @@ static void choose_share(void *ctx, int thread, int n_threads)
     for (size_t s = (size_t)thread; s < x->n_sequences; s += (size_t)n_threads) {
         struct choice *c = &x->choice[s];
         size_t n_prompt = c->rows->n_prompt, n = c->rows->pos + c->rows->n;
-        bool counts = c->wanted && sample_history_counts(&c->sampling);
+        bool counts = c->wanted && sample_history_counts(&c->sampling), dry = dry_is_on(&c->sampling);
         struct sample_result r;
 
         x->pick[s] = (struct gallop_pick){.id = -1};
@@ -404,7 +406,10 @@ static void choose_share(void *ctx, int thread, int n_threads)
             sample_history_begin(h, &c->sampling, c->rows->tokens, n_prompt);
         for (size_t i = n_prompt; i < n && counts; i++)
             sample_history_add(h, c->rows->tokens[i]);
-        if (c->wanted && sample_pick(&x->sampler[thread], &c->sampling, counts ? h : NULL, c->logits,
+        h->output = dry ? c->rows->tokens + n_prompt : NULL;
+        h->n_before = n_prompt;
+        h->tok = x->llm.tok;
+        if (c->wanted && sample_pick(&x->sampler[thread], &c->sampling, counts || dry ? h : NULL, c->logits,
                                      x->x.caps.n_vocab, n - n_prompt, &r) == 0)
             x->pick[s] = (struct gallop_pick){.id = r.id, .logprob = r.logprob};
     }

@@ -66,11 +66,14 @@ static int copy_sampling(struct seq_common *c, const struct sampling *from)
     COPY(stop, n_stop);
     COPY(stop_token, n_stop_token);
     COPY(bad_words, n_bad_words);
+    COPY(dry_sequence_breakers, n_dry_sequence_breakers);
     COPY(eos, n_eos);
     COPY(logprob_id, n_logprob_ids);
 #undef COPY
-    return copy_texts(c, to->stop, to->n_stop) && copy_texts(c, to->bad_words, to->n_bad_words) ? 0
-                                                                                                : ERR_NOMEM;
+    return copy_texts(c, to->stop, to->n_stop) && copy_texts(c, to->bad_words, to->n_bad_words) &&
+                   copy_texts(c, to->dry_sequence_breakers, to->n_dry_sequence_breakers)
+               ? 0
+               : ERR_NOMEM;
 }
 
 /* Tokenizes TEXT [n] and adds it to the bad words of C. IDS is scratch. */
@@ -98,10 +101,11 @@ static int fill_bad(struct seq_common *c, struct err *e)
     struct tok_ids ids = {0};
     int rc = 0;
 
+    if (!c->tok && p->n_bad_words + p->n_dry_sequence_breakers > 0)
+        return err_about(e, ERR_UNSUPPORTED, p->n_bad_words ? "bad_words" : "dry_sequence_breakers",
+                         "this model has no tokenizer");
     if (p->n_bad_words == 0)
         return 0;
-    if (!c->tok)
-        return err_about(e, ERR_UNSUPPORTED, "bad_words", "this model has no tokenizer");
     c->bad = arena_zalloc(&c->arena, 2 * p->n_bad_words, sizeof(*c->bad));
     if (!c->bad)
         return err_nomem(e, "a request");
@@ -338,6 +342,8 @@ static int fill(struct seq *s)
     if (c->constraint && fill_constraint(s) != 0)
         return ERR_NOMEM;
     s->history.output = token + s->n_prompt;
+    s->history.n_before = s->n_prompt;
+    s->history.tok = c->tok;
     s->history.bad = c->bad;
     s->history.n_bad = c->n_bad;
     s->token = token;

@@ -80,8 +80,9 @@ static int read_params(const char *text, struct plan *p, struct err *e)
             user.do_sample = true;
             sampling_mark(&user, SAMPLING_DO_SAMPLE);
         }
-        if (user.n_bad_words)
-            rc = err_set(e, ERR_INPUT, "--params: bad_words: not supported, because there is no tokenizer");
+        if (user.n_bad_words || user.n_dry_sequence_breakers)
+            rc = err_set(e, ERR_INPUT, "--params: %s: not supported, because there is no tokenizer",
+                         user.n_bad_words ? "bad_words" : "dry_sequence_breakers");
         sampling_merge(&p->s, &user, &none);
         if (rc == 0 && (rc = sampling_validate(&p->s, INT32_MAX, e)) != 0)
             err_prefix(e, "--params");
@@ -128,19 +129,26 @@ static int explain(struct plan *p, const float *logits, size_t n, bool json, str
 {
     struct sample_stage stage[SAMPLE_MAX_STAGES];
     struct sample_prob *prob = mem_zalloc(n, sizeof(*prob), MEM_APP);
-    size_t n_stages, n_probs, n_output = p->output.n;
+    size_t n_stages, n_probs, n_output = p->output.n, n_tokens = p->prompt.n + n_output;
+    int32_t *token = arena_zalloc(&p->arena, n_tokens + 1, sizeof(*token));
     struct sample_scratch sampler = {0};
     struct sample_history h;
     int rc;
 
-    if (!prob)
+    if (!prob || !token) {
+        mem_free(prob);
         return err_nomem(e, "probabilities");
+    }
+    for (size_t i = 0; i < n_tokens; i++)
+        token[i] = i < p->prompt.n ? p->prompt.id[i] : p->output.id[i - p->prompt.n];
     if ((rc = check_ids("prompt_ids", &p->prompt, n, e)) == 0 &&
         (rc = check_ids("output_ids", &p->output, n, e)) == 0 && (rc = sampling_validate(&p->s, n, e)) == 0 &&
         (rc = sample_open(&sampler, kern_table(cpu_best()), n, e)) == 0 &&
         (rc = sample_history_init(&h, &p->s, p->prompt.id, p->prompt.n, n_output, n, &p->arena, e)) == 0) {
         for (size_t i = 0; i < n_output; i++)
             sample_history_add(&h, p->output.id[i]);
+        h.output = token + p->prompt.n;
+        h.n_before = p->prompt.n;
         rc = sample_explain(&sampler, &p->s, &h, logits, n, n_output, stage, &n_stages, prob, &n_probs);
         if (rc)
             err_set(e, rc, "the sampling parameters exclude every token, or a logit is NaN or infinite");

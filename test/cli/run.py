@@ -220,6 +220,8 @@ def an_option_of_sampling_does_what_its_field_does():
     likely = _one("-n", 3, "--ids", ",".join(map(str, prompt)))["output_ids"]
     end = {"logit_bias": {"2": 99}}  # the end token
     shaped = {"do_sample": True, "temperature": 1.7, "seed": 3}
+    push = ["--logit-bias", f"{likely[0]}=50"]  # it repeats until the penalty is larger
+    dry = {"logit_bias": {str(likely[0]): 50}, "dry_multiplier": 3}
     cases = [(["-n", 4], {"max_new_tokens": 4}),
              (["--do-sample", "--seed", 1], {"do_sample": True, "seed": 1}),
              (["--do-sample", "--seed", 2], {"do_sample": True, "seed": 2}),
@@ -228,6 +230,25 @@ def an_option_of_sampling_does_what_its_field_does():
              (["--temperature", 1.7, "--seed", 3, "--top-p", 0.4], {**shaped, "top_p": 0.4}),
              (["--temperature", 1.7, "--seed", 3, "--min-p", 0.3], {**shaped, "min_p": 0.3}),
              (["--temperature", 1.7, "--seed", 3, "--greedy"], {**shaped, "greedy": True}),
+             (["--temperature", 1.7, "--seed", 3, "--typical-p", 0.2],
+              {**shaped, "typical_p": 0.2}),
+             (["--temperature", 1.7, "--seed", 3, "--top-n-sigma", 2],
+              {**shaped, "top_n_sigma": 2}),
+             (["--temperature", 1.7, "--seed", 3, "--xtc-probability", 1],
+              {**shaped, "xtc_probability": 1}),
+             (["--temperature", 1.7, "--seed", 3, "--xtc-probability", 1, "--xtc-threshold",
+               0.01],
+              {**shaped, "xtc_probability": 1, "xtc_threshold": 0.01}),
+             ([*push, "--dry-multiplier", 3], dry),
+             ([*push, "--dry-multiplier", 3, "--dry-base", 9], {**dry, "dry_base": 9}),
+             ([*push, "--dry-multiplier", 3, "--dry-allowed-length", 5],
+              {**dry, "dry_allowed_length": 5}),
+             ([*push, "--dry-multiplier", 3, "--dry-penalty-last-n", 4],
+              {**dry, "dry_penalty_last_n": 4}),
+             ([*push, "--dry-multiplier", 3, "--logit-bias", f"{likely[1]}=49",
+               "--dry-sequence-breakers", "girl", "--dry-sequence-breakers", "x"],
+              {**dry, "logit_bias": {str(likely[0]): 50, str(likely[1]): 49},
+               "dry_sequence_breakers": ["girl", "x"]}),
              (["--repetition-penalty", 1.9], {"repetition_penalty": 1.9}),
              (["--frequency-penalty", 9], {"frequency_penalty": 9}),
              (["--presence-penalty", 9], {"presence_penalty": 9}),

@@ -602,6 +602,13 @@ def every_refusal_names_its_field():
                           "response_format"), ({"bad_words": ["x"] * 257}, "bad_words"),
                           ({"bad_words": ["x" * 129]}, "bad_words"),
                           ({"bad_words": [""]}, "bad_words"), ({"bad_words": "x"}, "bad_words"),
+                          ({"typical_p": 0}, "typical_p"), ({"top_n_sigma": -2}, "top_n_sigma"),
+                          ({"xtc_probability": 2}, "xtc_probability"),
+                          ({"dry_base": .5}, "dry_base"),
+                          ({"dry_allowed_length": 1025}, "dry_allowed_length"),
+                          ({"dry_sequence_breakers": "x"}, "dry_sequence_breakers"),
+                          ({"dry_sequence_breakers": ["x" * 41]}, "dry_sequence_breakers"),
+                          ({"dry_sequence_breakers": ["x"] * 33}, "dry_sequence_breakers"),
                           ({"use_beam_search": True}, "use_beam_search")):
         _refused(400, param, **fields)
     for fields, param in (

@@ -410,11 +410,10 @@ def ollama_options_that_are_not_built_are_logged():
             _answer(s, "/api/generate", prompt="A", stream=False, options=every)
             _answer(s, "/api/chat", messages=ASK, stream=False,
                     options={"num_predict": 1, "mirostat": 2, "tfs_z": .5})
-        names = ("typical_p", "repeat_last_n", "penalize_newline", "numa", "main_gpu", "mirostat",
-                 "tfs_z")
+        names = ("repeat_last_n", "penalize_newline", "numa", "main_gpu", "mirostat", "tfs_z")
         s.wait(lambda _: all(map(said, names)), 10)
-        expect([said(n) for n in names], [1] * 7, "each is said once")
-        expect([said(n) for n in ("seed", "top_k", "num_ctx", "stop")], [0] * 4,
+        expect([said(n) for n in names], [1] * 6, "each is said once")
+        expect([said(n) for n in ("seed", "top_k", "typical_p", "num_ctx", "stop")], [0] * 5,
                "what counts, or need not")
 
 
@@ -696,7 +695,7 @@ def _texts_of_forms(fields, n=N):
         return {path: text(_answer(server, path, **more,
                                    **({nested: {**own, "num_predict": n}} if nested else own)))}
     common = {"temperature", "top_p", "top_k", "seed"}
-    more = common | {"min_p", "frequency_penalty", "presence_penalty", "repetition_penalty", "stop"}
+    more = common | {"min_p", "typical_p", "frequency_penalty", "presence_penalty", "repetition_penalty", "stop"}
     ollama = {"rename": {"repetition_penalty": "repeat_penalty"}, "nested": "options",
               "stream": False}
     return {**by("/v1/chat/completions", lambda x: x["choices"][0]["message"]["content"],
@@ -715,7 +714,8 @@ def a_field_of_sampling_does_the_same_in_every_form():
     plain = _texts_of_forms(base)
     expect((len(plain), len(set(plain.values()))), (5, 1), f"the same draw in every form: {plain}")
     for name, value, forms in (("temperature", 1, 5), ("seed", 6, 5), ("top_p", .3, 5),
-                               ("top_k", 2, 5), ("min_p", .3, 3), ("frequency_penalty", 2, 3),
+                               ("top_k", 2, 5), ("min_p", .3, 3), ("typical_p", .3, 3),
+                               ("frequency_penalty", 2, 3),
                                ("presence_penalty", 2, 3), ("repetition_penalty", 1.9, 3),
                                ("stop", [plain[MESSAGES][-9:-6]], 4)):
         found = _texts_of_forms({**base, name: value})

@@ -54,6 +54,13 @@ static bool read_bad_words(struct request *q, struct arena *m, struct sampling *
     return s->bad_words != NULL;
 }
 
+static bool read_breakers(struct request *q, struct arena *m, struct sampling *s)
+{
+    s->dry_sequence_breakers = point_at_texts(m, q->field.generation.breakers, &s->n_dry_sequence_breakers);
+    sampling_mark(s, SAMPLING_DRY_SEQUENCE_BREAKERS);
+    return s->dry_sequence_breakers != NULL;
+}
+
 static bool read_bias(struct request *q, struct arena *m, struct sampling *s)
 {
     const char *key;
@@ -117,7 +124,8 @@ static bool read_lists(struct request *q, struct arena *m, struct sampling *s)
         return false;
     if ((q->field.generation.stop_token_ids || q->calls) && !read_stop_tokens(q, m, s))
         return false;
-    if (q->field.generation.bad_words && !read_bad_words(q, m, s))
+    if ((q->field.generation.bad_words && !read_bad_words(q, m, s)) ||
+        (q->field.generation.breakers && !read_breakers(q, m, s)))
         return false;
     if (q->field.generation.allowed &&
         !(s->allowed = copy_ids(m, q->field.generation.allowed, &s->n_allowed)))

@@ -2,8 +2,8 @@
  *
  * top_k, top_p, min_p and the K likeliest tokens skip slices of 64 logits whose maximum is too small.
  * Thresholds are found by quickselect on copies; the list of candidates stays in order of ids. If no stage
- * drops tokens, there is no list of candidates. The pick first finds the slice of 1024 logits by sums of
- * exponentials, then the token in it.
+ * drops tokens, there is no list of candidates. The tokens that top_n_sigma and xtc drop get the logit
+ * -infinity.
  *
  * All exponentials, also of single tokens, are computed by the kernels, so that a pick is the same on every
  * machine of an arithmetic class.
@@ -17,6 +17,7 @@
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "engine/sampling/dry.h"
 
 /* find_best() makes all passes over PAGE logits (16 KB) before the next PAGE, so that they stay in the level
  * 1 cache. */
@@ -248,6 +249,54 @@ struct sample_select_cut sample_select_mass(const struct kern *k, float *y, floa
     return cut;
 }
 
+/* Partitions X [n] as split() does, by the distance from 0: values with |x| < V move to the front of X, those
+ * with |x| > V are copied to SCRATCH. Counts both, and the values that are V and -V. */
+static void split_near(float *x, float *scratch, size_t n, float v, size_t *n_near, size_t *n_far,
+                       size_t n_at[2])
+{
+    size_t near = 0, far = 0;
+
+    n_at[0] = n_at[1] = 0;
+    for (size_t i = 0; i < n; i++) {
+        float one = x[i], distance = fabsf(one);
+
+        x[near] = one;
+        scratch[far] = one;
+        near += distance < v;
+        far += distance > v;
+        n_at[0] += one == v;
+        n_at[1] += one == -v;
+    }
+    *n_near = near;
+    *n_far = far;
+}
+
+float sample_select_near(const struct kern *k, float *v, float *scratch, size_t n, float centre, double mass)
+{
+    float t = 0;
+    uint32_t state = 1;
+    double front = 0;
+
+    while (n > 0 && front < mass) {
+        float at = fabsf(v[pivot_at(&state, n)]), pair[2] = {at, -at};
+        size_t near, far, n_at[2];
+        double sum;
+
+        split_near(v, scratch, n, at, &near, &far, n_at);
+        sum = front + sum_slices(k, v, near, -centre);
+        if (sum >= mass) {
+            n = near;
+            continue;
+        }
+        t = at;
+        front = sum + (double)n_at[0] * k->exp_sum(&pair[0], 1, -centre);
+        front += at != 0 ? (double)n_at[1] * k->exp_sum(&pair[1], 1, -centre) : 0;
+        n = far;
+        swap_arrays(&v, &scratch);
+    }
+    return t;
+}
+
 /* ---- the chain of stages ---- */
 
 /* One run of all stages. */
@@ -399,11 +448,11 @@ static void change_logits(struct chain *c)
     bool repetition = c->h && c->h->n > 0 && p->repetition_penalty != 1;
     bool output = c->h && c->h->n > 0 && (p->frequency_penalty != 0 || p->presence_penalty != 0);
     const uint32_t *allowed = c->h ? c->h->allowed : NULL;
-    bool words = c->h && c->h->n_bad > 0;
+    bool words = c->h && c->h->n_bad > 0, dry = c->h && c->h->output && dry_is_on(p);
     float *x = c->s->x;
 
     c->x = c->logits;
-    if (holds_back_end(c) || repetition || output || p->n_bias > 0 || allowed || words) {
+    if (holds_back_end(c) || repetition || output || dry || p->n_bias > 0 || allowed || words) {
         memcpy(x, c->logits, c->n * sizeof(*x));
         c->x = x;
     }
@@ -418,6 +467,11 @@ static void change_logits(struct chain *c)
     if (output)
         penalise_output(x, c->h, p->frequency_penalty, p->presence_penalty);
     note(c, "frequency_and_presence_penalty");
+    if (dry)
+        dry_penalise(p, c->h->tok, c->h->output - c->h->n_before, c->h->n_before + c->n_output, x, c->n,
+                     c->s->id);
+    if (dry_is_on(p))
+        note(c, "dry");
     for (size_t i = 0; i < p->n_bias; i++)
         if (x[p->bias[i].id] > -INFINITY)
             x[p->bias[i].id] = to_finite((double)x[p->bias[i].id] + p->bias[i].value);
@@ -521,6 +575,57 @@ static size_t gather_top(struct sample_scratch *s, const float *x, size_t n, siz
 
 /* ---- stages that drop tokens ---- */
 
+/* Sums for a standard deviation, in 16 lanes, which the compiler adds in vectors without changing a bit. */
+enum { LANES = 16 };
+struct moments {
+    double sum[LANES], square[LANES], count[LANES];
+};
+
+static void add_moment(struct moments *m, size_t lane, float x, float near)
+{
+    double one = x > -INFINITY ? 1 : 0, d = x > -INFINITY ? (double)x - (double)near : 0;
+
+    m->count[lane] += one;
+    m->sum[lane] += d;
+    m->square[lane] += d * d;
+}
+
+/* Returns the standard deviation of the logits X [n] without those that are -infinity. The sums are of
+ * differences to NEAR. */
+static double standard_deviation(const float *x, size_t n, float near)
+{
+    struct moments m = {{0}, {0}, {0}};
+    size_t i = 0;
+
+    for (; i + LANES <= n; i += LANES)
+        for (size_t lane = 0; lane < LANES; lane++)
+            add_moment(&m, lane, x[i + lane], near);
+    for (; i < n; i++)
+        add_moment(&m, i % LANES, x[i], near);
+    for (size_t lane = 1; lane < LANES; lane++) {
+        m.sum[0] += m.sum[lane];
+        m.square[0] += m.square[lane];
+        m.count[0] += m.count[lane];
+    }
+    return sqrt(fmax(m.square[0] - m.sum[0] * m.sum[0] / m.count[0], 0) / m.count[0]);
+}
+
+/* Drops tokens whose logit is more than top_n_sigma standard deviations below the largest. */
+static void cut_top_n_sigma(struct chain *c)
+{
+    struct sample_scratch *s = c->s;
+    double least = (double)c->max - c->p->top_n_sigma * standard_deviation(c->logits, c->n, c->max);
+
+    for (size_t b = 0; b * MAX_SLICE < c->n; b++) {
+        size_t end = (b + 1) * MAX_SLICE < c->n ? (b + 1) * MAX_SLICE : c->n;
+
+        for (size_t i = b * MAX_SLICE; i < end; i++)
+            s->x[i] = (double)c->x[i] >= least ? c->x[i] : -INFINITY;
+        s->slice_max[b] = (double)s->slice_max[b] >= least ? s->slice_max[b] : -INFINITY;
+    }
+    c->x = s->x;
+}
+
 /* Sets s->x to (x - max) / temperature, and scales the maxima of slices in the same way. */
 static void scale_all(struct chain *c)
 {
@@ -599,11 +704,97 @@ static void cut_min_p(struct chain *c)
     c->n_left = kept;
 }
 
-/* Runs the stages from temperature to min_p. */
+/* Returns the sum of exp(y) y over Y [n], y <= 0. */
+static double weighted_sum(const struct kern *k, const float *y, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i += SUM_SLICE)
+        sum += k->exp_dot(y + i, n - i < SUM_SLICE ? n - i : SUM_SLICE, 0);
+    return sum;
+}
+
+/* Keeps the tokens whose -log(p) is nearest to the entropy, with a total probability of typical_p. Since
+ * -log(p) is log(sum) - y and the entropy is log(sum) - E[y], these are the tokens whose y is nearest to E[y].
+ * If every token is a candidate, gathers candidates with decreasing floors until those above the floor, and not
+ * farther away than it, suffice. */
+static void cut_typical(struct chain *c)
+{
+    static const float depth[] = {4, 8, 16, 32, INFINITY};
+    struct sample_scratch *s = c->s;
+    const float *y = c->all ? s->x : s->y;
+    size_t n = c->all ? c->n : c->n_left, kept = 0, n_near = 0;
+    double sum = sample_select_sum(s->kern, y, n), mass = c->p->typical_p * sum;
+    float centre = (float)(weighted_sum(s->kern, y, n) / sum), most;
+
+    for (size_t k = 0; c->all && k < sizeof(depth) / sizeof(*depth); k++) {
+        n = gather(s, s->x, c->n, centre - depth[k]);
+        n_near = 0;
+        for (size_t i = 0; i < n; i++)
+            if (s->y[i] - centre <= depth[k])
+                s->work[0][n_near++] = s->y[i];
+        if (sample_select_sum(s->kern, s->work[0], n_near) >= mass)
+            break;
+    }
+    c->all = false;
+    for (size_t i = 0; i < n; i++)
+        s->work[0][i] = s->y[i] - centre;
+    most = sample_select_near(s->kern, s->work[0], s->work[1], n, centre, mass);
+    for (size_t i = 0; i < n; i++) {
+        bool stays = fabsf(s->y[i] - centre) <= most;
+
+        s->id[kept] = s->id[i];
+        s->y[kept] = s->y[i];
+        kept += stays;
+    }
+    c->n_left = kept;
+}
+
+/* Returns the next index of Y, from I on, whose value is LEAST or more, and above -infinity; N: there is none.
+ * If every token is a candidate, skips slices whose maximum is smaller. */
+static size_t next_likely(const struct chain *c, const float *y, size_t n, size_t i, float least)
+{
+    for (; i < n; i++) {
+        if (c->all && i % MAX_SLICE == 0 && c->s->slice_max[i / MAX_SLICE] < least)
+            i += MAX_SLICE - 1;
+        else if (y[i] >= least && y[i] > -INFINITY)
+            return i;
+    }
+    return n;
+}
+
+/* With xtc_probability, drops the tokens whose probability is at least xtc_threshold, except the least likely
+ * of them. */
+static void cut_xtc(struct chain *c)
+{
+    struct sample_scratch *s = c->s;
+    float *y = c->all ? s->x : s->y, least;
+    size_t n = c->all ? c->n : c->n_left, last = n, kept = 0;
+
+    if (rng_uniform(c->p->seed, c->n_output) >= c->p->xtc_probability)
+        return;
+    least = (float)log(c->p->xtc_threshold * sample_select_sum(s->kern, y, n)); /* threshold 0: -infinity */
+    for (size_t i = next_likely(c, y, n, 0, least); i < n; i = next_likely(c, y, n, i + 1, least))
+        last = last == n || y[i] < y[last] ? i : last;
+    for (size_t i = next_likely(c, y, n, 0, least); i < n; i = next_likely(c, y, n, i + 1, least))
+        y[i] = i == last ? y[i] : -INFINITY;
+    for (size_t i = 0; i < n && !c->all; i++) {
+        s->id[kept] = s->id[i];
+        y[kept] = y[i];
+        kept += y[i] > -INFINITY;
+    }
+    c->n_left = kept;
+}
+
+/* Runs the stages from top_n_sigma to xtc. */
 static void cut_tail(struct chain *c)
 {
     const struct sampling *p = c->p;
 
+    if (p->top_n_sigma > 0) {
+        cut_top_n_sigma(c);
+        note(c, "top_n_sigma");
+    }
     c->inverse = (float)(1 / p->temperature);
     note(c, "temperature");
     if (p->top_k > 0 && p->top_k < c->n)
@@ -617,6 +808,14 @@ static void cut_tail(struct chain *c)
     if (p->min_p > 0)
         cut_min_p(c);
     note(c, "min_p");
+    if (p->typical_p < 1) {
+        cut_typical(c);
+        note(c, "typical_p");
+    }
+    if (p->xtc_probability > 0) {
+        cut_xtc(c);
+        note(c, "xtc");
+    }
 }
 
 /* ---- the pick ---- */

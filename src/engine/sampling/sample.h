@@ -1,11 +1,21 @@
-/* sample.h - samples the next token from logits: penalties, bias, temperature, top-k, top-p, min-p, random
- * pick.
+/* sample.h - samples the next token from logits: penalties, bias, temperature, cuts, random pick.
  *
  * The order of the stages is Hugging Face's: min_new_tokens; repetition penalty over prompt and output;
- * frequency and presence penalty over the output; logit_bias; allowed tokens and bad words; temperature;
- * top_k (tokens with the logit of the k-th are kept, too); top_p (a token is kept while the probability of
- * the likelier tokens is below p); min_p (relative to the likeliest token); softmax; pick. Greedy decoding
- * takes the largest logit after the bad words; of equal logits, it takes the token with the lowest id.
+ * frequency and presence penalty over the output; DRY (dry.h); logit_bias; allowed tokens and bad words;
+ * top_n_sigma; temperature; top_k (tokens with the logit of the k-th are kept, too); top_p (a token is kept
+ * while the probability of the likelier tokens is below p); min_p (relative to the likeliest token);
+ * typical_p; xtc; softmax; pick. Greedy decoding takes the largest logit after the bad words; of equal
+ * logits, it takes the token with the lowest id.
+ *
+ * top_n_sigma keeps logits of at least max - n sigma. It stands before the cuts, as in llama.cpp, since a cut
+ * would change sigma, the standard deviation of the model's logits (without -infinity, and before penalties
+ * and masks, so that a constraint with few tokens does not narrow it); temperature does not change which
+ * tokens it keeps. typical_p keeps the tokens whose -log(p) is nearest to the entropy (Meister et al.: Locally
+ * typical sampling, arXiv 2202.00666), of those at equal distance all; it is the last of Hugging Face's
+ * warpers. xtc excludes the likeliest choices: with xtc_probability, all tokens with a probability of at least
+ * xtc_threshold but the least likely of them (of equals, the lowest id) are dropped. It comes last because it
+ * chooses among the tokens that are left; its decision is random number N_OUTPUT of the seed, in a stream of
+ * its own (rng_uniform()).
  *
  * The pick is the token with the largest sum of logit / temperature and Gumbel noise, which is a hash of
  * seed, index of the output token and token id. This draws each token with its probability (Gumbel-max
@@ -25,6 +35,7 @@
 #include "base/err.h"
 #include "engine/sampling/sampling.h"
 #include "kern/kern.h"
+#include "text/tok/tok.h"
 
 /* ---- state of a sequence that the stages use ---- */
 
@@ -45,8 +56,11 @@ struct sample_history {
     size_t n_slots;
     /* Borrowed. Bit ID is set if token ID may be chosen. NULL: every token may. */
     const uint32_t *allowed;
-    /* Borrowed: the output tokens so far, of which sample_pick() reads n_output. Used for bad words only. */
+    /* Borrowed: the output tokens so far, of which sample_pick() reads n_output, for bad words and DRY. For
+     * DRY, the N_BEFORE tokens of the prompt are in front of them, at output[-n_before] and up. */
     const int32_t *output;
+    size_t n_before;
+    const struct tok *tok;         /* borrowed; for the sequence breakers of DRY; NULL: there are none */
     const struct sample_word *bad; /* [n_bad] the bad words, borrowed */
     size_t n_bad;
 };
@@ -125,7 +139,7 @@ int sample_score(struct sample_scratch *s, const float *logits, size_t n_vocab, 
                  struct sample_result *r);
 
 /* A stage of the sampler and its result, for `gallop sample`. */
-enum { SAMPLE_MAX_STAGES = 8 };
+enum { SAMPLE_MAX_STAGES = 12 };
 struct sample_stage {
     const char *name;
     size_t survivors; /* number of tokens that remain after the stage */
@@ -135,7 +149,8 @@ struct sample_prob {
     double p;
 };
 
-/* Runs the stages of sample_pick() and writes their results to STAGES, and the final probabilities to PROBS
+/* Runs the stages of sample_pick() and writes their results to STAGES (dry, top_n_sigma, typical_p and xtc only
+ * if P has them), and the final probabilities to PROBS
  * [N_VOCAB], by ascending id and without probabilities of 0. Greedy decoding gives one token with probability
  * 1. Errors are those of sample_pick(). */
 int sample_explain(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
@@ -162,6 +177,10 @@ struct sample_select_cut {
  * reaches MASS > 0. Y <= 0, n > 0, SCRATCH [n]. */
 struct sample_select_cut sample_select_mass(const struct kern *k, float *y, float *scratch, size_t n,
                                             double mass);
+
+/* Returns the smallest T so that the sum of exp(v + CENTRE) over the values of V [n] with |v| <= T reaches
+ * MASS > 0; if the sum over all values does not, the largest |v|. SCRATCH [n]. */
+float sample_select_near(const struct kern *k, float *v, float *scratch, size_t n, float centre, double mass);
 
 /* Returns the sum of exp(y) over Y [n], y <= 0. Kernels sum slices of SAMPLE_SELECT_SLICE values, and the
  * sums are added in double. */

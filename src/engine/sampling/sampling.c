@@ -413,9 +413,9 @@ static bool is_one_of(const char *key, const char *const *list)
  * method. */
 static bool asks_for_more(const char *key, const json_t *v)
 {
-    static const char *const off_at_one[] = {
-        "num_beams", "num_beam_groups", "num_return_sequences",       "typical_p",
-        "top_h",     "guidance_scale",  "encoder_repetition_penalty", NULL};
+    static const char *const off_at_one[] = {"num_beams", "num_beam_groups", "num_return_sequences",
+                                             "top_h",     "guidance_scale",  "encoder_repetition_penalty",
+                                             NULL};
     static const char *const off_at_zero[] = {"epsilon_cutoff",
                                               "eta_cutoff",
                                               "penalty_alpha",

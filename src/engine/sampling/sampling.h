@@ -27,14 +27,16 @@ enum sampling_field {
 };
 
 enum {
-    SAMPLING_MAX_STOPS = 64,        /* stop strings of a request */
-    SAMPLING_MAX_STOP_BYTES = 1024, /* bytes of one stop string */
-    SAMPLING_MAX_BAD_WORDS = 256,   /* bad words of a request */
-    SAMPLING_MAX_BAD_BYTES = 128,   /* bytes of one bad word */
-    SAMPLING_MAX_IDS = 4096,        /* stop tokens or end tokens of a request */
-    SAMPLING_MAX_BIASES = 1 << 20,  /* entries of logit_bias */
-    SAMPLING_MAX_ALLOWED = 1 << 20, /* entries of allowed_token_ids */
-    SAMPLING_MAX_LOGPROBS = 1024,   /* likeliest tokens that are reported for each token */
+    SAMPLING_MAX_STOPS = 64,         /* stop strings of a request */
+    SAMPLING_MAX_STOP_BYTES = 1024,  /* bytes of one stop string */
+    SAMPLING_MAX_BAD_WORDS = 256,    /* bad words of a request */
+    SAMPLING_MAX_BAD_BYTES = 128,    /* bytes of one bad word */
+    SAMPLING_MAX_BREAKERS = 32,      /* sequence breakers of a request (dry.h) */
+    SAMPLING_MAX_BREAKER_BYTES = 40, /* bytes of one sequence breaker */
+    SAMPLING_MAX_IDS = 4096,         /* stop tokens or end tokens of a request */
+    SAMPLING_MAX_BIASES = 1 << 20,   /* entries of logit_bias */
+    SAMPLING_MAX_ALLOWED = 1 << 20,  /* entries of allowed_token_ids */
+    SAMPLING_MAX_LOGPROBS = 1024,    /* likeliest tokens that are reported for each token */
 };
 
 /* Type of a field in struct sampling, and its form in JSON. */
@@ -145,8 +147,8 @@ int sampling_set_json(struct sampling *s, const json_t *object, const char *what
                       struct err *e);
 
 /* Reads generation_config.json of the folder IN into *S. Fields that the file lacks, or all if there is no
- * file, are neutral. Unknown keys are ignored; keys that request another decoding method (beams, contrastive,
- * typical_p ...) cause one warning. */
+ * file, are neutral. Unknown keys are ignored; keys that request another decoding method (beams, contrastive
+ * ...) cause one warning. */
 int sampling_from_generation_config(struct folder in, struct sampling *s, struct arena *a, struct err *e);
 
 /* Reads the text of a generation_config.json into *S. PATH is for messages. */
@@ -154,7 +156,8 @@ int sampling_from_text(const char *text, size_t len, const char *path, struct sa
                        struct err *e);
 
 /* Merges field by field: the value of USER if given, else of CONFIG if given, else the neutral value. Arrays
- * stay borrowed. If USER gives temperature, top_k, top_p or min_p, but not do_sample, do_sample becomes true.
+ * stay borrowed. If USER gives a field that asks for drawing (sampling_row.draws), but not do_sample, do_sample
+ * becomes true.
  * If min_new_tokens exceeds max_new_tokens, the limit that USER did not give is set to the other
  * (min_new_tokens, if USER gave neither). */
 void sampling_merge(struct sampling *out, const struct sampling *user, const struct sampling *config);

@@ -291,6 +291,8 @@ static void refuse_picks(struct scene *s)
     PICK(n_stop, 1, "stop");
     PICK(n_stop_token, 1, "stop_token");
     PICK(n_bad_words, 1, "bad_words");
+    PICK(n_dry_sequence_breakers, 1, "dry_sequence_breakers");
+    PICK(dry_multiplier, 1, "sequence 1: its pick has a penalty, which needs the member tokens");
     PICK(logprobs, 1, "logprobs above 0");
     PICK(top_p, 1.5, "sequence 1: top_p");
     PICK(top_k, -2, "sequence 1: top_k");
@@ -594,6 +596,13 @@ static struct gallop_sampling sampling(size_t i)
         r.sampling.seed = 77 + i;
         r.sampling.top_k = 30;
         r.sampling.min_p = .01;
+        r.sampling.typical_p = .95;
+        r.sampling.xtc_probability = .5;
+    }
+    if (i == 2 || i == 3) {
+        r.sampling.dry_multiplier = 2;
+        r.sampling.dry_allowed_length = 1;
+        r.sampling.top_n_sigma = 3;
     }
     if (i == 2)
         r.sampling.min_new_tokens = 5;
@@ -666,7 +675,7 @@ static void picks_are_those_of_an_engine(void **state)
                                         .n_wanted = 1,
                                         .pick = &s[i],
                                         .n_prompt = PROMPT,
-                                        .tokens = i < 3 ? NULL : token[i]};
+                                        .tokens = i < 2 ? NULL : token[i]};
         }
         if (gallop_executor_run(x, r, CASES, &out, err) != 0)
             fail_msg("%s", err);

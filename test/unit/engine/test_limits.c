@@ -413,6 +413,11 @@ static void numbers_outside_their_range_are_refused_by_name(void **state)
         REFUSE("top_p", r.sampling.top_p = bad[i]);
         REFUSE("min_p", r.sampling.min_p = bad[i]);
         REFUSE("repetition_penalty", r.sampling.repetition_penalty = bad[i]);
+        REFUSE("typical_p", r.sampling.typical_p = bad[i]);
+        REFUSE("xtc_probability", r.sampling.xtc_probability = bad[i]);
+        REFUSE("xtc_threshold", r.sampling.xtc_threshold = bad[i]);
+        REFUSE("dry_multiplier", r.sampling.dry_multiplier = bad[i]);
+        REFUSE("dry_base", r.sampling.dry_base = bad[i]);
     }
     for (size_t i = 0; i < 2; i++) {
         REFUSE("frequency_penalty", r.sampling.frequency_penalty = bad[i]);
@@ -421,6 +426,8 @@ static void numbers_outside_their_range_are_refused_by_name(void **state)
         REFUSE("min_new_tokens", r.sampling.min_new_tokens = negative[i]);
         REFUSE("thinking_token_budget", r.sampling.thinking_token_budget = negative[i]);
         REFUSE("top_k", r.sampling.top_k = negative[i]);
+        REFUSE("dry_allowed_length", r.sampling.dry_allowed_length = negative[i]);
+        REFUSE("dry_penalty_last_n", r.sampling.dry_penalty_last_n = negative[i]);
         REFUSE("logprobs", r.sampling.logprobs = negative[i]);
     }
     REFUSE("do_sample", r.sampling.do_sample = -2);
@@ -429,6 +436,15 @@ static void numbers_outside_their_range_are_refused_by_name(void **state)
     REFUSE("top_p", r.sampling.top_p = 1.0001);
     REFUSE("min_p", r.sampling.min_p = 1.0001);
     REFUSE("repetition_penalty", r.sampling.repetition_penalty = 0);
+    REFUSE("typical_p", r.sampling.typical_p = 0);
+    REFUSE("typical_p", r.sampling.typical_p = 1.0001);
+    REFUSE("top_n_sigma", r.sampling.top_n_sigma = -1.0001);
+    REFUSE("top_n_sigma", r.sampling.top_n_sigma = INFINITY);
+    REFUSE("xtc_probability", r.sampling.xtc_probability = 1.0001);
+    REFUSE("xtc_threshold", r.sampling.xtc_threshold = 1.0001);
+    REFUSE("dry_base", r.sampling.dry_base = 0.9999);
+    REFUSE("dry_allowed_length", r.sampling.dry_allowed_length = 1025);
+    REFUSE("dry_penalty_last_n", r.sampling.dry_penalty_last_n = 2147483648);
     REFUSE("logprobs", r.sampling.logprobs = 1025);
     REFUSE("logprobs", r.sampling.logprobs = INT64_MAX);
     gallop_close(g);
@@ -474,6 +490,17 @@ static void extremes_of_sampling_choose_a_token(void **state)
     CHOOSES(true, r.sampling.top_k = 1);
     CHOOSES(true, r.sampling.min_p = 1);
     CHOOSES(true, r.sampling.top_p = 1e-9);
+    CHOOSES(true, r.sampling.top_n_sigma = 1e-9);
+    CHOOSES(false, r.sampling.top_n_sigma = -1);
+    CHOOSES(false, r.sampling.top_n_sigma = 1e300);
+    CHOOSES(false, r.sampling.typical_p = 1e-300);
+    CHOOSES(false, r.sampling.typical_p = 1);
+    CHOOSES(false, r.sampling.xtc_probability = 1; r.sampling.xtc_threshold = 0);
+    CHOOSES(false, r.sampling.xtc_probability = 1; r.sampling.xtc_threshold = 1);
+    CHOOSES(false, r.sampling.dry_multiplier = 1e300; r.sampling.dry_base = 1e300;
+            r.sampling.dry_allowed_length = 0);
+    CHOOSES(true, r.sampling.do_sample = 0; r.sampling.dry_multiplier = 1e300;
+            r.sampling.dry_penalty_last_n = 0);
     CHOOSES(true, r.sampling.do_sample = 0; r.sampling.temperature = 1e300);
     CHOOSES(false, r.sampling.top_k = 0);
     CHOOSES(false, r.sampling.top_k = VOCAB);

@@ -87,6 +87,12 @@ static void set_sampling(size_t i, struct gallop_sampling *p)
     p->top_p = i % 6 == 1 ? .9 : 1;
     p->repetition_penalty = i % 7 == 0 ? 1.2 : 1;
     p->presence_penalty = i % 8 == 2 ? .5 : 0;
+    p->typical_p = i % 9 == 4 ? .9 : 1;
+    p->top_n_sigma = i % 11 == 4 ? 1.5 : 0;
+    p->xtc_probability = i % 6 == 4 ? .5 : 0;
+    p->xtc_threshold = .02;
+    p->dry_multiplier = i % 5 == 2 ? 2 : 0;
+    p->dry_allowed_length = (int64_t)(i % 3);
     p->has_seed = 1;
     p->seed = i / 2;
     p->logprobs = (int64_t)(i % 5) - 1;

@@ -61,7 +61,9 @@ static void every_field_is_read(void **state)
         set(&s,
             "{\"max_new_tokens\":5,\"min_new_tokens\":2,\"thinking_token_budget\":3,"
             "\"do_sample\":true,\"greedy\":false,"
-            "\"temperature\":0.5,"
+            "\"temperature\":0.5,\"typical_p\":0.75,\"top_n_sigma\":-1,\"xtc_probability\":1,\"xtc_threshold\":0,"
+            "\"dry_multiplier\":0,\"dry_base\":1,\"dry_allowed_length\":1024,\"dry_penalty_last_n\":-1,"
+            "\"dry_sequence_breakers\":[\"\\n\",\":\"],"
             "\"top_k\":7,\"top_p\":0.25,\"min_p\":0.125,\"repetition_penalty\":1.5,\"frequency_penalty\":-2,"
             "\"presence_penalty\":3,\"logit_bias\":{\"9\":1.5,\"4\":-100},\"stop\":[\"a\",\"\\u00e9\"],"
             "\"stop_token\":[8,3,8],\"bad_words\":[\"c d\"],"
@@ -70,6 +72,9 @@ static void every_field_is_read(void **state)
     assert_true(s.max_new_tokens == 5 && s.min_new_tokens == 2 && s.thinking_token_budget == 3 &&
                 s.do_sample && !s.greedy && s.temperature == 0.5);
     assert_true(s.top_k == 7 && s.top_p == 0.25 && s.min_p == 0.125 && s.repetition_penalty == 1.5);
+    assert_true(s.typical_p == 0.75 && s.top_n_sigma == -1 && s.xtc_probability == 1 && s.xtc_threshold == 0);
+    assert_true(s.dry_multiplier == 0 && s.dry_base == 1 && s.dry_allowed_length == 1024 &&
+                s.dry_penalty_last_n == -1 && s.n_dry_sequence_breakers == 2);
     assert_true(s.frequency_penalty == -2 && s.presence_penalty == 3 && s.ignore_eos && s.seed == UINT64_MAX);
     assert_int_equal(s.logprobs, 4);
     assert_true(s.n_bias == 2 && s.bias[0].id == 4 && s.bias[0].value == -100 && s.bias[1].id == 9);
@@ -89,6 +94,8 @@ static void other_forms_of_lists_are_read(void **state)
     assert_true(s.n_stop_token == 1 && s.stop_token[0] == 4);
     assert_int_equal(set(&s, "{\"stop_strings\":[],\"logit_bias\":{},\"stop_token\":[]}"), 0);
     assert_true(s.n_stop == 0 && s.n_bias == 0 && s.n_stop_token == 0);
+    assert_int_equal(set(&s, "{\"dry_sequence_breakers\":[]}"), 0); /* none, and not the usual ones */
+    assert_true(s.n_dry_sequence_breakers == 0 && sampling_given(&s, SAMPLING_DRY_SEQUENCE_BREAKERS));
 }
 
 static void null_is_not_given(void **state)
@@ -113,6 +120,16 @@ static void wrong_scalars_are_refused_with_field_found_and_expected(void **state
     REFUSED("{\"top_p\":1.5}", "top_p: found 1.5, expected a number above 0 and at most 1");
     REFUSED("{\"min_p\":-0.1}", "min_p: found -0.1, expected a number from 0 to 1");
     REFUSED("{\"min_p\":1.1}", "min_p: found 1.1, expected a number from 0 to 1");
+    REFUSED("{\"typical_p\":0}", "typical_p: found 0, expected a number above 0 and at most 1");
+    REFUSED("{\"top_n_sigma\":-1.5}", "top_n_sigma: found -1.5, expected a finite number >= -1");
+    REFUSED("{\"xtc_probability\":1.01}", "xtc_probability: found 1.01, expected a number from 0 to 1");
+    REFUSED("{\"xtc_threshold\":-0.01}", "xtc_threshold: found -0.01, expected a number from 0 to 1");
+    REFUSED("{\"dry_multiplier\":-1}", "dry_multiplier: found -1, expected a finite number >= 0");
+    REFUSED("{\"dry_base\":0.9}", "dry_base: found 0.9, expected a finite number >= 1");
+    REFUSED("{\"dry_allowed_length\":1025}",
+            "dry_allowed_length: found 1025, expected a whole number from 0 to 1024");
+    REFUSED("{\"dry_penalty_last_n\":-2}",
+            "dry_penalty_last_n: found -2, expected a whole number from -1 to 2147483647");
     REFUSED("{\"repetition_penalty\":0}", "repetition_penalty: found 0, expected a finite number above 0");
     REFUSED("{\"frequency_penalty\":true}", "frequency_penalty: found true, expected a finite number");
     REFUSED("{\"do_sample\":1}", "do_sample: found 1, expected true or false");
@@ -156,6 +173,13 @@ static void wrong_lists_are_refused_with_field_found_and_expected(void **state)
     REFUSED(json, "stop: found a string of 1025 bytes, at most 1024 are supported");
     sprintf(json, "{\"bad_words\":\"%0129d\"}", 0);
     REFUSED(json, "bad_words: found a string of 129 bytes, at most 128 are supported");
+    sprintf(json, "{\"dry_sequence_breakers\":\"%041d\"}", 0);
+    REFUSED(json, "dry_sequence_breakers: found a string of 41 bytes, at most 40 are supported");
+    at = json + sprintf(json, "{\"dry_sequence_breakers\":[\"a\"");
+    for (int i = 0; i < SAMPLING_MAX_BREAKERS; i++)
+        at += sprintf(at, ",\"b\"");
+    sprintf(at, "]}");
+    REFUSED(json, "dry_sequence_breakers: found 33 strings, at most 32 are supported");
     REFUSED("{\"bad_words\":[\"\"]}",
             "bad_words: found \"\", expected a non-empty string, or a list of non-empty strings");
 }
@@ -209,9 +233,9 @@ static const char *warning_of(const char *text)
 static void other_decoding_is_warned_of_once(void **state)
 {
     assert_string_equal(
-        warning_of("{\"num_beams\":4,\"top_k\":5,\"typical_p\":0.9,\"suppress_tokens\":[1]}"),
+        warning_of("{\"num_beams\":4,\"top_k\":5,\"epsilon_cutoff\":0.9,\"suppress_tokens\":[1]}"),
         "gallop: warning: m/generation_config.json: ignored fields that select unsupported decoding "
-        "methods: num_beams, typical_p, suppress_tokens\n");
+        "methods: num_beams, epsilon_cutoff, suppress_tokens\n");
     assert_string_equal(
         warning_of("{\"num_beams\":1,\"typical_p\":1.0,\"penalty_alpha\":null,\"bad_words_ids\":null,"
                    "\"suppress_tokens\":[],\"no_repeat_ngram_size\":0,\"use_cache\":true,\"new\":1}"),
@@ -308,6 +332,15 @@ static void each_field_alone_asks_for_sampling_or_does_not(void **state)
         [SAMPLING_TOP_K] = {"\"top_k\":5", true},
         [SAMPLING_TOP_P] = {"\"top_p\":0.5", true},
         [SAMPLING_MIN_P] = {"\"min_p\":0.1", true},
+        [SAMPLING_TYPICAL_P] = {"\"typical_p\":0.5", true},
+        [SAMPLING_TOP_N_SIGMA] = {"\"top_n_sigma\":1", true},
+        [SAMPLING_XTC_PROBABILITY] = {"\"xtc_probability\":0.5", true},
+        [SAMPLING_XTC_THRESHOLD] = {"\"xtc_threshold\":0.2", false},
+        [SAMPLING_DRY_MULTIPLIER] = {"\"dry_multiplier\":1", false},
+        [SAMPLING_DRY_BASE] = {"\"dry_base\":2", false},
+        [SAMPLING_DRY_ALLOWED_LENGTH] = {"\"dry_allowed_length\":3", false},
+        [SAMPLING_DRY_PENALTY_LAST_N] = {"\"dry_penalty_last_n\":64", false},
+        [SAMPLING_DRY_SEQUENCE_BREAKERS] = {"\"dry_sequence_breakers\":[\"x\"]", false},
         [SAMPLING_REPETITION_PENALTY] = {"\"repetition_penalty\":1.2", false},
         [SAMPLING_FREQUENCY_PENALTY] = {"\"frequency_penalty\":0.5", false},
         [SAMPLING_PRESENCE_PENALTY] = {"\"presence_penalty\":0.5", false},
