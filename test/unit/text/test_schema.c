@@ -183,6 +183,15 @@ static void subschemas_are_joined(void **state)
          "\"required\":[\"kind\",\"child\"]}]}",
          {"{\"kind\":\"node\",\"child\":{\"kind\":\"leaf\"}}", NULL, "{\"kind\":\"node\"}",
           "{\"kind\":\"x\"}", NULL}},
+    /* alternatives that only an optional property tells apart, too many for exact complements */
+#define KIND(name)                                              \
+    "{\"properties\":{\"kind\":{\"const\":\"" name              \
+    "\"},\"v\":{\"type\":\"string\"},\"w\":{\"minLength\":1}}," \
+    "\"required\":[\"w\"],\"type\":\"object\",\"additionalProperties\":false}"
+        {"{\"oneOf\":[" KIND("a") "," KIND("b") "," KIND("c") "," KIND("d") "]}",
+         {"{\"kind\":\"a\",\"v\":\"\",\"w\":\"x\"}", "{\"kind\":\"d\",\"w\":2}", NULL, "{\"w\":2}",
+          "{\"kind\":\"d\",\"w\":\"\"}", "{\"kind\":\"e\",\"w\":2}", NULL}},
+#undef KIND
         {"{\"$id\":\"http://x.y/a/b\",\"$ref\":\"c#/$defs/d\",\"$defs\":{\"q\":{\"$id\":\"c\",\"$defs\":{\"d\":"
          "{\"$ref\":\"#e\"},\"e\":{\"$anchor\":\"e\",\"const\":5}}}}}",
          {"5", NULL, "6", NULL}},
@@ -217,6 +226,8 @@ static void strings_are_limited_by_patterns_and_formats(void **state)
         {"{\"format\":\"email\"}", {"\"a.b+c@d.example\"", NULL, "\"a@\"", "\"@b\"", "\"a b@c\"", NULL}},
         {"{\"format\":\"duration\"}",
          {"\"P1Y2M\"", "\"PT5M\"", "\"P2W\"", NULL, "\"P\"", "\"PT1D\"", "\"P1YT\"", NULL}},
+        {"{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"format\":\"duration\"}",
+         {"\"PT5M\"", NULL, "\"5 min\"", NULL}},
         {"{\"format\":\"uri\"}",
          {"\"http://a.b/c?d#e\"", "\"urn:x:y\"", "\"http://[::1]:80/\"", NULL, "\"//a\"", "\"a b\"",
           "\"http://a b\"", NULL}},

@@ -555,16 +555,35 @@ static bool has_required(const struct schema_object *o)
     return false;
 }
 
-enum { MOST_OPTIONAL = 2 };
+enum { MOST_OPTIONAL = 2, MOST_MARKS = 4 };
 
-/* Appends clauses for the objects that violate O. If IS_EXACT is false, only the first few optional members
- * are considered, so objects that violate O only by other optional properties may be missing. */
+/* True if TERM is a schema with `const` or a short `enum`, as properties have that tell alternatives apart. */
+static bool is_mark(const struct schema_compiler *c, uint32_t term)
+{
+    const json_t *json = c->term[term].kind == SCHEMA_TERM_RAW ? c->term[term].json : NULL;
+    size_t n = json_array_size(json_object_get(json, "enum"));
+
+    return json_object_get(json, "const") || (n > 0 && n <= MOST_MARKS);
+}
+
+/* Returns the index of the first optional member of O whose term is_mark(); n_members: there is none. */
+static size_t first_mark(const struct schema_compiler *c, const struct schema_object *o)
+{
+    size_t i = 0;
+
+    while (i < o->n_members && (o->member[i].is_required || !is_mark(c, o->member[i].term)))
+        i++;
+    return i;
+}
+
+/* Appends clauses for the objects that violate O. If IS_EXACT is false, only few optional members are considered,
+ * so objects that violate O only by other optional properties may be missing. */
 static void object_not(struct schema_compiler *c, const struct schema_object *o, bool is_exact,
                        struct clauses *out)
 {
     struct schema_object *r;
     bool by_required = has_required(o);
-    size_t n_optional = 0;
+    size_t n_optional = 0, mark = first_mark(c, o);
 
     if (o->least > 0 && (r = schema_object_any(c))) {
         r->most = o->least - 1;
@@ -577,8 +596,8 @@ static void object_not(struct schema_compiler *c, const struct schema_object *o,
     for (size_t i = 0; i < o->n_members; i++) {
         if (o->member[i].is_required)
             put_member(c, out, o->member[i].key, SCHEMA_NONE, false);
-        if (o->member[i].term != SCHEMA_ANY &&
-            (is_exact || o->member[i].is_required || (!by_required && n_optional++ < MOST_OPTIONAL)))
+        if (o->member[i].term != SCHEMA_ANY && (is_exact || o->member[i].is_required ||
+                                                (by_required ? i == mark : n_optional++ < MOST_OPTIONAL)))
             put_member(c, out, o->member[i].key, schema_not(c, o->member[i].term), true);
     }
     for (size_t i = 0; i < o->n_others && is_exact; i++)

@@ -98,7 +98,7 @@ static const struct {
     {"duration",
      "P(\\d+W|(\\d+Y(\\d+M(\\d+D)?)?|\\d+M(\\d+D)?|\\d+D)(T(\\d+H(\\d+M(\\d+S)?)?|\\d+M(\\d+S)?|\\d+S))?|"
      "T(\\d+H(\\d+M(\\d+S)?)?|\\d+M(\\d+S)?|\\d+S))",
-     "^P", true},
+     "^P", false},
     {"email", "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@" HOST, "@", false},
     {"hostname", "(?=.{1,253}$)(?!.*[^.]{64})" HOST, "", true},
     {"ipv4", IPV4, NULL, false},
