@@ -47,7 +47,7 @@ static const struct opt_row rows[] = {
     {"masks", 0, OPT_STRING, "F.jsonl", EVERYDAY,
      .help =
          "answers as arrays of token ids, one on each line: with --json, the tokens that are allowed after "
-         "each of their tokens",
+         "each of their tokens, and the limit that ended them, if any",
      INTO(masks)},
     {"lax", 0, OPT_FLAG, NULL, EVERYDAY,
      .help = "ignore unsupported keywords of a JSON Schema instead of failing", INTO(lax)},
@@ -62,7 +62,7 @@ struct grammar_job {
     struct constraint_vocabulary *vocabulary;
     struct constraint *constraint; /* NULL: the constraint does not compile */
     struct constraint_fault fault; /* where the constraint is wrong, if it does not compile */
-    struct err error;              /* why the constraint does not compile */
+    struct err error;              /* why the constraint does not compile, or the first limit of a line */
     uint64_t compile_ns;           /* CPU time in nanoseconds of compiling and of the first mask */
     uint32_t *mask;
     double *mask_us; /* [n_masks] CPU times of masks in microseconds */
@@ -125,6 +125,25 @@ static int compile(struct grammar_job *j, const struct constraint_source *s)
     return rc == ERR_NOMEM ? err_set(j->e, rc, "%s", j->error.msg) : 0;
 }
 
+/* Records that the line WHAT reached the limit E, so that what is said about it is not the constraint's answer. */
+static void note_limit(struct grammar_job *j, const char *what, const struct err *e)
+{
+    if (!j->error.code)
+        err_set(&j->error, e->code, "%s: %s", what, e->msg);
+}
+
+/* Compiles the constraint again if it has reached a limit, which is final for it. */
+static int renew(struct grammar_job *j, const struct constraint_source *s)
+{
+    struct err e = {0};
+
+    if (constraint_error(j->constraint, &e) == 0)
+        return 0;
+    constraint_free(j->constraint);
+    j->constraint = NULL;
+    return constraint_new(&j->constraint, s, j->vocabulary, &j->fault, j->e);
+}
+
 /* Computes the mask before each token of TEXT, up to the first token that the constraint forbids, and records
  * the times. */
 static int measure(struct grammar_job *j, const char *text, size_t n)
@@ -157,6 +176,7 @@ static int check_line(struct grammar_job *j, const struct constraint_source *s, 
                       const char *what)
 {
     bool is_json = s->kind == CONSTRAINT_JSON_SCHEMA || s->kind == CONSTRAINT_TAG;
+    struct err limit = {0};
     json_t *value = NULL;
     int rc = is_json ? 0 : json_pull_load(&value, line, n, what, j->e);
 
@@ -166,23 +186,28 @@ static int check_line(struct grammar_job *j, const struct constraint_source *s, 
         line = json_string_value(value);
         n = json_string_length(value);
     }
+    rc = rc ? rc : renew(j, s);
     if (rc == 0 &&
         json_array_append_new(j->accepts, json_boolean(constraint_matches(j->constraint, line, n))))
         rc = err_nomem(j->e, "an answer");
+    if (rc == 0 && constraint_error(j->constraint, &limit))
+        note_limit(j, what, &limit);
+    rc = rc ? rc : renew(j, s);
     rc = rc ? rc : measure(j, line, n);
     json_decref(value);
     return rc;
 }
 
 /* Appends the mask of RUN to ALLOWED, as hexadecimal digits with one bit for each token, and to MAY_END
- * whether the text may end here. */
-static int add_mask(struct grammar_job *j, const struct constraint_run *run, json_t *allowed, json_t *may_end)
+ * whether the text may end here. Appends nothing if the constraint has reached a limit. */
+static int add_mask(struct grammar_job *j, struct constraint_run *run, json_t *allowed, json_t *may_end)
 {
     struct buf digits = {.tag = MEM_APP};
-    struct err ignored;
+    struct err limit = {0};
     int rc = 0;
 
-    constraint_run_mask((struct constraint_run *)run, j->mask, &ignored);
+    if (constraint_run_mask(run, j->mask, &limit) == 0 && limit.code)
+        return 0;
     for (size_t i = 0; i < constraint_mask_words(j->vocabulary); i++)
         buf_fmt(&digits, "%08" PRIx32, j->mask[i]);
     if (digits.oom || json_array_append_new(allowed, json_stringn(digits.data, digits.len)) ||
@@ -192,17 +217,18 @@ static int add_mask(struct grammar_job *j, const struct constraint_run *run, jso
     return rc;
 }
 
-/* Appends to j->masks the masks before, between and after the tokens of LINE, a JSON array of token ids, up
- * to the first token that the constraint forbids. */
+/* Appends to j->masks the masks before, between and after the tokens of LINE, a JSON array of token ids, up to the
+ * first token that the constraint forbids, or up to a limit that the constraint reaches. */
 static int mask_line(struct grammar_job *j, const struct constraint_source *s, const char *line, size_t n,
                      const char *what)
 {
     json_t *value = NULL, *allowed = json_array(), *may_end = json_array();
     struct constraint_run run = {0};
+    struct err limit = {0};
     int rc = json_pull_load(&value, line, n, what, j->e);
     size_t i = 0, n_tokens = json_array_size(value);
 
-    (void)s;
+    rc = rc ? rc : renew(j, s);
     if (rc == 0 && !json_is_array(value))
         rc = err_set(j->e, ERR_INPUT, "%s: a JSON array of token ids is expected", what);
     rc = rc ? rc : constraint_run_open(&run, j->constraint, n_tokens + 1, j->e);
@@ -215,7 +241,10 @@ static int mask_line(struct grammar_job *j, const struct constraint_source *s, c
     }
     constraint_run_close(&run);
     json_decref(value);
-    if (json_array_append_new(j->masks, json_pack("{s:o,s:o}", "allowed", allowed, "may_end", may_end)))
+    if (rc == 0 && constraint_error(j->constraint, &limit))
+        note_limit(j, what, &limit);
+    if (json_array_append_new(j->masks, json_pack("{s:o,s:o,s:s?}", "allowed", allowed, "may_end", may_end,
+                                                  "error", limit.code ? limit.msg : NULL)))
         rc = err_nomem(j->e, "masks");
     return rc;
 }
@@ -270,10 +299,11 @@ static int print_result(struct grammar_job *j, enum constraint_kind kind)
     size_t n_accepted = 0;
 
     if (j->o->out.json) {
-        print_json(json_pack(
-            "{s:b,s:s?,s:s?,s:O,s:f,s:o,s:O*}", "compiled", fine, "error", fine ? NULL : j->error.msg,
-            "pointer", fine || !has_place ? NULL : j->fault.pointer, "accepts", j->accepts, "compile_us",
-            (double)j->compile_ns / 1e3, "mask_us", mask_times(j), "masks", j->o->masks ? j->masks : NULL));
+        print_json(json_pack("{s:b,s:s?,s:s?,s:O,s:f,s:o,s:O*}", "compiled", fine, "error",
+                             j->error.code ? j->error.msg : NULL, "pointer",
+                             fine || !has_place ? NULL : j->fault.pointer, "accepts", j->accepts,
+                             "compile_us", (double)j->compile_ns / 1e3, "mask_us", mask_times(j), "masks",
+                             j->o->masks ? j->masks : NULL));
         return print_flush(j->e);
     }
     if (!fine)
@@ -284,6 +314,8 @@ static int print_result(struct grammar_job *j, enum constraint_kind kind)
         n_accepted += json_is_true(json_array_get(j->accepts, i));
     if (j->o->check)
         print_fmt("%zu of %zu texts are accepted\n", n_accepted, json_array_size(j->accepts));
+    if (j->error.code)
+        print_fmt("a limit was reached: %s\n", j->error.msg);
     return print_flush(j->e);
 }
 

@@ -3,6 +3,7 @@
 batch."""
 import json
 import os
+import random
 import re
 import tempfile
 
@@ -54,6 +55,22 @@ def masks_have_the_tokens_that_may_come():
     expect([names(words) for words in got[1]["allowed"]], [{"a", "c"}], "a token that is not allowed")
     r = call("grammar", "-m", DEMO, "--regex", "a", "--masks", _file("bad.jsonl", "{}\n"))
     expect_error(r, 1, "line 1", "array of token ids")
+
+
+def a_limit_is_not_an_answer_of_the_constraint():
+    """Each letter of the text adds a state with thousands of alternatives, up to the limit of memory."""
+    letters = random.Random(1).choices("ab", k=9000)
+    args = ("grammar", "-m", DEMO, "--regex", "c|[ab]*a[ab]{8000}", "--json")
+    got = lines(call(*args, "--check", _file("t.jsonl", "\n".join(json.dumps(t) for t in (
+        "ab", "".join(letters), "c")))))[0]
+    expect(got["accepts"], [False, False, True], "texts beside one that reaches the limit")
+    expect("line 2: the grammar needs more than the limit of 64 MiB" in got["error"], True, got["error"])
+    ids = {t: lines(call("tokenize", "-m", DEMO, "--json", t))[0]["ids"][-1] for t in "abc"}
+    got = lines(call(*args, "--masks", _file("m.jsonl", "\n".join(json.dumps([ids[t] for t in x]) for x in (
+        "c", letters, "a")))))[0]
+    expect([x["error"] and x["error"][-16:] for x in got["masks"]], [None, "64 MiB of memory", None], "limits")
+    expect([len(x["allowed"]) for x in got["masks"][::2]], [2, 2], "masks of the other lines")
+    expect("line 2: " in got["error"], True, got["error"])
 
 
 def what_cannot_be_served_is_said_and_not_compiled():

@@ -355,6 +355,11 @@ size_t constraint_bytes(const struct constraint *c)
     return sizeof(*c) + c->g.regex.bytes;
 }
 
+int constraint_error(const struct constraint *c, struct err *e)
+{
+    return grammar_fault(&c->g, e);
+}
+
 bool constraint_matches(struct constraint *c, const char *text, size_t n)
 {
     c->g.regex.max_steps = c->g.regex.steps + COMPILE_STEPS;

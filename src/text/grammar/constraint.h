@@ -103,7 +103,11 @@ const char *const *constraint_warnings(const struct constraint *c, size_t *n);
 /* Returns the memory of C in bytes. */
 size_t constraint_bytes(const struct constraint *c);
 
-/* True if C allows TEXT as a whole answer, regardless of its division into tokens. */
+/* Returns the code of the limit that C has reached, and sets *E to its message. 0: none; *E does not change. */
+int constraint_error(const struct constraint *c, struct err *e);
+
+/* True if C allows TEXT as a whole answer, regardless of its division into tokens. False also if C reaches a limit
+ * first: see constraint_error(). */
 bool constraint_matches(struct constraint *c, const char *text, size_t n);
 
 /* ---- answers ---- */
