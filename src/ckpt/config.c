@@ -596,6 +596,8 @@ static const char *const bookkeeping[] = {
     "*_token_id", "*_token_ids", "*_token_index", "bos_token", "eos_token", "pad_token", "unk_token",
     "sep_token", "cls_token", "mask_token", "image_token", "video_token", "audio_token", "boi_token",
     "eoi_token", "boa_token", "eoa_token",
+    /* draft models that guess several tokens in one pass (engine/guess/draft.c) */
+    "pard_token", "pard2", "pard2_target_layers", "spd_type",
     /* generation */
     "max_length", "min_length", "max_new_tokens", "min_new_tokens", "do_sample", "early_stopping",
     "num_beams", "num_beam_groups", "diversity_penalty", "temperature", "top_k", "top_p", "min_p",

@@ -420,6 +420,8 @@ int llm_open(struct llm *m, const struct gallop_options *o, const struct llm_sou
         log_warn("max_model_len %zu is longer than the model's context length %zu; answers may get worse",
                  (size_t)o->max_model_len, m->model.info.max_len);
     m->max_len = o->max_model_len ? (size_t)o->max_model_len : m->model.info.max_len;
+    if (s->most_len && s->most_len < m->max_len && !o->max_model_len)
+        m->max_len = s->most_len;
     if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = read_kv_dtype(m, o, e)) != 0 ||
         (rc = open_sink(m, e)) != 0 || (rc = open_kv(m, o, s->no_prefixes, e)) != 0)
         goto fail;
@@ -523,6 +525,14 @@ static void run_tail(struct llm *m, size_t first, size_t n, float *logits)
 
     ASSERT(first + n <= m->n_wanted && n <= m->max_wanted, "%zu and %zu of %zu rows", first, n, m->n_wanted);
     model_tail(&m->model, &m->timed.sink, &b, &m->work);
+}
+
+bool llm_is_loose(const struct llm *m)
+{
+    for (size_t i = 0; i < m->model.n_linears; i++)
+        if (linear_is_loose(m->model.linear[i]))
+            return true;
+    return false;
 }
 
 size_t llm_scratch_bytes(const struct llm *m)

@@ -26,6 +26,7 @@ struct llm_source {
     struct pool *pool;        /* threads of another engine to share; NULL: own threads are started */
     struct pack_writer *save; /* a packed checkpoint is written to it; NULL: none is written */
     bool no_prefixes;         /* there is no prefix cache */
+    size_t most_len;          /* limit of max_len, unless the option max_model_len is given; 0: no limit */
 };
 
 struct llm {
@@ -67,6 +68,9 @@ void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n);
 
 /* Initializes *X as the executor of M, which it borrows. */
 void llm_executor(struct llm *m, struct executor *x);
+
+/* Returns true if the bits of a row may depend on the number of rows that are computed with it. */
+bool llm_is_loose(const struct llm *m);
 
 /* Returns the bytes of scratch memory for steps. */
 size_t llm_scratch_bytes(const struct llm *m);

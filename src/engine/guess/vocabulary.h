@@ -1,0 +1,14 @@
+/* vocabulary.h - compares the tokens of two models. */
+#ifndef GALLOP_ENGINE_GUESS_VOCABULARY_H
+#define GALLOP_ENGINE_GUESS_VOCABULARY_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "text/tok/tok.h"
+
+/* Checks that every id which both tokenizers have is the same token, unless it is special in one of them. The sizes may
+ * differ. ERR_INPUT names the first token that differs. */
+int vocabulary_same(const struct tok *draft, const struct tok *target, struct err *e);
+
+#endif

@@ -1,0 +1,455 @@
+/* test_guess_draft.c - guesses of a draft model: answers are those without it, drafts with the noise of the target are
+ * often right, and models that cannot be drafts are refused.
+ */
+#include <jansson.h>
+
+#include "base/err.h"
+#include "base/files/map.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/guess/draft.h"
+#include "engine/guess/vocabulary.h"
+#include "engines.h"
+#include "files.h"
+#include "ways.h"
+
+static const char draft_path[] = GALLOP_SOURCE_DIR "/models/demo-draft";
+
+/* An engine on a model with a draft. */
+struct pair {
+    struct gallop *g;
+    struct draft *d;
+    struct guess_maker maker;
+};
+
+static void propose(void *ctx, struct seq **seq, size_t n)
+{
+    struct pair *p = ctx;
+
+    draft_propose(p->d, seq, n);
+    for (size_t i = 0; i < n; i++)
+        assert_true(seq[i]->guess.n <= seq[i]->guess.most && seq[i]->guess.n <= draft_most(p->d));
+}
+
+static void leave(void *ctx, const struct seq *seq)
+{
+    struct pair *p = ctx;
+
+    draft_leave(p->d, seq);
+}
+
+/* Opens the model NAME with the draft O, whose model is demo-draft unless it has one. O NULL: without a draft. */
+static void open_pair(struct pair *p, const char *name, const struct gallop_options *of_engine,
+                      const struct draft_options *o)
+{
+    struct draft_options with;
+    struct err e = {0};
+
+    *p = (struct pair){.g = engines_open(name, of_engine)};
+    if (!o)
+        return;
+    with = *o;
+    with.engine = of_engine;
+    with.model = o->model ? o->model : draft_path;
+    if (draft_open(&p->d, &with, engine_llm(p->g), &e) != 0)
+        fail_msg("%s: %s", e.subject, e.msg);
+    p->maker = (struct guess_maker){.ctx = p, .most = draft_most(p->d), .propose = propose, .leave = leave};
+    engine_loop(p->g)->guesser = &p->maker;
+}
+
+static void close_pair(struct pair *p)
+{
+    struct err e = {0};
+
+    if (p->d && kv_check(&draft_llm(p->d)->kv, &e) != 0)
+        fail_msg("%s", e.msg);
+    gallop_close(p->g);
+    draft_close(p->d);
+}
+
+/* ---- folders of models ---- */
+
+static json_t *load(const char *folder, const char *name)
+{
+    char path[4096];
+    json_t *v;
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    assert_non_null(v = json_load_file(path, 0, NULL));
+    return v;
+}
+
+static void save(json_t *v, const char *folder, const char *name)
+{
+    char path[4096];
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    assert_int_equal(json_dump_file(v, path, 0), 0);
+    json_decref(v);
+}
+
+/* Copies the model FROM into a new folder, with the member NAME (NULL: none) of config.json set to VALUE. */
+static const char *model_with(const char *from, const char *name, int value)
+{
+    const char *folder = files_folder();
+    json_t *config;
+
+    files_copy_all(from, folder);
+    config = load(folder, "config.json");
+    if (name)
+        json_object_set_new(config, name, json_integer(value));
+    save(config, folder, "config.json");
+    return folder;
+}
+
+/* Appends EXTRA tokens to the vocabulary of the model FOLDER, but not to its tokenizer. Their embeddings are those of
+ * tokens 300 and following. */
+static void extend(const char *folder, size_t extra)
+{
+    static const char name[] = "model.embed_tokens.weight";
+    char path[4096];
+    json_t *config = load(folder, "config.json"), *header, *table, *tensor;
+    size_t n, n_header, row = 2 * (size_t)json_integer_value(json_object_get(config, "hidden_size")), begin,
+                        end, vocab;
+    const char *key;
+    char *file, *text, *data, *out;
+
+    snprintf(path, sizeof(path), "%s/model.safetensors", folder);
+    file = files_read(path, &n);
+    memcpy(&n_header, file, 8);
+    assert_non_null(header = json_loadb(file + 8, n_header, 0, NULL));
+    data = file + 8 + n_header;
+    n -= 8 + n_header;
+    table = json_object_get(header, name);
+    begin = (size_t)json_integer_value(json_array_get(json_object_get(table, "data_offsets"), 0));
+    end = (size_t)json_integer_value(json_array_get(json_object_get(table, "data_offsets"), 1));
+    vocab = (end - begin) / row;
+    json_object_foreach(header, key, tensor)
+    {
+        json_t *at = json_object_get(tensor, "data_offsets");
+
+        for (size_t i = 0; i < 2 && at; i++) {
+            size_t offset = (size_t)json_integer_value(json_array_get(at, i));
+
+            json_array_set_new(at, i,
+                               json_integer((json_int_t)(offset < end ? offset : offset + extra * row)));
+        }
+    }
+    json_array_set_new(json_object_get(table, "data_offsets"), 1,
+                       json_integer((json_int_t)(end + extra * row)));
+    json_array_set_new(json_object_get(table, "shape"), 0, json_integer((json_int_t)(vocab + extra)));
+    json_object_set_new(config, "vocab_size", json_integer((json_int_t)(vocab + extra)));
+    save(config, folder, "config.json");
+    text = json_dumps(header, JSON_COMPACT);
+    n_header = strlen(text);
+    assert_non_null(out = malloc(8 + n_header + n + extra * row));
+    memcpy(out, &n_header, 8);
+    memcpy(out + 8, text, n_header);
+    memcpy(out + 8 + n_header, data, end);
+    memcpy(out + 8 + n_header + end, data + begin + 300 * row, extra * row);
+    memcpy(out + 8 + n_header + end + extra * row, data + end, n - end);
+    files_write(path, out, 8 + n_header + n + extra * row);
+    free(out);
+    mem_free(text);
+    free(file);
+    json_decref(header);
+}
+
+/* ---- answers ---- */
+
+enum { PENALTIES = 3, SCHEMA = 4, CHOICES = 5, LONG = 8, N = 9 };
+
+static const char schema[] =
+    "{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\",\"maxLength\":12},\"n\":{\"type\":"
+    "\"integer\"}},\"required\":[\"city\",\"n\"],\"additionalProperties\":false}";
+
+static void submit(struct gallop *g, size_t which)
+{
+    static const char *const texts[] = {"Once upon a time",         "One sunny day, Lily",
+                                        "12 + 7 = 19. 45 - 6 =",    "Once upon a time there was a dragon",
+                                        "The capital of France is", "There once was a clever mouse named"};
+    static char long_text[] =
+        "Once upon a time there was a clever mouse. The mouse was clever. One day, the mouse "
+        "saw a clever cat. The cat saw the clever mouse, and the mouse saw the cat. ";
+    static const int32_t bias_id[] = {20, 30};
+    static const float bias[] = {3, -3};
+    struct gallop_request r;
+    char err[GALLOP_ERR_SIZE];
+
+    if (which > CHOICES && which < LONG)
+        return; /* a further answer of CHOICES */
+    gallop_request_init(&r);
+    r.text = which == LONG ? long_text : texts[which];
+    r.sampling.max_new_tokens = which == LONG ? 60 : 40;
+    r.sampling.ignore_eos = which != 2 && which != SCHEMA;
+    r.sampling.do_sample = which > 0 && which != SCHEMA;
+    r.sampling.temperature = which == 1 ? .7 : 1;
+    r.sampling.top_p = which == 1 ? .9 : 1;
+    r.sampling.logprobs = which % 3 == 0 ? 2 : -1;
+    r.sampling.has_seed = 1;
+    r.sampling.seed = 100 + which;
+    if (which == PENALTIES) {
+        r.sampling.repetition_penalty = 1.3;
+        r.sampling.presence_penalty = .5;
+        r.sampling.frequency_penalty = .2;
+        r.sampling.bias_id = bias_id;
+        r.sampling.bias = bias;
+        r.sampling.n_bias = 2;
+    }
+    r.structured_outputs.json = which == SCHEMA ? schema : NULL;
+    r.n = which == CHOICES ? 3 : 0;
+    r.user = (void *)which;
+    if (gallop_submit(g, &r, NULL, err) != 0)
+        fail_msg("%zu: %s", which, err);
+}
+
+static struct gallop_options options(int64_t step, int threads, int64_t budget)
+{
+    struct gallop_options o = engines_options(8, step, 256);
+
+    o.threads = threads;
+    o.kv_cache_tokens = budget;
+    return o;
+}
+
+/* Computes the answers of MODEL without a draft, one by one, into USUAL [N]. */
+static void answer_alone(const char *model, struct engines_answer *usual)
+{
+    const struct gallop_options o = options(64, 1, 0);
+    struct pair p;
+
+    memset(usual, 0, N * sizeof(*usual));
+    open_pair(&p, model, &o, NULL);
+    for (size_t i = 0; i < N; i++) {
+        submit(p.g, i);
+        engines_run(p.g, usual);
+    }
+    close_pair(&p);
+}
+
+static const char *parallel_path(void)
+{
+    static const char *path;
+
+    path = path ? path : model_with(draft_path, "pard_token", 0);
+    return path;
+}
+
+static void a_draft_changes_no_token(void **state)
+{
+    static struct engines_answer got[N], want[N];
+    static const size_t mosts[] = {4, 1, 12};
+    uint64_t preempted = 0, accepted = 0, rejected = 0, masked = 0;
+    char says[256];
+
+    answer_alone("demo", want);
+    for (int i = 0; i < 16; i++) {
+        const char *type = ways_types[i % 4];
+        struct gallop_options o = options(i / 4 % 2 ? 16 : 64, i % 3 == 2 ? 2 : 1, i / 4 == 2 ? 320 : 0);
+        /* Some drafts have so few rows that sequences are cut. */
+        struct draft_options with = {
+            .most = mosts[i % 3], .is_parallel = true, .max_model_len = i % 5 == 4 ? 40 : 0};
+        struct pair p;
+
+        o.kv_cache_type = type;
+        with.model = i >= 12 ? parallel_path() : NULL;
+        open_pair(&p, "demo", &o, &with);
+        for (int round = 0; round < 2; round++) {
+            memset(got, 0, sizeof(got));
+            for (size_t k = 0; k < N; k++)
+                submit(p.g, k);
+            engines_run(p.g, got);
+            if (engines_differ(got, want, N, says))
+                fail_msg("case %d, %s, %zu guesses, round %d: %s", i, type, with.most, round, says);
+        }
+        engines_check_cache(p.g);
+        preempted += engines_stats(p.g).n_preempted;
+        accepted += engine_loop(p.g)->guess_counts.n_accepted;
+        rejected += engine_loop(p.g)->guess_counts.n_guessed - engine_loop(p.g)->guess_counts.n_accepted;
+        masked += i >= 12 ? engine_loop(p.g)->guess_counts.n_guessed : 0;
+        close_pair(&p);
+    }
+    print_message("%d times a request was preempted, %d right and %d wrong guesses, %d of mask tokens\n",
+                  (int)preempted, (int)accepted, (int)rejected, (int)masked);
+    assert_true(preempted > 5 && accepted > 1000 && rejected > 500 && masked > 500);
+}
+
+/* ---- how often guesses are right ---- */
+
+/* Returns the tokens of a step of answers at TEMPERATURE, with MOST guesses of DRAFT. */
+static double tokens_of_a_step(const char *draft, size_t most, double temperature)
+{
+    static const char *const texts[] = {"Once upon a time",
+                                        "One sunny day, Lily",
+                                        "There once was a clever mouse named",
+                                        "Once upon a time there was a dragon",
+                                        "Tom has 5 apples.",
+                                        "What is the capital of Norway?"};
+    static struct engines_answer got[6];
+    struct gallop_options o = options(64, 1, 0);
+    const struct draft_options with = {.model = draft, .most = most, .is_parallel = true};
+    const struct guess_counts *n;
+    struct pair p;
+    double tokens;
+
+    memset(got, 0, sizeof(got));
+    open_pair(&p, "demo", &o, &with);
+    for (size_t i = 0; i < 6; i++) {
+        struct gallop_request r;
+
+        gallop_request_init(&r);
+        r.text = texts[i];
+        r.sampling.max_new_tokens = 120;
+        r.sampling.do_sample = temperature > 0;
+        r.sampling.temperature = temperature;
+        r.sampling.has_seed = 1;
+        r.sampling.seed = (uint64_t)i;
+        r.user = (void *)i;
+        assert_int_equal(gallop_submit(p.g, &r, NULL, NULL), 0);
+    }
+    engines_run(p.g, got);
+    n = &engine_loop(p.g)->guess_counts;
+    tokens = 1 + (double)n->n_accepted / (double)n->n_drafts;
+    print_message("%s, %zu guesses, temperature %g: %.2f tokens a step\n", draft ? "parallel" : "one by one",
+                  most, temperature, tokens);
+    close_pair(&p);
+    return tokens;
+}
+
+static void guesses_are_often_right(void **state)
+{
+    assert_true(tokens_of_a_step(NULL, 4, 0) >= 3.6);
+    assert_true(tokens_of_a_step(NULL, 4, 1) >= 3.6);
+}
+
+/* ---- vocabularies ---- */
+
+/* Checks that the answers of TARGET with DRAFT are those without it. */
+static void compare(const char *target, const char *draft)
+{
+    static struct engines_answer want[N], got[N];
+    const struct gallop_options o = options(64, 2, 0);
+    const struct draft_options with = {.model = draft, .most = 4, .is_parallel = true};
+    char says[256];
+    struct pair p;
+
+    answer_alone(target, want);
+    open_pair(&p, target, &o, &with);
+    memset(got, 0, sizeof(got));
+    for (size_t k = 0; k < N; k++)
+        submit(p.g, k);
+    engines_run(p.g, got);
+    if (engines_differ(got, want, N, says))
+        fail_msg("%s with %s: %s", target, draft, says);
+    assert_true(engine_loop(p.g)->guess_counts.n_accepted > 100);
+    close_pair(&p);
+}
+
+static void tables_of_one_tokenizer_may_differ_in_size(void **state)
+{
+    const char *target = model_with(engines_path("demo"), NULL, 0), *draft = model_with(draft_path, NULL, 0),
+               *parallel = model_with(draft_path, "ptd_token_id", 2050);
+
+    extend(target, 16);
+    extend(draft, 16);
+    extend(parallel, 16);
+    compare(target, draft_path);
+    compare("demo", draft);
+    compare("demo", parallel); /* whose mask token is beyond the vocabulary of the target */
+}
+
+/* Checks that DRAFT cannot be a draft of TARGET, with a sentence that contains SAYS. */
+static void refused(const char *target, const struct draft_options *o, const char *says)
+{
+    const struct gallop_options of_engine = options(64, 1, 0);
+    struct draft_options with = *o;
+    struct pair p;
+    struct err e = {0};
+
+    open_pair(&p, target, &of_engine, NULL);
+    with.engine = &of_engine;
+    assert_int_not_equal(draft_open(&p.d, &with, engine_llm(p.g), &e), 0);
+    assert_null(p.d);
+    assert_string_equal(e.subject, "speculative_config");
+    if (!strstr(e.msg, says))
+        fail_msg("found \"%s\", expected \"%s\"", e.msg, says);
+    close_pair(&p);
+}
+
+/* Exchanges the ids of two tokens of the tokenizer of FOLDER. */
+static void exchange(const char *folder, const char *a, const char *b)
+{
+    json_t *all = load(folder, "tokenizer.json"),
+           *vocab = json_object_get(json_object_get(all, "model"), "vocab");
+    json_int_t of_a = json_integer_value(json_object_get(vocab, a));
+
+    assert_true(of_a > 0);
+    json_object_set_new(vocab, a, json_integer(json_integer_value(json_object_get(vocab, b))));
+    json_object_set_new(vocab, b, json_integer(of_a));
+    save(all, folder, "tokenizer.json");
+}
+
+static void models_that_cannot_be_drafts_are_refused(void **state)
+{
+    const char *other = model_with(draft_path, NULL, 0), *mask = model_with(draft_path, "pard_token", 2048);
+
+    exchange(other, "x", "y");
+    refused("demo", &(struct draft_options){.model = other}, "is \"y\", expected \"x\"");
+    refused("demo", &(struct draft_options){.model = mask, .is_parallel = true},
+            "mask token is 2048, expected less than its vocabulary of 2048 tokens");
+    refused("llama3-rope", &(struct draft_options){.model = draft_path},
+            "its vocabulary has 2048 tokens, expected");
+    refused("demo", &(struct draft_options){.model = draft_path, .max_model_len = 17},
+            "has 17 rows for each of 8 sequences, expected at least 18");
+    refused("demo", &(struct draft_options){.model = draft_path, .quant = "int3"}, "quant: found");
+    refused("demo", &(struct draft_options){.model = "/nowhere/at/all"}, "no such folder");
+}
+
+static void an_engine_survives_a_draft_without_memory(void **state)
+{
+    const struct gallop_options of_engine = options(64, 1, 0);
+    const struct draft_options o = {.engine = &of_engine, .model = draft_path};
+    size_t blocks, regions;
+    bool failed = true;
+    struct pair p;
+    long n;
+
+    open_pair(&p, "demo", &of_engine, &o); /* libraries allocate what they keep now */
+    draft_close(p.d);
+    engine_loop(p.g)->guesser = NULL;
+    blocks = mem_live_blocks();
+    regions = map_region_live_bytes();
+    for (n = 0; failed; n++) {
+        struct err e = {0};
+        int rc;
+
+        mem_fail_at(n + 1);
+        rc = draft_open(&p.d, &o, engine_llm(p.g), &e);
+        failed = mem_failed();
+        mem_fail_at(0);
+        draft_close(p.d); /* NULL, unless the allocation was not needed */
+        if (rc && strlen(e.msg) < 10)
+            fail_msg("allocation %ld: code %d, \"%s\"", n, rc, e.msg);
+        if (mem_live_blocks() != blocks || map_region_live_bytes() != regions)
+            fail_msg("allocation %ld: %zu blocks and %zu region bytes leak (%s)", n,
+                     mem_live_blocks() - blocks, map_region_live_bytes() - regions, e.msg);
+    }
+    print_message("%ld allocations\n", n - 1);
+    assert_true(n > 100);
+    gallop_close(p.g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(guesses_are_often_right),
+        cmocka_unit_test(a_draft_changes_no_token),
+        cmocka_unit_test(tables_of_one_tokenizer_may_differ_in_size),
+        cmocka_unit_test(models_that_cannot_be_drafts_are_refused),
+        cmocka_unit_test(an_engine_survives_a_draft_without_memory),
+    };
+
+    json_set_alloc_funcs(mem_lib_alloc, mem_free); /* as the program does */
+    log_set_level(LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
