@@ -162,6 +162,10 @@ struct gallop_options {
     /* "sink=4,window=1024": layers without a smaller window keep and see only the first 4 and the last 1024
      * rows of a sequence (StreamingLLM, https://arxiv.org/abs/2309.17453) [all rows]. */
     const char *kv_sparse;
+    /* Speculative decoding: a JSON object with vLLM's names, {"method":"ngram"} for instance, that says how
+     * tokens are guessed. A step verifies guesses, so that right ones save steps; tokens, log-probabilities and
+     * ends of answers do not depend on it. docs/GENERATION.md lists the members [NULL: none]. */
+    const char *speculative_config;
     /* Order in which waiting requests are admitted: "fcfs", "priority" or "fair" (docs/SERVING.md) ["fcfs"]. */
     const char *scheduling_policy;
     /* What a step computes: "continuous_batch" (decoding sequences and chunks of prompts), "continuous_prefill_first"
@@ -372,6 +376,8 @@ struct gallop_request {
     /* How the model marks tool calls, "<tool_call>" and "</tool_call>" for instance: a tool call ends reasoning,
      * too. [NULL: the marks are unknown; without a closing mark, nothing after a call counts as reasoning] */
     const char *tool_call_open[2], *tool_call_close;
+    /* 0: the tokens of this request are not guessed, whatever gallop_options.speculative_config says [1]. */
+    int speculative;
     /* A pointer of the caller's, which the events of the request return. */
     void *user;
     struct gallop_structured_outputs structured_outputs;
@@ -419,6 +425,19 @@ enum gallop_finish {
 struct gallop_logprob {
     int32_t id;
     float logprob; /* natural logarithm of the probability */
+};
+
+enum { GALLOP_MAX_DRAFT_TOKENS = 32 /* maximum number of guessed tokens of a sequence in a step */ };
+
+/* Counts of speculative decoding. */
+struct gallop_speculation {
+    /* Steps that gave tokens of the answer, and those of them that computed guessed tokens. */
+    uint64_t n_steps, n_drafts;
+    /* Guessed tokens that were computed, and those of them that were right. */
+    uint64_t n_draft_tokens, n_accepted_tokens;
+    /* [n_positions] the right tokens by their position in the guess; n_positions 0: there was no speculative decoding. */
+    uint32_t accepted_per_pos[GALLOP_MAX_DRAFT_TOKENS];
+    size_t n_positions;
 };
 
 /* An event. A member is set only in the events that its comment names first, or in all events if it names
@@ -472,6 +491,8 @@ struct gallop_event {
     /* FINISHED: prefill_s is the seconds from the start of computation to the first token (with
      * max_new_tokens 0: to the end of the prompt), decode_s the seconds from the first token to the last. */
     double prefill_s, decode_s;
+    /* FINISHED: what speculative decoding did for the answer. */
+    struct gallop_speculation speculation;
 };
 
 /* Computes steps until there is an event, and writes the event to *EV. Returns 1, or 0 if no request is
@@ -550,6 +571,10 @@ struct gallop_stats {
     uint64_t n_grammar_queries, n_grammar_hits;
     /* Times to compile a constraint, and to compute one token mask of a constrained answer. */
     struct gallop_durations grammar_compile, grammar_mask;
+    /* Speculative decoding: how often guessed tokens of a sequence were computed, the number of these tokens, and
+     * the number of those that were right, also by position: [n_draft_positions] are used. */
+    uint64_t n_drafts, n_draft_tokens, n_accepted_tokens, n_accepted_per_pos[GALLOP_MAX_DRAFT_TOKENS];
+    size_t n_draft_positions;
 };
 
 /* Writes the state and counters of G to *S. Must be called by the thread that runs the engine. */

@@ -13,8 +13,7 @@ void strmap_init(struct strmap *m, enum mem_tag tag)
     *m = (struct strmap){.tag = tag};
 }
 
-/* Returns the seed of the hash, random in each process, so that files cannot contain colliding keys. */
-static uint64_t seed(void)
+uint64_t strmap_seed(void)
 {
     static _Atomic uint64_t drawn;
     uint64_t s = atomic_load_explicit(&drawn, memory_order_relaxed), none = 0;
@@ -30,7 +29,7 @@ static uint64_t seed(void)
 
 static uint32_t hash_of(const char *key, size_t len)
 {
-    return (uint32_t)XXH3_64bits_withSeed(key, len, seed());
+    return (uint32_t)XXH3_64bits_withSeed(key, len, strmap_seed());
 }
 
 static struct strmap_slot *find_slot(const struct strmap *m, const char *key, size_t len, uint32_t hash)

@@ -24,6 +24,9 @@ struct strmap {
     enum mem_tag tag;
 };
 
+/* Returns the seed of hashes: it is random in each process, so that files and clients cannot choose keys that collide. */
+uint64_t strmap_seed(void);
+
 void strmap_init(struct strmap *m, enum mem_tag tag);
 bool strmap_reserve(struct strmap *m, size_t n); /* reserves room for N keys; false: out of memory */
 /* Adds KEY with VALUE. 1: added; 0: KEY was present and keeps its value; -1: out of memory. */

@@ -21,6 +21,7 @@
 #include "engine/constraints/constraints.h"
 #include "engine/engine_priv.h"
 #include "engine/find_model.h"
+#include "engine/guess/sources.h"
 #include "engine/options.h"
 #include "engine/sampling/public_sampling.h"
 
@@ -35,6 +36,7 @@ struct gallop {
     struct executor executor;
     struct step step;
     struct constraints constraints;
+    struct guess_sources *guesses; /* NULL: no speculative decoding */
     struct engine_info info;
     struct sampling config; /* values of generation_config.json, with the model's end tokens */
     struct arena config_arena;
@@ -164,10 +166,15 @@ static void read_step_options(const struct gallop_options *o, const struct llm *
 static int open_step(struct gallop *g, const struct gallop_options *o, struct err *e)
 {
     struct step_options so;
+    int rc;
 
     read_step_options(o, &g->llm, &so);
     llm_executor(&g->llm, &g->executor);
-    return step_open(&g->step, &g->executor, &so, e);
+    if ((rc = step_open(&g->step, &g->executor, &so, e)) != 0 || !o->speculative_config)
+        return rc;
+    if ((rc = guess_sources_open(&g->guesses, o->speculative_config, &g->llm, e)) == 0)
+        g->step.guesser = &g->guesses->maker;
+    return rc;
 }
 
 /* Unblocks SIGBUS while files are mapped, so that a truncated file causes an error instead of ending the
@@ -261,6 +268,7 @@ void gallop_close(struct gallop *g)
     seq_free(g->finished);
     seq_free_list(atomic_load(&g->inbox));
     step_close(&g->step);
+    guess_sources_close(g->guesses);
     constraints_close(&g->constraints);
     llm_close(&g->llm);
     arena_fini(&g->config_arena);
@@ -303,7 +311,7 @@ const struct engine_info *engine_info(const struct gallop *g)
 
 void gallop_request_init(struct gallop_request *r)
 {
-    *r = (struct gallop_request){.text_len = SIZE_MAX, .n = 1, .prompt_logprobs = -1};
+    *r = (struct gallop_request){.text_len = SIZE_MAX, .n = 1, .prompt_logprobs = -1, .speculative = 1};
     public_sampling_init(&r->sampling);
 }
 
@@ -477,7 +485,8 @@ int engine_submit(struct gallop *g, const struct gallop_request *r, const struct
                              .priority = r->priority,
                              .key = waiting_key(r->key, r->key ? strlen(r->key) : 0),
                              .limit_s = r->deadline_s,
-                             .most_guesses = g->step.guesser ? g->step.guesser->most : 0};
+                             .most_guesses = r->speculative && g->step.guesser ? g->step.guesser->most : 0,
+                             .lookup_length = g->guesses ? guess_sources_lookup(g->guesses) : 0};
     struct tok_ids ids = {0};
     struct sampling merged;
     struct seq *s = NULL;
@@ -589,6 +598,20 @@ void engine_await(struct gallop *g, double wait_s)
 
 /* ---- events ---- */
 
+/* Fills *OUT with the results of the guesses for S. */
+static void describe_guesses(const struct seq *s, struct gallop_speculation *out)
+{
+    size_t n = s->accepted_at ? s->common->most_guesses : 0;
+
+    *out = (struct gallop_speculation){.n_steps = s->guess_counts.n_steps,
+                                       .n_drafts = s->guess_counts.n_drafts,
+                                       .n_draft_tokens = s->guess_counts.n_guessed,
+                                       .n_accepted_tokens = s->guess_counts.n_accepted,
+                                       .n_positions = n};
+    if (n)
+        memcpy(out->accepted_per_pos, s->accepted_at, n * sizeof(*s->accepted_at));
+}
+
 /* Fills the FINISHED event of S. */
 static void describe_end(const struct seq *s, struct gallop_event *ev)
 {
@@ -611,6 +634,7 @@ static void describe_end(const struct seq *s, struct gallop_event *ev)
     ev->n_output = seq_n_output(s);
     ev->n_cached = s->n_cached;
     ev->n_stored = s->n_stored;
+    describe_guesses(s, &ev->speculation);
     ev->prefill_s = s->t_token > 0 ? s->t_token - s->t_first : 0;
     ev->decode_s = s->t_token > 0 ? s->t_last - s->t_token : 0;
 }
@@ -684,6 +708,7 @@ int gallop_next(struct gallop *g, struct gallop_event *ev)
     return 1;
 }
 
+_Static_assert((int)GALLOP_MAX_DRAFT_TOKENS == (int)GUESS_MOST, "gallop.h has the maximum number of guesses");
 _Static_assert((int)GALLOP_N_OPERATORS == (int)TIMED_N_KINDS, "gallop.h has the number of operator kinds");
 
 /* Returns the bytes of the KV cache that running sequences hold. */
@@ -731,8 +756,13 @@ void gallop_stats(const struct gallop *g, struct gallop_stats *s)
                                .dtype = g->llm.model.opt.dtype == DT_F32 ? "fp32" : "bf16",
                                .quant = g->llm.model.quant,
                                .isa = g->llm.isa,
-                               .grammar_mask = g->step.mask};
+                               .grammar_mask = g->step.mask,
+                               .n_drafts = g->step.guess_counts.n_drafts,
+                               .n_draft_tokens = g->step.guess_counts.n_guessed,
+                               .n_accepted_tokens = g->step.guess_counts.n_accepted,
+                               .n_draft_positions = g->step.guesser ? g->step.guesser->most : 0};
     constraints_stats(constraints, s);
+    memcpy(s->n_accepted_per_pos, g->step.n_accepted_at, sizeof(s->n_accepted_per_pos));
     for (int i = 0; i < TIMED_N_KINDS; i++) {
         const struct timed_kind *k = &g->llm.timed.kind[i];
 

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include "engine/guess/lookup.h"
 
 enum { USUAL_TEXT = 256 }; /* initial bytes of the text buffers; longer text of a step allocates more */
 
@@ -228,6 +229,7 @@ static int new_common(struct seq_common **out, const struct seq_request *r, cons
     c->n_vocab = n_vocab;
     c->skip_special = !r->keep_special;
     c->most_guesses = r->most_guesses;
+    c->lookup_length = r->most_guesses ? r->lookup_length : 0;
     c->n_hidden = r->n_hidden;
     if ((rc = fill_common(c, r, n_vocab, max_len, e)) != 0)
         let_go(c);
@@ -312,6 +314,18 @@ static int fill_constraint(struct seq *s)
                    : ERR_NOMEM;
 }
 
+/* Allocates the state of S for speculative decoding. */
+static int fill_guesses(struct seq *s)
+{
+    const struct seq_common *c = s->common;
+
+    s->accepted_at = arena_zalloc(&s->arena, c->most_guesses, sizeof(*s->accepted_at));
+    if (c->lookup_length)
+        s->lookup = guess_lookup_new(s->cap, c->lookup_length, s->has_salt ? s->salt : NULL,
+                                     s->choice ? s->n_prompt : 0);
+    return s->accepted_at && (s->lookup || !c->lookup_length) ? 0 : ERR_NOMEM;
+}
+
 /* Allocates and initializes the memory that S needs to run. */
 static int fill(struct seq *s)
 {
@@ -339,7 +353,7 @@ static int fill(struct seq *s)
         return ERR_NOMEM;
     sample_history_begin(&s->history, &s->sampling, token, s->n_prompt);
     s->history.allowed = c->allowed;
-    if (c->constraint && fill_constraint(s) != 0)
+    if ((c->constraint && fill_constraint(s) != 0) || (c->most_guesses && fill_guesses(s) != 0))
         return ERR_NOMEM;
     s->history.output = token + s->n_prompt;
     s->history.n_before = s->n_prompt;
@@ -355,6 +369,9 @@ static void empty(struct seq *s)
 {
     tok_stream_free(s->detok);
     s->detok = NULL;
+    guess_lookup_free(s->lookup);
+    s->lookup = NULL;
+    s->accepted_at = NULL;
     buf_fini(&s->piece);
     buf_fini(&s->text);
     constraint_run_close(&s->run);

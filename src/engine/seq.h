@@ -37,6 +37,8 @@
 
 enum { SEQ_MAX_ANSWERS = 128 }; /* maximum number of answers to a request */
 
+struct guess_lookup;
+
 enum seq_state { SEQ_WAITING, SEQ_READING, SEQ_RUNNING, SEQ_DONE };
 
 enum seq_pooling { SEQ_POOL_NONE, SEQ_POOL_LAST, SEQ_POOL_MEAN };
@@ -53,7 +55,8 @@ struct seq_common {
     size_t n_bad;
     struct constraints *constraints;      /* borrowed; the owner of `constraint` */
     struct constraints_entry *constraint; /* constraint on the answers, counted; NULL: none */
-    size_t most_guesses; /* maximum number of guessed tokens of an answer in a step; 0: no speculation */
+    size_t most_guesses;  /* maximum number of guessed tokens of an answer in a step; 0: no speculation */
+    size_t lookup_length; /* maximum length of a match for guesses by lookup; 0: no lookup */
     struct reasoning reasoning; /* the budget for reasoning */
     struct stop stop;           /* the initial state of each answer's stop rules */
     const struct tok *tok;      /* borrowed; NULL: the model has no tokenizer */
@@ -92,8 +95,10 @@ struct seq {
     size_t n_stored;             /* rows of n_cached that were read from the store */
     size_t slot;                 /* valid in the state SEQ_RUNNING */
     enum seq_state state;
-    struct guess guess; /* the guessed tokens of the next step, in `token` behind the known ones */
-    size_t n_right;     /* guesses of the last step that were right */
+    struct guess guess;          /* the guessed tokens of the next step, in `token` behind the known ones */
+    uint32_t *accepted_at;       /* [most_guesses] right guesses by position */
+    struct guess_lookup *lookup; /* for guesses by lookup; NULL: none */
+    size_t n_right;              /* guesses of the last step that were right */
     struct guess_counts guess_counts; /* results of the guesses so far */
     struct sample_history history;
     struct constraint_run run; /* state of the constraint, if there is one */
@@ -143,7 +148,8 @@ struct seq_request {
     const uint8_t *salt; /* [16] or NULL */
     void *user;
     struct reasoning_request reasoning;
-    size_t most_guesses; /* maximum number of guessed tokens of an answer in a step; 0: no speculation */
+    size_t most_guesses;  /* maximum number of guessed tokens of an answer in a step; 0: no speculation */
+    size_t lookup_length; /* maximum length of a match for guesses by lookup; 0: no lookup */
     struct constraints *constraints;
     /* NULL: no constraint. seq_new() takes ownership of it, also when it fails. */
     struct constraints_entry *constraint;

@@ -603,11 +603,12 @@ size_t step_most_rows(const struct step *g)
 /* Returns how many tokens of S may be guessed for the next step. */
 static size_t room_for_guesses(const struct step *g, const struct seq *s)
 {
-    size_t most = seq_most_guesses(s);
+    size_t most = seq_most_guesses(s), free_of_force = reasoning_run_free(&s->reasoning);
 
     if (s->n_known - s->n_computed != 1 || (seq_wants_all(s) && s->n_reached < s->n_prompt))
         return 0;
     most = most < g->guesser->most ? most : g->guesser->most;
+    most = most < free_of_force ? most : free_of_force;
     /* All rows of a step have the RoPE factors of one length. */
     while (most && g->x->is_stale(g->x->ctx, s->n_known, s->n_known, s->n_known + most))
         most--;
@@ -622,7 +623,7 @@ static bool is_in(const int32_t *list, size_t n, int32_t id)
     return false;
 }
 
-/* Drops the guesses of S from the first one that cannot be right or that would end the answer. */
+/* Drops the guesses of S from the first one that cannot be right, and those behind one that would end the answer. */
 static void cut_guesses(const struct step *g, struct seq *s)
 {
     const struct sampling *p = &s->sampling;
@@ -632,10 +633,14 @@ static void cut_guesses(const struct step *g, struct seq *s)
     while (s->guess.n < n) {
         int32_t id = s->token[s->n_known + s->guess.n];
 
-        if (id < 0 || (size_t)id >= g->x->caps.n_vocab || (is_in(p->eos, p->n_eos, id) && !p->ignore_eos) ||
-            is_in(p->stop_token, p->n_stop_token, id) || (s->mask && !constraint_run_add(&s->run, id)))
+        bool ends =
+            (is_in(p->eos, p->n_eos, id) && !p->ignore_eos) || is_in(p->stop_token, p->n_stop_token, id);
+
+        if (id < 0 || (size_t)id >= g->x->caps.n_vocab || (s->mask && !constraint_run_add(&s->run, id)))
             break;
         s->guess.n++;
+        if (ends)
+            break;
     }
     if (s->mask)
         constraint_run_truncate(&s->run, n_known);
@@ -939,14 +944,15 @@ static void take_row(struct step *g, const struct step_row *r)
 {
     struct seq *s = r->seq;
 
-    if (s->state != SEQ_RUNNING) /* an earlier row of this step has ended the sequence */
-        return;
     if (!r->is_known) {
         if (s->n_known != r->position || s->token[r->position - 1] != r->given)
             return; /* this guess, or a guess before it, is wrong */
         s->n_right++;
-        count_rows(g, s, 1);
     }
+    if (s->state != SEQ_RUNNING) /* an earlier row of this step has ended the sequence */
+        return;
+    if (!r->is_known)
+        count_rows(g, s, 1);
     if (s->fault.code) { /* make_mask() failed */
         end(g, s);
     } else if (r->code) {
@@ -960,6 +966,7 @@ static void take_row(struct step *g, const struct step_row *r)
     } else if (r->position < s->n_prompt) {
         emit_token(g, STEP_PROMPT, r, s->token[r->position]);
     } else if (s->stop.limit) {
+        s->guess_counts.n_steps += r->is_known;
         deliver(g, s, r);
     }
 }
@@ -998,8 +1005,10 @@ static void step_settle(struct step *g, size_t n)
                                 n_right);
             guess_counts_add(&g->guess_counts, n_guessed, n_right);
             guess_counts_add(&s->guess_counts, n_guessed, n_right);
-            for (size_t k = 0; k < n_right; k++)
+            for (size_t k = 0; k < n_right; k++) {
                 g->n_accepted_at[k]++;
+                s->accepted_at[k]++;
+            }
         }
         s->guess.n = 0;
         if (s->state == SEQ_RUNNING)

@@ -13,7 +13,7 @@ COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 PROMPT = "Once upon a time"
 LONG = 400  # in tokens
 server = Server("--max-logprobs", 5, "--served-model-name", "small", "--served-model-name", "other",
-                "--measure-roof")
+                "--measure-roof", "--speculative-config", '{"method":"suffix"}')
 
 
 def _ask(path=COMPLETIONS, **fields):

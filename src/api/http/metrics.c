@@ -137,6 +137,28 @@ static void write_durations(const char *name, const char *help, const struct gal
     buf_fmt(out, "%s_count{%s} %" PRIu64 "\n", name, labels, n);
 }
 
+/* Writes the results of speculative decoding. */
+static void write_speculation(const struct gallop_stats *s, const struct labels *l, struct buf *out)
+{
+    char position[32];
+
+    if (!s->n_draft_positions)
+        return;
+    counter(out, l, "vllm:spec_decode_num_drafts_total",
+            "Times that guessed tokens of an answer were computed", (double)s->n_drafts);
+    counter(out, l, "vllm:spec_decode_num_draft_tokens_total", "Guessed tokens that were computed",
+            (double)s->n_draft_tokens);
+    counter(out, l, "vllm:spec_decode_num_accepted_tokens_total", "Of them, those that were right",
+            (double)s->n_accepted_tokens);
+    head(out, "vllm:spec_decode_num_accepted_tokens_per_pos_total", "counter",
+         "Guessed tokens that were right, by their position in the guess");
+    for (size_t i = 0; i < s->n_draft_positions; i++) {
+        snprintf(position, sizeof(position), ",position=\"%zu\"", i);
+        sample(out, l, "vllm:spec_decode_num_accepted_tokens_per_pos_total", position,
+               (double)s->n_accepted_per_pos[i]);
+    }
+}
+
 /* Writes the costs of constrained answers. */
 static void write_grammars(const struct gallop_stats *s, const struct labels *l, struct buf *out)
 {
@@ -264,6 +286,7 @@ void metrics_write(const struct metrics *m, const struct metrics_now *now, struc
     for (int h = 0; h < METRICS_N_HISTOGRAMS; h++)
         write_histogram(m, (enum metrics_histogram)h, &l, out);
     write_grammars(&now->stats, &l, out);
+    write_speculation(&now->stats, &l, out);
     write_machine(now, out);
     write_http(m, out);
     buf_fini(&l.text);

@@ -254,6 +254,7 @@ static void describe(struct flight *f, struct flight_prompt *p, const char *salt
         r->prompt_logprobs = given->output.logprobs;
     if (q->endpoint & FIELDS_POOLED)
         r->pooling = q->server->pooling ? q->server->pooling : GALLOP_POOL_LAST;
+    r->speculative = given->generation.speculative;
     r->priority = (int)given->priority;
     r->key = q->origin.key[0] ? q->origin.key : given->user;
     r->cache_salt = salt;

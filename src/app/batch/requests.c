@@ -372,20 +372,23 @@ static int rename_fields(json_t *o, struct err *e)
     return rc;
 }
 
-/* Reads the fields that relate the request to others: priority, user and cache_salt. */
+/* Reads the fields that relate the request to the engine and to others: speculative, priority, user and cache_salt. */
 static int read_place(struct request *q, json_t *o, struct err *e)
 {
-    json_t *priority = requests_take(o, "priority"), *user = requests_take(o, "user"),
-           *salt = requests_take(o, "cache_salt");
+    json_t *guesses = requests_take(o, "speculative"), *priority = requests_take(o, "priority"),
+           *user = requests_take(o, "user"), *salt = requests_take(o, "cache_salt");
     json_int_t p = json_integer_value(priority);
     int rc = 0;
 
     if (priority && (!json_is_integer(priority) || p < INT32_MIN || p > INT32_MAX))
         rc = err_set(e, ERR_INPUT, "priority: expected a whole number of 32 bits");
+    else if (guesses && !json_is_boolean(guesses))
+        rc = err_set(e, ERR_INPUT, "speculative: expected true or false");
     else if ((user && !json_is_string(user)) || (salt && !json_is_string(salt)))
         rc = err_set(e, ERR_INPUT, "%s is not a string",
                      user && !json_is_string(user) ? "user" : "cache_salt");
     q->priority = (int)p;
+    q->plain = json_is_false(guesses);
     if (rc == 0 && user &&
         !(q->user = arena_strndup(&q->arena, json_string_value(user), json_string_length(user))))
         rc = err_nomem(e, "requests");
@@ -393,6 +396,7 @@ static int read_place(struct request *q, json_t *o, struct err *e)
         !(q->salt = arena_strndup(&q->arena, json_string_value(salt), json_string_length(salt))))
         rc = err_nomem(e, "requests");
     json_decref(priority);
+    json_decref(guesses);
     json_decref(user);
     json_decref(salt);
     return rc;

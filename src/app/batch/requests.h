@@ -59,6 +59,7 @@ struct request {
     struct gallop_structured_outputs structured; /* texts are in ARENA, or borrowed */
     size_t n;                                    /* number of answers; answer I is sampled with seed + I */
     int prompt_logprobs;                         /* -1: none */
+    bool plain;                                  /* its tokens are not guessed (speculative: false) */
     int priority;
     const char *user, *salt; /* in the arena; NULL: not given */
     struct err fault;        /* why the request was refused or failed */

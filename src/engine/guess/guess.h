@@ -44,6 +44,7 @@ struct guess {
 
 /* Counters of an engine, or of one sequence. */
 struct guess_counts {
+    uint64_t n_steps;  /* of a sequence: steps that gave tokens of it */
     uint64_t n_drafts; /* number of times that guesses were computed, once for each step of a sequence */
     uint64_t n_guessed, n_accepted; /* guesses that were computed, and those of them that were right */
 };

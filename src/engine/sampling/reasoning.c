@@ -108,6 +108,13 @@ int32_t reasoning_run_forced(const struct reasoning_run *s)
     return s->r->forced[s->n_forced];
 }
 
+size_t reasoning_run_free(const struct reasoning_run *s)
+{
+    if (!s->r || s->place == REASONING_CONTENT)
+        return SIZE_MAX;
+    return s->n_spent < s->r->budget && !s->n_forced ? s->r->budget - s->n_spent - 1 : 0;
+}
+
 /* Advances a Knuth-Morris-Pratt search: the text ends with the first N bytes of MARK, and the byte C is
  * appended. Returns how many first bytes of MARK the text then ends with. */
 static size_t match(const char *mark, size_t n, char c)

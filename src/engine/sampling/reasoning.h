@@ -84,6 +84,10 @@ void reasoning_run_close(struct reasoning_run *s); /* S may be zeroed */
  * instead, the whole closing mark is forced again. */
 int32_t reasoning_run_forced(const struct reasoning_run *s);
 
+/* Returns a number of tokens after which no token is forced, whatever tokens they are. SIZE_MAX: no token will ever be
+ * forced. */
+size_t reasoning_run_free(const struct reasoning_run *s);
+
 /* Adds the generated token ID. Returns 0 or ERR_NOMEM. */
 int reasoning_run_add(struct reasoning_run *s, int32_t id, struct err *e);
 

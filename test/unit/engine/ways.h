@@ -30,10 +30,12 @@ struct ways_seen {
 };
 
 /* Has the requests that SUBMIT submits for 0 to N - 1 answered one by one into ALONE [n], and together in all
- * configurations: in steps of 64 and of 16 tokens, and by two threads with a pool of BUDGET rows. The first and the
- * last of these answer them twice: the second time the prefix cache has the rows of the first. A request with several
- * answers has the number of its first one, and SUBMIT submits nothing for those that follow. Fails if an answer differs
- * from the one in ALONE. CHECK is called with the N answers of each round; NULL: nothing more is checked. */
+ * configurations: in steps of 64 tokens; in steps of 16 tokens, with guesses of which most are right; and by two
+ * threads with a pool of BUDGET rows, with guesses that are often wrong (engine/guess/oracle.h). The first and the
+ * last of these answer the requests twice: the second time the prefix cache has the rows of the first. A request with
+ * several answers has the number of its first one, and SUBMIT submits nothing for those that follow. Fails if an
+ * answer differs from the one in ALONE. CHECK is called with the N answers of each round; NULL: nothing more is
+ * checked. */
 enum { WAYS_MAX_ANSWERS = 16 };
 struct ways_seen ways_alone_and_in_company(struct engines_answer *alone, size_t n, int64_t budget,
                                            void (*submit)(struct gallop *g, size_t which),

@@ -1,0 +1,234 @@
+/* config.c - the members of a speculative configuration, with their types and ranges. */
+#include "engine/guess/config.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/json/json_pull.h"
+
+static const char subject[] = "speculative_config";
+
+/* Methods of vLLM and llama.cpp that are not built. */
+static const char *const unbuilt[] = {
+    "eagle",  "eagle3",         "mtp",          "medusa", "dflash",
+    "dspark", "mlp_speculator", "ngram_gpu",    "peagle", "extract_hidden_states",
+    "custom", "ngram-mod",      "ngram-simple", NULL};
+
+/* Appends the method NAME [n] to the list of C. */
+static int add_method(struct guess_config *c, const char *name, size_t n, struct err *e)
+{
+    static const struct {
+        const char *name;
+        enum guess_source source;
+    } known[] = {{"ngram", GUESS_NGRAM},
+                 {"suffix", GUESS_SUFFIX},
+                 {"draft_model", GUESS_DRAFT},
+                 {"pard", GUESS_DRAFT},
+                 {"self", GUESS_SELF}};
+
+    for (int i = 0; unbuilt[i]; i++)
+        if (strlen(unbuilt[i]) == n && memcmp(unbuilt[i], name, n) == 0)
+            return err_about(e, ERR_UNSUPPORTED, subject,
+                             "method \"%s\" is not supported; ngram, suffix, draft_model or self is expected",
+                             unbuilt[i]);
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (strlen(known[i].name) != n || memcmp(known[i].name, name, n) != 0)
+            continue;
+        for (size_t k = 0; k < c->n_methods; k++)
+            if (c->method[k] == known[i].source)
+                return err_about(e, ERR_INPUT, subject, "method %s is given twice", known[i].name);
+        c->method[c->n_methods++] = known[i].source;
+        return 0;
+    }
+    return err_about(e, ERR_INPUT, subject,
+                     "found the method \"%.*s\", expected ngram, suffix, draft_model or self",
+                     n > 40 ? 40 : (int)n, name);
+}
+
+static int read_methods(struct guess_config *c, const json_t *v, struct err *e)
+{
+    const char *at = json_string_value(v), *end = at ? at + json_string_length(v) : NULL;
+    int rc = 0;
+
+    if (!at)
+        return err_about(e, ERR_INPUT, subject, "method is not a string");
+    for (const char *comma; rc == 0 && at <= end; at = comma + 1) {
+        comma = memchr(at, ',', (size_t)(end - at));
+        comma = comma ? comma : end;
+        while (at < comma && *at == ' ')
+            at++;
+        rc = add_method(c, at, (size_t)(comma - at), e);
+    }
+    return rc;
+}
+
+static int refuse(const char *name, const char *expected, struct err *e)
+{
+    return err_about(e, ERR_INPUT, subject, "%s: expected %s", name, expected);
+}
+
+static int read_size(const json_t *v, const char *name, size_t least, size_t most, size_t *out, struct err *e)
+{
+    json_int_t n = json_integer_value(v);
+
+    if (!json_is_integer(v) || n < (json_int_t)least || n > (json_int_t)most)
+        return err_about(e, ERR_INPUT, subject, "%s: expected an integer from %zu to %zu", name, least, most);
+    *out = (size_t)n;
+    return 0;
+}
+
+static int read_real(const json_t *v, const char *name, double least, double most, double *out, struct err *e)
+{
+    double x = json_number_value(v);
+
+    if (!json_is_number(v) || !(x >= least && x <= most))
+        return err_about(e, ERR_INPUT, subject, "%s: expected a number from %g to %g", name, least, most);
+    *out = x;
+    return 0;
+}
+
+static int config_text(const json_t *v, const char *name, const char **out, struct arena *a, struct err *e)
+{
+    if (!json_is_string(v) || json_string_length(v) != strlen(json_string_value(v)))
+        return refuse(name, "a string", e);
+    *out = arena_strndup(a, json_string_value(v), json_string_length(v));
+    return *out ? 0 : err_nomem(e, "the speculative configuration");
+}
+
+/* Reads [[from, to, most], ...]; TO may be null, which means any number. */
+static int read_ranges(struct guess_config *c, const json_t *v, const char *name, struct err *e)
+{
+    static const char expected[] =
+        "a list of [from, to, number of tokens], with ranges of batch sizes in ascending order";
+    size_t n = json_array_size(v), last = 0;
+
+    if (!json_is_array(v) || n > GUESS_MAX_RANGES)
+        return refuse(name, expected, e);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *row = json_array_get(v, i), *to = json_array_get(row, 1);
+        json_int_t x[3] = {json_integer_value(json_array_get(row, 0)),
+                           json_is_null(to) ? 4096 : json_integer_value(to),
+                           json_integer_value(json_array_get(row, 2))};
+
+        if (!json_is_array(row) || json_array_size(row) != 3 || !json_is_integer(json_array_get(row, 0)) ||
+            !(json_is_integer(to) || json_is_null(to)) || !json_is_integer(json_array_get(row, 2)) ||
+            x[0] <= (json_int_t)last || x[1] < x[0] || x[1] > 1 << 20 || x[2] < 0 || x[2] > GUESS_MOST)
+            return refuse(name, expected, e);
+        c->range[c->n_ranges].from = (size_t)x[0];
+        c->range[c->n_ranges].to = last = (size_t)x[1];
+        c->range[c->n_ranges++].most = (size_t)x[2];
+    }
+    return 0;
+}
+
+static int config_flag(const json_t *v, const char *name, bool *out, struct err *e)
+{
+    if (!json_is_boolean(v))
+        return refuse(name, "true or false", e);
+    *out = json_is_true(v);
+    return 0;
+}
+
+/* Reads one member, whose value is not null. */
+static int read_member(struct guess_config *c, const char *name, const json_t *v, struct arena *a,
+                       struct err *e)
+{
+    const size_t longest = 1 << 20, largest = 1 << 30;
+
+    if (strcmp(name, "method") == 0 || strcmp(name, "type") == 0)
+        return read_methods(c, v, e);
+    if (strcmp(name, "num_speculative_tokens") == 0)
+        return read_size(v, name, 1, GUESS_MOST, &c->most, e);
+    if (strcmp(name, "num_speculative_tokens_per_batch_size") == 0)
+        return read_ranges(c, v, name, e);
+    if (strcmp(name, "adaptive") == 0)
+        return config_flag(v, name, &c->adaptive, e);
+    if (strcmp(name, "prompt_lookup_min") == 0)
+        return read_size(v, name, 1, longest, &c->lookup_min, e);
+    if (strcmp(name, "prompt_lookup_max") == 0)
+        return read_size(v, name, 1, longest, &c->lookup_max, e);
+    if (strcmp(name, "suffix_decoding_max_tree_depth") == 0)
+        return read_size(v, name, 1, longest, &c->max_tree_depth, e);
+    if (strcmp(name, "suffix_decoding_max_cached_requests") == 0)
+        return read_size(v, name, 0, largest, &c->max_cached_requests, e);
+    if (strcmp(name, "suffix_decoding_max_spec_factor") == 0)
+        return read_real(v, name, 0, 1000, &c->max_spec_factor, e);
+    if (strcmp(name, "suffix_decoding_min_token_prob") == 0)
+        return read_real(v, name, 0, 1, &c->min_token_prob, e);
+    if (strcmp(name, "model") == 0 || strcmp(name, "model_name") == 0)
+        return config_text(v, name, &c->model, a, e);
+    if (strcmp(name, "revision") == 0)
+        return config_text(v, name, &c->revision, a, e);
+    if (strcmp(name, "quantization") == 0)
+        return config_text(v, name, &c->quant, a, e);
+    if (strcmp(name, "max_model_len") == 0)
+        return read_size(v, name, 2, largest, &c->max_model_len, e);
+    if (strcmp(name, "parallel_drafting") == 0)
+        return config_flag(v, name, &c->is_parallel, e);
+    if (strcmp(name, "draft_kv_cache_memory_gb") == 0)
+        return read_real(v, name, 0, 1048576, &c->kv_memory, e);
+    return err_about(e, ERR_INPUT, subject, "the member \"%.60s\" is not known", name);
+}
+
+/* Sets what was not given, and checks the members together. */
+static int complete(struct guess_config *c, struct err *e)
+{
+    bool has_draft = false;
+
+    if (c->n_methods == 0 && c->model)
+        c->method[c->n_methods++] = GUESS_DRAFT;
+    if (c->n_methods == 0)
+        return err_about(e, ERR_INPUT, subject,
+                         "the member method is missing: ngram, suffix, draft_model or self is expected");
+    for (size_t i = 0; i < c->n_methods; i++)
+        has_draft |= c->method[i] == GUESS_DRAFT;
+    if (has_draft && !c->model)
+        return err_about(e, ERR_INPUT, subject, "the method draft_model needs the member model");
+    if (c->model && !has_draft)
+        return err_about(e, ERR_INPUT, subject, "model is given, but the method is not draft_model");
+    if (c->lookup_max == 0)
+        c->lookup_max = c->lookup_min > c->max_tree_depth ? c->lookup_min : c->max_tree_depth;
+    if (c->lookup_min == 0)
+        c->lookup_min = 1;
+    if (c->lookup_min > c->lookup_max)
+        return err_about(e, ERR_INPUT, subject,
+                         "prompt_lookup_min is %zu, expected at most prompt_lookup_max, %zu", c->lookup_min,
+                         c->lookup_max);
+    return 0;
+}
+
+int guess_config_read(struct guess_config *c, const char *text, struct arena *a, struct err *e)
+{
+    struct err why = {0};
+    const char *name;
+    json_t *tree;
+    json_t *v;
+    int rc;
+
+    *c = (struct guess_config){.adaptive = true,
+                               .max_tree_depth = 24,
+                               .max_cached_requests = 10000,
+                               .max_spec_factor = 2,
+                               .min_token_prob = .1,
+                               .is_parallel = true};
+    if ((rc = json_pull_load(&tree, text, strlen(text), "the text", &why)) != 0)
+        return err_about(e, rc, subject, "%s", why.msg);
+    if (!json_is_object(tree)) {
+        json_decref(tree);
+        return err_about(e, ERR_INPUT, subject, "expected a JSON object, such as {\"method\":\"ngram\"}");
+    }
+    json_object_foreach(tree, name, v) if (rc == 0 && !json_is_null(v)) rc = read_member(c, name, v, a, e);
+    json_decref(tree);
+    return rc ? rc : complete(c, e);
+}
+
+size_t guess_config_most(const struct guess_config *c, enum guess_source source, size_t n)
+{
+    bool is_long = source == GUESS_SUFFIX || source == GUESS_PARD || source == GUESS_FORCED;
+
+    for (size_t i = 0; i < c->n_ranges; i++)
+        if (n >= c->range[i].from && n <= c->range[i].to)
+            return c->range[i].most;
+    return c->most ? c->most : is_long ? GUESS_USUAL_LONG : GUESS_USUAL;
+}

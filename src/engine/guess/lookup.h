@@ -1,0 +1,22 @@
+/* lookup.h - what a running sequence needs for guesses by lookup: an index of its own tokens, and its place in the
+ * history of all sequences.
+ */
+#ifndef GALLOP_ENGINE_GUESS_LOOKUP_H
+#define GALLOP_ENGINE_GUESS_LOOKUP_H
+
+#include "engine/guess/history.h"
+#include "engine/guess/match.h"
+
+struct guess_lookup {
+    struct match own;
+    struct history_writer writer;
+};
+
+/* Allocates the state of a sequence of at most CAPACITY tokens. Matches have at most MAX_LENGTH tokens, or
+ * MATCH_MAX_LENGTH. SALT: the 16 bytes that sequences must have in common to share tokens; NULL: none. The history does
+ * not get the first N_SKIPPED tokens. Returns NULL if memory is exhausted. */
+struct guess_lookup *guess_lookup_new(size_t capacity, size_t max_length, const uint8_t *salt,
+                                      size_t n_skipped);
+void guess_lookup_free(struct guess_lookup *l); /* L may be NULL */
+
+#endif

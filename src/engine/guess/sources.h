@@ -1,0 +1,30 @@
+/* sources.h - the sources of guesses that --speculative-config names, asked in its order: the first that has a guess for
+ * a sequence wins.
+ */
+#ifndef GALLOP_ENGINE_GUESS_SOURCES_H
+#define GALLOP_ENGINE_GUESS_SOURCES_H
+
+#include "engine/guess/config.h"
+#include "engine/guess/guess.h"
+#include "engine/guess/history.h"
+#include "engine/llm.h"
+
+struct guess_sources {
+    struct guess_maker maker; /* what the step calls */
+    struct guess_config config;
+    struct arena arena; /* strings of `config` */
+    bool has_lookup;    /* sequences have a struct guess_lookup */
+    bool has_history;
+    struct history history; /* tokens of all sequences, for the method suffix */
+    struct seq **left;      /* [max_seqs] sequences for which no source has a guess yet */
+};
+
+/* Opens the sources of the configuration TEXT for the model TARGET, which is borrowed. ERR_INPUT, ERR_UNSUPPORTED,
+ * ERR_NOMEM, or an error of the draft model. */
+int guess_sources_open(struct guess_sources **out, const char *text, struct llm *target, struct err *e);
+void guess_sources_close(struct guess_sources *g); /* G may be NULL */
+
+/* Returns the maximum length of a match that sequences look for; 0: no source looks up tokens. */
+size_t guess_sources_lookup(const struct guess_sources *g);
+
+#endif

@@ -1,0 +1,297 @@
+/* test_guesses.c - speculative decoding by lookup: answers are those without it, the counts of guesses are those that
+ * follow from the tokens, tokens of one client are not guessed for another, and malformed configurations are
+ * refused.
+ */
+#include "base/err.h"
+#include "base/log.h"
+#include "engine/guess/config.h"
+#include "engines.h"
+
+enum { N = 6, LONGEST = 320 };
+
+static struct gallop *open_with(const char *config, int64_t seqs)
+{
+    struct gallop_options o = engines_options(seqs, 64, LONGEST);
+
+    o.speculative_config = config;
+    return engines_open("demo", &o);
+}
+
+/* Submits text number WHICH twice in a row as a prompt, so that lookup finds its tokens. */
+static void submit(struct gallop *g, size_t which, const char *salt)
+{
+    static const double temperatures[] = {0, 1, .7};
+    struct gallop_request r;
+    char err[GALLOP_ERR_SIZE];
+    int32_t ids[80];
+
+    engines_text(which, 0, 40, ids);
+    engines_text(which, 0, 40, ids + 40);
+    gallop_request_init(&r);
+    r.ids = ids;
+    r.n_ids = 80;
+    r.sampling.max_new_tokens = 60 + (int64_t)which;
+    r.sampling.ignore_eos = which % 2 == 0;
+    r.sampling.do_sample = which % 3 != 0;
+    r.sampling.temperature = temperatures[which % 3];
+    r.sampling.repetition_penalty = which == 4 ? 1.1 : 1;
+    r.sampling.logprobs = 0;
+    r.sampling.has_seed = 1;
+    r.sampling.seed = which;
+    r.cache_salt = salt;
+    r.user = (void *)which;
+    if (gallop_submit(g, &r, NULL, err) != 0)
+        fail_msg("%s", err);
+}
+
+static void run_all(struct gallop *g, struct engines_answer *out, bool together)
+{
+    memset(out, 0, N * sizeof(*out));
+    for (size_t i = 0; i < N; i++) {
+        submit(g, i, NULL);
+        if (!together)
+            engines_run(g, out);
+    }
+    engines_run(g, out);
+}
+
+static void answers_are_those_without_guesses(void **state)
+{
+    static const char *const configs[] = {
+        "{\"method\":\"ngram\"}", "{\"method\":\"ngram\",\"num_speculative_tokens\":1,\"adaptive\":false}",
+        "{\"method\":\"suffix\",\"adaptive\":false}",
+        "{\"method\":\"suffix,ngram\",\"num_speculative_tokens_per_batch_size\":[[1,2,12],[3,null,1]]}",
+        "{\"method\":\"ngram\",\"num_speculative_tokens_per_batch_size\":[[1,4096,0]]}"};
+    static struct engines_answer plain[N], got[N];
+    struct gallop *g = open_with(NULL, 8);
+    char says[256];
+
+    run_all(g, plain, false);
+    gallop_close(g);
+    for (size_t c = 0; c < sizeof(configs) / sizeof(configs[0]); c++)
+        for (int together = 0; together < 2; together++) {
+            struct gallop_stats s;
+
+            g = open_with(configs[c], 8);
+            run_all(g, got, together);
+            if (engines_differ(got, plain, N, says))
+                fail_msg("%s: %s", configs[c], says);
+            engines_check_cache(g);
+            s = engines_stats(g);
+            assert_true((s.n_accepted_tokens > 0) == (c < 4));
+            gallop_close(g);
+        }
+}
+
+/* Finds the longest suffix of TOKEN [n] that occurred before, and its most recent occurrence. Returns its length, and
+ * the end of the occurrence in *END. */
+static size_t naive_match(const int32_t *token, size_t n, size_t *end)
+{
+    size_t best = 0;
+
+    for (size_t at = n; at-- > 1;) {
+        size_t len = 0;
+
+        while (len < at && token[at - 1 - len] == token[n - 1 - len])
+            len++;
+        if (len > best) {
+            best = len;
+            *end = at;
+        }
+    }
+    return best;
+}
+
+static void counts_of_ngram_follow_from_the_tokens(void **state)
+{
+    static struct engines_answer got[N];
+    struct gallop *g = open_with("{\"method\":\"ngram\",\"num_speculative_tokens\":4,\"adaptive\":false,"
+                                 "\"prompt_lookup_max\":128}",
+                                 1);
+
+    run_all(g, got, true);
+    for (size_t q = 0; q < N; q++) {
+        const struct gallop_speculation *found = &got[q].end.speculation;
+        struct gallop_speculation want = {.n_steps = 1, .n_positions = 4};
+        size_t limit = 60 + q, n = 1;
+        int32_t token[LONGEST];
+
+        engines_text(q, 0, 40, token);
+        engines_text(q, 0, 40, token + 40);
+        memcpy(token + 80, got[q].token, got[q].n * sizeof(*token));
+        while (n < got[q].n) {
+            size_t end = 0, len = naive_match(token, 80 + n, &end), most = 2 * len < 4 ? 2 * len : 4, k = 0,
+                   right = 0;
+
+            most = most < limit - n - 1 ? most : limit - n - 1;
+            for (; k < most && end + k < 80 + n; k++)
+                if (right == k && n + k < got[q].n && token[end + k] == token[80 + n + k])
+                    want.accepted_per_pos[right++]++;
+            want.n_steps++;
+            want.n_drafts += k > 0;
+            want.n_draft_tokens += k;
+            want.n_accepted_tokens += right;
+            n += right + 1;
+        }
+        assert_int_equal(found->n_accepted_tokens, want.n_accepted_tokens);
+        assert_memory_equal(found->accepted_per_pos, want.accepted_per_pos, sizeof(want.accepted_per_pos));
+        assert_true(got[q].end.finish == GALLOP_FINISH_LENGTH || q % 2);
+        assert_int_equal(found->n_steps, want.n_steps);
+        if (got[q].end.finish != GALLOP_FINISH_LENGTH)
+            continue; /* guesses behind a guessed end token are not computed */
+        assert_int_equal(found->n_drafts, want.n_drafts);
+        assert_int_equal(found->n_draft_tokens, want.n_draft_tokens);
+        assert_int_equal(found->n_positions, want.n_positions);
+    }
+    gallop_close(g);
+}
+
+/* Returns how many guesses were right when request 0 was repeated with the salt AGAIN. */
+static uint64_t right_in_repetition(const char *first, const char *again)
+{
+    static struct engines_answer got[N];
+    struct gallop *g = open_with("{\"method\":\"suffix\",\"adaptive\":false}", 1);
+    uint64_t before;
+
+    memset(got, 0, sizeof(got));
+    submit(g, 0, first);
+    engines_run(g, got);
+    before = engines_stats(g).n_accepted_tokens;
+    memset(got, 0, sizeof(got));
+    submit(g, 0, again);
+    engines_run(g, got);
+    before = engines_stats(g).n_accepted_tokens - before;
+    gallop_close(g);
+    return before;
+}
+
+static void tokens_of_one_client_are_not_guessed_for_another(void **state)
+{
+    uint64_t own = right_in_repetition("a", "a"), other = right_in_repetition("a", "b");
+
+    assert_true(own > 50); /* of 60 tokens */
+    assert_true(other < own);
+    assert_int_equal(other, right_in_repetition("b", "a"));
+    assert_int_equal(right_in_repetition(NULL, NULL), own);
+    assert_int_equal(right_in_repetition(NULL, "a"), other);
+    assert_int_equal(right_in_repetition("a", NULL), other);
+}
+
+static void a_request_can_ask_for_no_guesses(void **state)
+{
+    static struct engines_answer got[1];
+    struct gallop *g = open_with("{\"method\":\"ngram\",\"adaptive\":false}", 1);
+    int32_t ids[40];
+    struct gallop_request r;
+
+    memset(got, 0, sizeof(got));
+    engines_text(0, 0, 20, ids);
+    engines_text(0, 0, 20, ids + 20);
+    gallop_request_init(&r);
+    r.ids = ids;
+    r.n_ids = 40;
+    r.sampling.max_new_tokens = 30;
+    r.sampling.ignore_eos = 1;
+    r.speculative = 0;
+    assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+    engines_run(g, got);
+    assert_int_equal(got->end.speculation.n_positions, 0);
+    assert_int_equal(got->end.speculation.n_steps, 30);
+    assert_int_equal(engines_stats(g).n_draft_tokens, 0);
+    gallop_close(g);
+}
+
+static void malformed_configurations_are_refused_by_name(void **state)
+{
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {"", "the text: at byte 0"},
+        {"[]", "expected a JSON object"},
+        {"{}", "the member method is missing"},
+        {"{\"method\":3}", "method is not a string"},
+        {"{\"method\":\"\"}", "found the method \"\""},
+        {"{\"method\":\"ngram,\"}", "found the method \"\""},
+        {"{\"method\":\"ngram,ngram\"}", "method ngram is given twice"},
+        {"{\"method\":\"eagle3\"}", "method \"eagle3\" is not supported"},
+        {"{\"method\":\"mtp\"}", "method \"mtp\" is not supported"},
+        {"{\"method\":\"medusa\"}", "method \"medusa\" is not supported"},
+        {"{\"method\":\"draft_model\"}", "needs the member model"},
+        {"{\"method\":\"ngram\",\"model\":\"x\"}", "model is given"},
+        {"{\"method\":\"ngram\",\"num_speculative_tokens\":0}",
+         "num_speculative_tokens: expected an integer from 1"},
+        {"{\"method\":\"ngram\",\"num_speculative_tokens\":33}", "to 32"},
+        {"{\"method\":\"ngram\",\"num_speculative_tokens\":2.5}", "num_speculative_tokens: expected"},
+        {"{\"method\":\"ngram\",\"prompt_lookup_min\":3,\"prompt_lookup_max\":2}", "prompt_lookup_min is 3"},
+        {"{\"method\":\"ngram\",\"prompt_lookup_max\":0}", "prompt_lookup_max: expected"},
+        {"{\"method\":\"suffix\",\"suffix_decoding_min_token_prob\":1.5}", "from 0 to 1"},
+        {"{\"method\":\"suffix\",\"adaptive\":1}", "adaptive: expected true or false"},
+        {"{\"method\":\"ngram\",\"depth\":1}", "the member \"depth\" is not known"},
+        {"{\"method\":\"ngram\",\"num_speculative_tokens_per_batch_size\":[[1,4,3],[4,8,1]]}", "ascending"},
+        {"{\"method\":\"ngram\",\"num_speculative_tokens_per_batch_size\":[[0,4,3]]}", "ascending"},
+        {"{\"method\":\"ngram\",\"num_speculative_tokens_per_batch_size\":[[1,4,33]]}", "ascending"},
+        {"{\"method\":\"ngram\",\"num_speculative_tokens_per_batch_size\":[1]}", "ascending"},
+        {"{\"method\":\"ngram\",\"method\":\"suffix\"}", "method"},
+    };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct guess_config c;
+        struct err e = {0};
+        struct arena a;
+
+        arena_init(&a, MEM_ENGINE);
+        assert_true(guess_config_read(&c, bad[i].text, &a, &e) != 0);
+        if (!strstr(e.msg, bad[i].says))
+            fail_msg("%s: says \"%s\", expected \"%s\"", bad[i].text, e.msg, bad[i].says);
+        assert_string_equal(e.subject, "speculative_config");
+        arena_fini(&a);
+    }
+}
+
+static void members_have_vllms_and_paces_names(void **state)
+{
+    struct guess_config c;
+    struct err e = {0};
+    struct arena a;
+
+    arena_init(&a, MEM_ENGINE);
+    assert_int_equal(
+        guess_config_read(&c,
+                          "{\"type\":\"pard\",\"model_name\":\"m\",\"num_speculative_tokens\":12,"
+                          "\"draft_kv_cache_memory_gb\":0.5,\"revision\":null}",
+                          &a, &e),
+        0);
+    assert_true(c.n_methods == 1 && c.method[0] == GUESS_DRAFT && c.most == 12 && c.adaptive &&
+                c.is_parallel);
+    assert_string_equal(c.model, "m");
+    assert_true(c.kv_memory == 0.5 && !c.revision);
+    assert_int_equal(guess_config_read(&c, "{\"model\":\"m\"}", &a, &e), 0);
+    assert_int_equal(guess_config_most(&c, GUESS_DRAFT, 1), 5);
+    assert_int_equal(guess_config_most(&c, GUESS_PARD, 1), 12);
+    assert_int_equal(guess_config_read(&c,
+                                       "{\"method\":\"suffix, ngram\",\"prompt_lookup_min\":5,"
+                                       "\"num_speculative_tokens_per_batch_size\":[[1,16,3],[32,null,0]]}",
+                                       &a, &e),
+                     0);
+    assert_true(c.n_methods == 2 && c.method[1] == GUESS_NGRAM && c.lookup_min == 5 && c.lookup_max == 24);
+    assert_int_equal(guess_config_most(&c, GUESS_NGRAM, 16), 3);
+    assert_int_equal(guess_config_most(&c, GUESS_NGRAM, 17), 5);
+    assert_int_equal(guess_config_most(&c, GUESS_SUFFIX, 17), 12);
+    assert_int_equal(guess_config_most(&c, GUESS_SUFFIX, 4000), 0);
+    arena_fini(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_are_those_without_guesses),
+        cmocka_unit_test(counts_of_ngram_follow_from_the_tokens),
+        cmocka_unit_test(tokens_of_one_client_are_not_guessed_for_another),
+        cmocka_unit_test(a_request_can_ask_for_no_guesses),
+        cmocka_unit_test(malformed_configurations_are_refused_by_name),
+        cmocka_unit_test(members_have_vllms_and_paces_names),
+    };
+
+    log_set_level(LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
