@@ -118,11 +118,11 @@ static double sim_clock_s(void *ctx)
 int sim_executor_open(struct sim_executor *m, const struct sim_executor_spec *spec, struct kv *kv,
                       size_t max_tokens, struct err *e)
 {
-    size_t n = kv->lim.max_seqs, n_wanted = n + 16;
+    size_t n = kv->lim.max_seqs, n_wanted = n + 16, n_vocab = spec->n_vocab ? spec->n_vocab : 1;
     int rc;
 
     *m = (struct sim_executor){.spec = *spec};
-    m->logits = mem_zalloc(n_wanted, sizeof(*m->logits), MEM_ENGINE);
+    m->logits = mem_zalloc(n_wanted * n_vocab, sizeof(*m->logits), MEM_ENGINE);
     if (!m->logits)
         return err_nomem(e, "a simulated executor");
     if ((rc = slots_open(&m->slots, kv, e)) != 0) {
@@ -138,7 +138,7 @@ int sim_executor_open(struct sim_executor *m, const struct sim_executor_spec *sp
                                       .chunks = true,
                                       .guesses = true,
                                       .block = kv->lim.block,
-                                      .n_vocab = 1},
+                                      .n_vocab = n_vocab},
                              .ctx = m,
                              .kern = kern_table(cpu_best()),
                              .has_room = sim_has_room,

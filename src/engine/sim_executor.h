@@ -11,7 +11,8 @@
  * between the larger of the two times and their sum, and close to the root of the sum of their squares
  * (docs/notebook). The rates are sustained rates, not those of a data sheet. In a mixture of experts, a step
  * of n rows reads 1 - (1 - top_k / experts)^n of the experts, the expectation if each row chooses experts at
- * random. The vocabulary has one token. For tests, faults can be injected at random, with a seed: a full
+ * random. The vocabulary has one token, unless the specification has more, all
+ * with equal logits. For tests, faults can be injected at random, with a seed: a full
  * cache, exhausted memory, slow steps.
  */
 #ifndef GALLOP_ENGINE_SIM_EXECUTOR_H
@@ -33,6 +34,7 @@ struct sim_executor_spec {
     /* Probabilities of faults: reserve() returns ERR_NOSPACE, reserve() returns ERR_NOMEM, a step is slow. */
     double p_no_room, p_no_memory, p_slow;
     uint64_t seed;
+    size_t n_vocab; /* tokens of the vocabulary; 0: one */
 };
 
 struct sim_executor {
@@ -40,7 +42,7 @@ struct sim_executor {
     struct slots slots;
     struct executor x;
     double now_s;
-    float *logits; /* [max_wanted] */
+    float *logits; /* [max_wanted, n_vocab] zeros */
     uint64_t n_draws;
 };
 

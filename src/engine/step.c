@@ -11,9 +11,12 @@
 enum {
     STEP_IDS = 1 << 14,
     EVENTS_A_SEQ = 4,
-    TRIAL =
-        64 /* every so many steps all guesses are computed, to learn chances and times that may have changed */
+    TRIAL = 64,       /* every so many steps guesses are computed that are not expected to pay */
+    TRIAL_PLAIN = 256 /* every so many steps no guesses are computed */
 };
+
+/* Share of the time that such guesses may take. */
+static const double trial_share = 1.0 / 256;
 
 /* Maximum seconds that a step waits for the store when no sequence can run. */
 static const double patience_s = 0.01;
@@ -670,6 +673,13 @@ static void step_guess(struct step *g)
     }
 }
 
+/* Returns true if the next step computes no guesses, so that the time of such a step stays known. */
+static bool is_without_guesses(const struct step *g)
+{
+    return g->guesser->adaptive &&
+           (g->n_steps == 4 || g->n_steps == 16 || g->n_steps % TRIAL_PLAIN == TRIAL_PLAIN / 3);
+}
+
 /* Plans the step: fills g->pick and g->picked. Returns the number of sequences in the plan. */
 static size_t step_plan(struct step *g)
 {
@@ -684,8 +694,8 @@ static size_t step_plan(struct step *g)
                                      .whole = !caps->chunks,
                                      .cost = &g->cost,
                                      .target_s = g->opt.target_s,
-                                     .every_guess =
-                                         g->guesser && (!g->guesser->adaptive || g->n_steps % TRIAL == 0)};
+                                     .every_guess = g->guesser && !g->guesser->adaptive,
+                                     .trial_s = g->n_steps % TRIAL == 0 ? g->trial_s : 0};
 
     for (size_t i = 0; i < g->n_running; i++) {
         struct seq *s = g->running[i];
@@ -696,7 +706,7 @@ static size_t step_plan(struct step *g)
             s->last_total = s->n_known;
         }
     }
-    if (g->guesser && caps->guesses)
+    if (g->guesser && caps->guesses && !is_without_guesses(g))
         step_guess(g);
     for (size_t i = 0; i < g->n_running; i++) {
         const struct seq *s = g->running[i];
@@ -845,7 +855,7 @@ static void count_rows(struct step *g, struct seq *s, size_t n)
 static void step_compute(struct step *g, size_t n)
 {
     struct cost_step step = {0};
-    double start = g->x->clock_s(g->x->ctx);
+    double start = g->x->clock_s(g->x->ctx), seconds;
 
     for (size_t i = 0; i < n; i++)
         set_guesses(g->picked[i], g->pick[i].n);
@@ -859,7 +869,9 @@ static void step_compute(struct step *g, size_t n)
         step = cost_with(step, g->rows[i].n, g->rows[i].pos);
         count_rows(g, g->picked[i], g->rows[i].n - g->picked[i]->guess.n);
     }
-    cost_learn(&g->cost, &step, g->x->clock_s(g->x->ctx) - start);
+    seconds = g->x->clock_s(g->x->ctx) - start;
+    cost_learn(&g->cost, &step, seconds);
+    g->trial_s = (g->n_steps % TRIAL == 0 ? 0 : g->trial_s) + trial_share * seconds;
     g->n_steps++;
 }
 

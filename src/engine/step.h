@@ -83,6 +83,7 @@ struct step {
     struct cost cost;
     struct guess_maker *guesser; /* borrowed; NULL: no speculative decoding */
     struct guess_chances chances;
+    double trial_s; /* seconds that a step may spend on guesses that are not expected to pay */
     struct guess_counts guess_counts;
     uint64_t n_accepted_at[GUESS_MOST]; /* accepted guesses by position */
     float *chance;                      /* [max_seqs, GUESS_MOST] arrays of seq.guess.chance */

@@ -8,7 +8,9 @@ struct plan {
     struct sched_pick *out;
     size_t n, n_wanted, n_prompts, n_streams;
     struct cost_step step;
-    double tokens; /* expected number of new tokens */
+    struct cost_step
+        decode; /* the rows of decoding sequences only, and the expected number of their tokens */
+    double tokens;
 };
 
 static bool lacks_one(const struct sched_seq *s)
@@ -53,8 +55,11 @@ static void sched_take(struct plan *p, size_t n, bool streams)
         p->n_wanted += s->all_wanted ? give : give == s->known - s->computed;
         p->n_prompts += !streams;
         p->n_streams += streams;
-        p->tokens += give == s->known - s->computed;
         p->step = cost_with(p->step, give, s->computed);
+        if (streams) {
+            p->decode = cost_with(p->decode, give, s->computed);
+            p->tokens += 1;
+        }
         for (at = p->n++; at > 0 && p->out[at - 1].seq > i; at--)
             p->out[at] = p->out[at - 1];
         p->out[at] = (struct sched_pick){i, give};
@@ -79,27 +84,42 @@ static struct sched_pick *likeliest(const struct plan *p)
     return best;
 }
 
-/* Adds guesses to the picks of decoding sequences while they pay. */
+/* Least time that a guess is taken to add, as a share of the time of the decoding sequences. The fitted costs of a row can be 0 or
+ * negative, and guesses that are never right would then be computed forever. */
+static const double least_added = 1.0 / 256;
+
+/* Returns whether a guess pays that is right with CHANCE and changes the step to WITH: it gives more tokens in the
+ * time that it adds than the decoding sequences do. Prompts of the step do not count: their time is needed anyway.
+ * *ADDED becomes that time. */
+static bool pays(const struct plan *p, double chance, const struct cost_step *with, double *added)
+{
+    const struct cost *c = p->lim->cost;
+    double decode = cost_predict(c, &p->decode), seconds = cost_predict(c, with) - cost_predict(c, &p->step);
+
+    *added = seconds > least_added * decode ? seconds : least_added * decode;
+    return chance * decode > p->tokens * *added;
+}
+
+/* Adds guesses to the picks of decoding sequences while they pay, and then while they add at most lim->trial_s. */
 static void add_guesses(struct plan *p)
 {
     const struct sched_limits *lim = p->lim;
-    double seconds = lim->cost ? cost_predict(lim->cost, &p->step) : 0;
+    double left_s = lim->trial_s;
     struct sched_pick *at;
 
     while (p->step.rows < lim->max_tokens && (!lim->max_wanted || p->n_wanted < lim->max_wanted) &&
            (at = likeliest(p)) != NULL) {
         const struct sched_seq *s = &p->seq[at->seq];
-        double chance = (double)s->chance[at->n - 1];
-        struct cost_step step = cost_with(p->step, 1, s->computed + at->n);
-        double with = lim->cost ? cost_predict(lim->cost, &step) : 0;
+        struct cost_step with = cost_with(p->step, 1, s->computed + at->n);
+        double chance = (double)s->chance[at->n - 1], added;
 
-        if (!lim->every_guess && chance * seconds <= p->tokens * (with - seconds))
+        if (!lim->every_guess && (!lim->cost || (!pays(p, chance, &with, &added) && (left_s -= added) <= 0)))
             return;
+        p->step = with;
+        p->decode = cost_with(p->decode, 1, s->computed + at->n);
         at->n++;
         p->n_wanted++;
         p->tokens += chance;
-        p->step = step;
-        seconds = with;
     }
 }
 

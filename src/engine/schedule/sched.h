@@ -42,6 +42,7 @@ struct sched_limits {
     /* Maximum predicted time of a step with decoding sequences. 0: no limit. */
     double target_s;
     bool every_guess; /* computes all guesses for which there is room, whether or not they pay */
+    double trial_s; /* time that guesses which do not pay may add to the step, to learn from their results */
 };
 
 struct sched_pick {
@@ -53,7 +54,8 @@ struct sched_pick {
  * one row) come first, so that they never wait for a prompt; prompts get the remaining rows. Beside decoding
  * sequences the first prompt gets SCHED_LEAST rows even if target_s allows fewer, so that it makes progress.
  * Guesses get the rows that then remain: the likeliest is added while its chance, divided by the time that it adds, is
- * above the expected tokens per second of the step without it. Under load speculation therefore ends by itself.
+ * above the expected tokens per second of the decoding sequences without it. Under load speculation therefore ends by
+ * itself. Then guesses are added that do not pay, up to trial_s.
  * Writes the picks to OUT [max_seqs] in ascending order of `seq` and their total work to *STEP (may be NULL).
  * Returns the number of picks. */
 enum { SCHED_LEAST = 16 };

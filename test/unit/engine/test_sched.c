@@ -58,16 +58,27 @@ static void guesses_are_computed_while_they_pay(void **state)
     struct sched_limits lim = limits(200, 4);
     struct cost cost = straight(0);
 
-    lim.cost = &cost; /* rows cost nothing */
+    /* Rows cost nothing, and still each guess must be expected to give a 256th of the tokens. */
+    lim.cost = &cost;
     s[0].n_guesses = s[2].n_guesses = 4;
     s[0].chance = good;
     s[2].chance = bad;
-    assert_picks(s, 3, &lim, (size_t[]){5, 100, 5});
-
-    /* The 102 rows take 2.72 seconds for 3 tokens: a row of 0.02 seconds pays from a chance of 0.022 on, and of
-     * 0.04 when the likelier guesses are added. */
-    cost = straight(.02);
     assert_picks(s, 3, &lim, (size_t[]){5, 100, 3});
+
+    /* Decoding takes a second for 2 tokens, and for 5.5 with the likelier guesses: a row of 0.02 seconds pays from a
+     * chance of 0.04 on, and then of 0.11. The time of the prompt does not matter. */
+    cost = straight(.02);
+    assert_picks(s, 3, &lim, (size_t[]){5, 100, 2});
+    s[1].known = 2;
+    assert_picks(s, 3, &lim, (size_t[]){5, 2, 3}); /* 11 rows are below COST_KNEE, and cost nothing */
+    s[1].known = 100;
+
+    /* A trial adds guesses that do not pay, in less than its time. */
+    lim.trial_s = .05;
+    assert_picks(s, 3, &lim, (size_t[]){5, 100, 4});
+    lim.trial_s = .07;
+    assert_picks(s, 3, &lim, (size_t[]){5, 100, 5});
+    lim.trial_s = 0;
     lim.every_guess = true;
     assert_picks(s, 3, &lim, (size_t[]){5, 100, 5});
 
