@@ -204,6 +204,51 @@ def every_backend_stands_beside_ours():
               f"backends of packed weights: {r.stderr}")
 
 
+def speculate(*args):
+    _, rows = bench("-m", DEMO, "--speculate", 4, "--context", 24, "--decode", 48, "--reps", 2,
+                    *args)
+    return rows
+
+
+def guesses_gain_what_their_share_of_right_ones_allows():
+    rows = speculate("--batch", "1,3", "--adaptive", "off", "--accept", 1, "--reps", 1)
+    check([(r["test"], r["prompt"], r["batch"], r["tokens"]) for r in rows]
+          == [("speculate", 24, n, 48) for n in (1, 3)], f"rows of guesses: {rows}")
+    check(all(set(r) == {"test", "prompt", "batch", "tokens", "guesses", "accept", "adaptive",
+                         "tok_s_plain", "tok_s", "speedup", "speedup_min", "speedup_max",
+                         "tokens_per_step", "guesses_per_step", "step_s_plain", "step_ratio",
+                         "ideal_speedup_steps", "ideal_speedup_roofs", "roof_share", "threads",
+                         "dtype", "quant"} for r in rows), "keys of guesses")
+    check(all(r["tokens_per_step"] == 5 and r["guesses_per_step"] == 4 for r in rows),
+          "right guesses are all accepted")
+    for r in rows:
+        check(abs(r["ideal_speedup_steps"] * r["step_ratio"] / 5 - 1) < 1e-6,
+              "right guesses gain the tokens of a step over its time")
+        check(abs(r["step_s_plain"] * r["tok_s_plain"] / r["batch"] - 1) < 1e-6,
+              "a step without guesses has a token of each sequence")
+        check(1 <= r["ideal_speedup_roofs"] <= 5 and r["roof_share"] > 0, "ideals")
+        check(abs(r["tok_s"] / r["tok_s_plain"] / r["speedup"] - 1) < 1e-6
+              and r["speedup_min"] <= r["speedup"] <= r["speedup_max"], "speedups")
+    rows = speculate("--batch", 2, "--adaptive", "off", "--accept", 0)
+    check(rows[0]["tokens_per_step"] == 1 and rows[0]["guesses_per_step"] == 4,
+          f"wrong guesses are all dropped: {rows}")
+    check(rows[0]["ideal_speedup_roofs"] == 1, "the best number of wrong guesses is none")
+    rows = speculate("--batch", 1, "--accept", 0, "--quant", "int8", "--decode", 300)
+    check(rows[0]["tokens_per_step"] == 1 and rows[0]["guesses_per_step"] < 4,
+          f"guesses that do not pay end: {rows}")
+    r = call("bench", "-m", GEMMA, "--speculate", 2, "--decode", 12, "--context", 30, "--batch",
+             "1,2", "--reps", 1, "--roof-seconds", .01, "--kv-cache-type", "dynamic")
+    check(r.returncode == 0 and b"2 guesses, each right with the chance 0.8" in r.stdout,
+          f"guesses as text: {r.stderr}")
+    for args, why in (((33,), b"--speculate"), ((4, "--accept", 1.5), b"--accept"),
+                      ((4, "--decode", 5), b"--decode"), ((4, "--decode", 0), b"--decode"),
+                      ((4, "--batch", 257), b"--batch"),
+                      ((4, "--max-model-len", 20), b"--max-model-len")):
+        r = call("bench", "-m", DEMO, "--reps", 1, "--roof-seconds", .01, "--quiet", "--speculate",
+                 *args)
+        check(r.returncode == 2 and why in r.stderr, f"--speculate {args}: {r.stderr}")
+
+
 def every_cache_is_measured():
     for kind in ("dynamic", "bmc", "slab_pool", "paged"):
         for model in (DEMO, GEMMA):
@@ -230,7 +275,7 @@ def what_cannot_be_measured_is_refused():
 
 
 for test in [v for v in list(globals().values()) if callable(v) and getattr(v, "__module__", None)
-             == "__main__" and v not in (call, check, bench, inspect)]:
+             == "__main__" and v not in (call, check, bench, inspect, speculate)]:
     test()
 print(f"{count - len(faults)} passed, {len(faults)} failed")
 sys.exit(1 if faults else 0)

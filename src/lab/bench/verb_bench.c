@@ -33,6 +33,7 @@
 #include "lab/bench/fill.h"
 #include "lab/bench/kernels.h"
 #include "lab/bench/serve.h"
+#include "lab/bench/speculate.h"
 #include "lab/bench/trace.h"
 #include "lab/bench/traffic.h"
 
@@ -45,6 +46,7 @@ struct bench_options {
     struct load load;
     struct options_output out;
     struct bench_serve_options serve;
+    struct bench_speculate_options speculate;
     struct traffic_options traffic;
     const char *prefill, *context, *batch; /* lists of numbers, such as "1,4,8" */
     bool prefill_given, batch_given;
@@ -553,6 +555,28 @@ static int bench_linears(struct bench_options *o, struct err *e)
     return (rc = load_prepare(&o->load, e)) != 0 ? rc : bench_backends(&b, &o->load.o, e);
 }
 
+static int bench_guesses(struct bench_options *o, struct err *e)
+{
+    struct bench_speculate b = {.of = o->speculate,
+                                .decode = o->decode,
+                                .reps = o->reps,
+                                .roof_seconds = o->roof_seconds_given ? o->roof_seconds : 0.2,
+                                .json = o->out.json};
+    int rc;
+
+    if ((rc = read_list(o->context, "context", b.context, BENCH_SPECULATE_LIST, &b.n_contexts, e)) != 0 ||
+        (rc = read_list(o->batch, "batch", b.batch, BENCH_SPECULATE_LIST, &b.n_batches, e)) != 0)
+        return rc;
+    for (size_t i = 0; i < b.n_contexts; i++)
+        b.context[i] += b.context[i] == 0;
+    for (size_t i = 0; i < b.n_batches; i++)
+        if (b.batch[i] < 1 || b.batch[i] > MAX_BATCH)
+            return err_set(e, ERR_USAGE, "--batch: found %zu, expected 1 to %d", b.batch[i], MAX_BATCH);
+    if (b.n_contexts == 0 || b.n_batches == 0 || b.decode == 0)
+        return err_set(e, ERR_USAGE, "--context, --batch and --decode exclude every measurement");
+    return bench_speculate(&b, &o->load, e);
+}
+
 static int bench_run(const struct opt_values *v, struct err *e)
 {
     struct bench_options o = {.kernel = ""};
@@ -571,7 +595,9 @@ static int bench_run(const struct opt_values *v, struct err *e)
             trace);
     if (o.kernels)
         return bench_kernels(o.load.o.threads ? o.load.o.threads : 1, o.kernel, o.out.json, 0.2, e);
-    return o.backends ? bench_linears(&o, e) : bench_model(&o, e);
+    if (o.backends)
+        return bench_linears(&o, e);
+    return o.speculate.guesses ? bench_guesses(&o, e) : bench_model(&o, e);
 }
 
 const struct verb verb_bench = {
@@ -583,11 +609,13 @@ const struct verb verb_bench = {
         "Measures tokens per second of prefill and decoding, and of steps that mix both (--mixed). The roofs of the "
         "machine, the memory bandwidth and arithmetic rates that it sustains, are measured in between, and results are "
         "also given as a share of them. --serve measures a load of many requests instead, --backends every linear "
-        "backend on the linears of the model, and --kernels every kernel. --trace without a file prints, with or "
+        "backend on the linears of the model, --kernels every kernel, and --speculate speculative decoding with "
+        "guesses of known quality. --trace without a file prints, with or "
         "without --serve, the time of each operator of a step, its bytes and operations per second, its share of the "
         "roof, and the time between operators.",
     .options = (const struct opt_part[]){OPT_PART(struct bench_options, load, options_model),
                                          OPT_OWN(struct bench_options, rows),
+                                         OPT_PART(struct bench_options, speculate, bench_speculate_options),
                                          OPT_PART(struct bench_options, serve, bench_serve_options),
                                          OPT_PART(struct bench_options, traffic, traffic_options),
                                          OPT_PART(struct bench_options, load, options_source),
