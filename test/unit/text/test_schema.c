@@ -1,6 +1,7 @@
 /* test_schema.c - JSON Schemas and the texts that are valid under them: what each keyword allows, its complement,
  * what is refused by name, and the limits.
  */
+#include "base/buf.h"
 #include "base/json/json_pull.h"
 #include "base/mem.h"
 #include "text/grammar/automata/recognizer.h"
@@ -404,12 +405,85 @@ static void combinations_are_limited(void **state)
     drop(&x);
 }
 
+/* Appends a property for each of STEP apart of N names, which have common prefixes. NAMES: a schema as the value. */
+static void add_properties(struct buf *b, int n, int step, bool is_schema)
+{
+    buf_char(b, '{');
+    for (int i = 0; i < n; i += step)
+        buf_fmt(b, "%s\"%s_%d\":%s", i ? "," : "", i % 3 ? "option" : "opt\xc3\xa9", i,
+                is_schema ? "{\"type\":\"integer\"}" : "12");
+    buf_char(b, '}');
+}
+
+/* An object may have 1000 of thousands of optional properties. The states of a position with N alternatives took N
+ * times the memory. */
+static void thousands_of_optional_properties_take_little(void **state)
+{
+    static const struct {
+        int n;
+        const char *more;
+    } size[] = {{2000, "\"additionalProperties\":false"},
+                {10000, "\"additionalProperties\":false"},
+                {10000, "\"minProperties\":1"},
+                {2000, "\"required\":[\"x\"]"},
+                {2000, "\"required\":[\"option_1000\"]"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(size) / sizeof(*size); i++) {
+        struct buf schema = {.tag = MEM_TEXT}, text = {.tag = MEM_TEXT};
+        struct compiled x;
+        int n = size[i].n;
+
+        buf_str(&schema, "{\"type\":\"object\",\"properties\":");
+        add_properties(&schema, n, 1, true);
+        buf_fmt(&schema, ",%s}", size[i].more);
+        buf_char(&schema, 0);
+        compile(&x, schema.data, NULL);
+        assert_int_equal(x.rc, 0);
+        add_properties(&text, n, n / 1000, false);
+        if (strstr(size[i].more, "\"x\"")) {
+            assert_false(recognizer_matches(&x.recognizer, text.data, text.len));
+            text.len--;
+            buf_str(&text, ",\"x\":null}");
+        }
+        if (!recognizer_matches(&x.recognizer, text.data, text.len))
+            fail_msg("%d optional properties and %s: fault %d", n, size[i].more, x.grammar.regex.fault);
+        text.data[text.len - 1] = ',';
+        buf_str(&text, "\"option_1\":1}"); /* in its place it would be valid */
+        assert_int_equal(recognizer_matches(&x.recognizer, text.data, text.len), false);
+        assert_int_equal(x.grammar.regex.fault, REGEX_FINE);
+        drop(&x);
+        buf_fini(&schema);
+        buf_fini(&text);
+    }
+}
+
+/* Names that begin with another name, that end in the middle of a character of another one, and the empty name. */
+static void names_with_common_prefixes_are_told_apart(void **state)
+{
+    static const struct example example[] = {
+        {"{\"properties\":{\"\":true,\"ab\":true,\"a\":true,\"abc\":true,\"\u00e9\":true,\"\u00e8x\":true,"
+         "\"a\\\"b\":true},\"additionalProperties\":false,\"required\":[\"a\"]}",
+         {"{\"a\":1}", "{\"\":1,\"ab\":1,\"a\":1}",
+          "{\"ab\":1,\"a\":1,\"abc\":2,\"\\u00e9\":3,\"\xc3\xa8x\":4}", "{\"a\" : 1 , \"a\\\"b\" : 2}", NULL,
+          "{}", "{\"ab\":1}", "{\"a\":1,\"ab\":1}", "{\"a\":1,\"\":1}", "{\"a\":1,\"a\":1}",
+          "{\"a\":1,\"\xc3\xa8\":1}", "{\"a\":1,\"abcd\":1}", NULL}},
+        {"{\"properties\":{\"aa\":true,\"ab\":true,\"ac\":true,\"b\":true},\"additionalProperties\":false,"
+         "\"minProperties\":2,\"maxProperties\":3}",
+         {"{\"aa\":1,\"b\":1}", "{\"ab\":1,\"ac\":1,\"b\":1}", NULL, "{\"aa\":1}", "{}",
+          "{\"aa\":1,\"ab\":1,\"ac\":1,\"b\":1}", "{\"ab\":1,\"aa\":1}", NULL}},
+    };
+
+    (void)state;
+    check_examples(example, sizeof(example) / sizeof(*example));
+}
+
 static void every_allocation_may_fail(void **state)
 {
     static const char schema[] =
         "{\"$id\":\"http://x.y/z\",\"type\":\"object\",\"properties\":{\"a\":{\"enum\":[1,\"x\",\"y\",{\"b\":[null]}]},"
         "\"c\":{\"$ref\":\"#\"},\"d\":{\"oneOf\":[{\"minimum\":3},{\"maxLength\":4,\"pattern\":\"a[^b]\"}],"
-        "\"not\":{\"required\":[\"q\"]}}},"
+        "\"not\":{\"required\":[\"q\"]}},\"e\":true,\"cd\":true},"
         "\"items\":{\"contains\":{\"multipleOf\":0.5}},\"uniqueItems\":false}";
     struct schema_options loose = {.is_loose = true};
 
@@ -456,6 +530,8 @@ int main(void)
         cmocka_unit_test(what_is_not_served_is_refused_by_name),
         cmocka_unit_test(white_space_is_what_the_options_say),
         cmocka_unit_test(combinations_are_limited),
+        cmocka_unit_test(thousands_of_optional_properties_take_little),
+        cmocka_unit_test(names_with_common_prefixes_are_told_apart),
         cmocka_unit_test(every_allocation_may_fail),
     };
 

@@ -1,13 +1,27 @@
-/* schema_properties.c - builds the expression of an object from its end to its start. Before member I, at[k]
- * is the expression of the rest of the object if K properties are already written. K is counted only as far
- * as minProperties and maxProperties need it, so optional members form a chain and not a product. */
+/* schema_properties.c - builds the expression of an object from its end to its start. Before member I, state[k]
+ * has the expression of the rest of the object if K properties are already written. K is counted only as far
+ * as minProperties and maxProperties need it, so optional members form a chain and not a product.
+ *
+ * The names of optional members that may come next, and of the required one after them, are a tree of common
+ * prefixes (key_tree.h): a position has few alternatives, however many names may come. */
 #include "text/grammar/schema/schema_properties.h"
 
 #include <string.h>
 
+#include "text/grammar/schema/key_tree.h"
 #include "text/grammar/schema/schema_value.h"
 
 enum { MOST_STATES = 200000, MOST_PLACES = 64, MOST_FREE = 4, MOST_FREE_STATES = 4000 };
+
+/* FEWEST_NAMES: members of objects whose names become a tree. MOST_TREE_STEPS: expressions made for trees. */
+enum { FEWEST_NAMES = 4, MOST_TREE_STEPS = 400000 };
+
+/* The rest of an object in one state of its counts or free members. */
+struct state {
+    uint32_t at;   /* the expression of the rest */
+    uint32_t tail; /* the part of AT without the names of the tree */
+    struct key_tree_names names;
+};
 
 struct properties {
     struct schema_compiler *c;
@@ -18,6 +32,8 @@ struct properties {
     uint32_t comma, close; /* regular expressions */
     uint32_t other;        /* a property that is not a member; GRAMMAR_NEVER: not allowed */
     uint32_t some;         /* a property that is not a member and satisfies o->some[0] */
+    bool has_tree;         /* the names are in TREE */
+    struct key_tree tree;
 };
 
 static uint32_t term(struct properties *p, uint32_t regex)
@@ -180,31 +196,72 @@ static bool is_uncounted(const struct properties *p)
            (p->o->most == SCHEMA_NO_LIMIT || (p->other == GRAMMAR_NEVER && p->o->most >= p->n));
 }
 
-/* Updates AT for member I, from at[k] after the member to at[k] before it. AT[k] is the expression of the
- * rest of the object if K properties are already written. */
-static void pass_member(struct properties *p, size_t i, uint32_t cap, uint32_t most, uint32_t *at)
+/* Makes the tree of the names of the members and N_STATES states of it. Two states in turn, before and after the
+ * first property, have the same expressions in the tree. False: there is an error. */
+static bool begin_states(struct properties *p, struct state *state, size_t n_states)
+{
+    uint32_t *key = schema_alloc(p->c, p->n, sizeof(*key));
+
+    for (size_t i = 0; key && i < p->n; i++)
+        key[i] = p->member[i]->key;
+    p->has_tree = key && p->n >= FEWEST_NAMES && key_tree_build(p->c, &p->tree, key, p->n) &&
+                  p->tree.n_steps <= MOST_TREE_STEPS / (n_states / 2);
+    for (size_t k = 0; k < n_states && !p->c->rc; k++) {
+        state[k].tail = state[k].at;
+        if (p->has_tree && !key_tree_names_init(p->c, &p->tree, &state[k].names))
+            return false;
+    }
+    return key && !p->c->rc;
+}
+
+/* Updates X for member I, which AFTER follows, from X after the member to X before it. FIRST: no property is
+ * written yet in X. */
+static void put_member(struct properties *p, struct state *x, size_t i, bool first, uint32_t after)
 {
     struct schema_compiler *c = p->c;
     const struct schema_member *m = p->member[i];
-    uint32_t value = schema_value(c, m->term), name = c->key[m->key].regex;
-    uint32_t begun = property(p, false, name, value), first = property(p, true, name, value);
+    uint32_t value = schema_value(c, m->term), quote, colon, names;
 
+    if (m->is_required) {
+        x->at = grammar_sequence(c->g, property(p, first, c->key[m->key].regex, value), after);
+        x->tail = GRAMMAR_NEVER;
+        key_tree_names_clear(&x->names);
+        if (!p->has_tree || i == 0 || p->member[i - 1]->is_required)
+            return; /* the names before this one do not need it */
+    }
+    if (!p->has_tree) {
+        uint32_t take = grammar_sequence(c->g, property(p, first, c->key[m->key].regex, value), after);
+
+        x->at = grammar_either(c->g, take, x->at);
+        return;
+    }
+    quote = regex_range(c->s, '"', '"');
+    colon = regex_concat(c->s, quote, schema_mark(c, true, ':', true));
+    after = grammar_sequence(c->g, grammar_sequence(c->g, term(p, colon), value), after);
+    names = key_tree_names_add(c, &p->tree, &x->names, i, after);
+    names = grammar_sequence(c->g, term(p, first ? quote : regex_concat(c->s, p->comma, quote)), names);
+    if (!m->is_required)
+        x->at = grammar_either(c->g, names, x->tail);
+}
+
+/* Updates STATE [cap + 1] for member I. STATE[k] is the rest of the object if K properties are already written. */
+static void pass_member(struct properties *p, size_t i, uint32_t cap, uint32_t most, struct state *state)
+{
     for (uint32_t k = 0; k <= cap; k++) {
-        uint32_t after = k < cap ? at[k + 1] : most == SCHEMA_NO_LIMIT ? at[cap] : GRAMMAR_NEVER;
-        uint32_t take = grammar_sequence(c->g, k ? begun : first, after);
+        uint32_t after = k < cap ? state[k + 1].at : most == SCHEMA_NO_LIMIT ? state[cap].at : GRAMMAR_NEVER;
 
-        at[k] = m->is_required ? take : grammar_either(c->g, take, at[k]);
+        put_member(p, &state[k], i, k == 0, after);
     }
 }
 
 /* ---- free members: not listed in `properties`, so they may come in any order ---- */
 
 /* Objects with free members. SET has a bit for each free member that is already written. The rest of the
- * object is at[2 * set] if no property is written yet, else at[2 * set + 1]. */
+ * object is state[2 * set] if no property is written yet, else state[2 * set + 1]. */
 struct free_members {
     const struct schema_member *member[MOST_FREE]; /* [n] */
     unsigned n;
-    uint32_t at[2 << MOST_FREE];
+    struct state state[2 << MOST_FREE];
 };
 
 /* Moves the free members from P to F, if they are few enough to be written in any order. */
@@ -238,7 +295,7 @@ static uint32_t or_free(struct properties *p, struct free_members *f, unsigned s
             of[n++] = grammar_sequence(
                 c->g,
                 property(p, first, c->key[f->member[i]->key].regex, schema_value(c, f->member[i]->term)),
-                f->at[2 * (set | 1U << i) + 1]);
+                f->state[2 * (set | 1U << i) + 1].at);
     return grammar_choice(c->g, of, n);
 }
 
@@ -259,31 +316,30 @@ static uint32_t with_free(struct properties *p, struct free_members *f)
         if (more != GRAMMAR_NEVER)
             begun = grammar_sequence(g, grammar_repeat(g, more, 0, GRAMMAR_NO_LIMIT), begun);
         first = or_free(p, f, set, true, grammar_sequence(g, p->other, begun));
-        f->at[2 * set + 1] = begun;
-        f->at[2 * set] =
+        f->state[2 * set + 1].at = begun;
+        f->state[2 * set].at =
             is_done ? grammar_either(g, term(p, schema_mark(c, false, '}', false)), first) : first;
     }
-    for (size_t i = p->n; i > 0 && schema_work(c, 1U << f->n); i--) {
-        const struct schema_member *m = p->member[i - 1];
-        uint32_t value = schema_value(c, m->term), name = c->key[m->key].regex;
-
+    if (!begin_states(p, f->state, (size_t)2 << f->n))
+        return GRAMMAR_NEVER;
+    for (size_t i = p->n; i > 0 && schema_work(c, 1U << f->n); i--)
         for (unsigned set = 1U << f->n; set-- > 0;)
             for (unsigned k = 0; k < 2; k++) {
-                uint32_t take = grammar_sequence(g, property(p, k == 0, name, value), f->at[2 * set + 1]);
+                struct state *x = &f->state[2 * set + k];
 
-                /* f->at[2 * set + 1] changes last, because the line above reads its old value. */
-                f->at[2 * set + k] = m->is_required ? take : grammar_either(g, take, f->at[2 * set + k]);
-                f->at[2 * set + k] = or_free(p, f, set, k == 0, f->at[2 * set + k]);
+                /* The state after a member is f->state[2 * set + 1], which changes last. */
+                put_member(p, x, i - 1, k == 0, f->state[2 * set + 1].at);
+                x->at = or_free(p, f, set, k == 0, x->at);
             }
-    }
-    return f->at[0];
+    return f->state[0].at;
 }
 
 uint32_t schema_properties(struct schema_compiler *c, const struct schema_object *o)
 {
     struct properties p = {.c = c, .o = o};
     struct free_members f = {.n = 0};
-    uint32_t cap = 1, least = 0, most = SCHEMA_NO_LIMIT, *at;
+    uint32_t cap = 1, least = 0, most = SCHEMA_NO_LIMIT;
+    struct state *state;
 
     if (!begin(&p))
         return GRAMMAR_NEVER;
@@ -303,14 +359,16 @@ uint32_t schema_properties(struct schema_compiler *c, const struct schema_object
                           "counting so many optional properties is not supported");
         return GRAMMAR_NEVER;
     }
-    at = schema_alloc(c, (size_t)cap + 1, sizeof(*at));
-    if (!at)
+    state = schema_alloc(c, (size_t)cap + 1, sizeof(*state));
+    if (!state)
         return GRAMMAR_NEVER;
     for (uint32_t k = 0; k <= cap; k++)
-        at[k] = most != SCHEMA_NO_LIMIT && k > most
-                    ? GRAMMAR_NEVER
-                    : rest(&p, k == 0, least > k ? least - k : 0, most == SCHEMA_NO_LIMIT ? most : most - k);
+        state[k].at = most != SCHEMA_NO_LIMIT && k > most ? GRAMMAR_NEVER
+                                                          : rest(&p, k == 0, least > k ? least - k : 0,
+                                                                 most == SCHEMA_NO_LIMIT ? most : most - k);
+    if (!begin_states(&p, state, (size_t)cap + 1))
+        return GRAMMAR_NEVER;
     for (size_t i = p.n; i > 0 && schema_work(c, 1 + cap / 16); i--)
-        pass_member(&p, i - 1, cap, most, at);
-    return grammar_sequence(c->g, term(&p, schema_mark(c, false, '{', true)), at[0]);
+        pass_member(&p, i - 1, cap, most, state);
+    return grammar_sequence(c->g, term(&p, schema_mark(c, false, '{', true)), state[0].at);
 }
