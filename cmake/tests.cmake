@@ -102,7 +102,7 @@ foreach(source IN LISTS test_sources)
     add_test(NAME unit/${floor}/${what} COMMAND ${target})
     gallop_test_properties(unit/${floor}/${what} ${labels})
     # Thousands of small steps on two threads: each waits for a slice of the scheduler's where another test computes.
-    if("${floor}/${what}" MATCHES "^(engine/(company|config_keys|engines|many)|ops/(attention|imbps|linear))$")
+    if("${floor}/${what}" MATCHES "^(engine/(company|config_keys|constraints|engines|many|reasoning)|ops/(attention|imbps|linear))$")
         set_tests_properties(unit/${floor}/${what} PROPERTIES PROCESSORS 2)
     endif()
 endforeach()

@@ -3,9 +3,11 @@
  */
 #include <jansson.h>
 #include <math.h>
+#include <stdatomic.h>
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/threads/thread.h"
 #include "engine/constraints/constraints.h"
 #include "engines.h"
 #include "ways.h"
@@ -367,6 +369,102 @@ static void the_memory_of_all_constraints_is_bounded(void **state)
     gallop_close(g);
 }
 
+/* A thread that submits large schemas, each another one, until `is_enough`. PHASE is odd while it compiles one. */
+struct compiling {
+    struct gallop *g;
+    atomic_uint phase;
+    atomic_bool is_enough;
+};
+
+/* Returns the schema number WHICH, of 300 KB; free(). */
+static char *large_schema(int which)
+{
+    enum { SIZE = 512 << 10, PROPERTIES = 1900 };
+    char *text = malloc(SIZE);
+    int n;
+
+    ASSERT(text);
+    n = snprintf(text, SIZE, "{\"properties\":{");
+    for (int i = 0; i < PROPERTIES; i++)
+        n += snprintf(
+            text + n, (size_t)(SIZE - n),
+            "%s\"p%d_%d\":{\"properties\":{\"a\":{\"type\":\"string\",\"maxLength\":50},\"b\":{"
+            "\"type\":\"integer\",\"minimum\":%d},\"c\":{\"enum\":[\"x%d\",7]}},\"required\":[\"a\"]}",
+            i ? "," : "", which, i, i, i);
+    n += snprintf(text + n, (size_t)(SIZE - n), "}}");
+    ASSERT(n > 250 << 10 && n < SIZE, "%d", n);
+    return text;
+}
+
+static void *compile_schemas(void *context)
+{
+    struct compiling *c = context;
+
+    for (int i = 0; !atomic_load(&c->is_enough) && i < 1000; i++) {
+        struct gallop_request r;
+        char *text = large_schema(i);
+        bool is_refused;
+        uint64_t id;
+
+        gallop_request_init(&r);
+        r.text = "Once";
+        r.user = (void *)16;
+        r.sampling.max_new_tokens = 1;
+        r.structured_outputs.json = text;
+        atomic_fetch_add(&c->phase, 1);
+        is_refused = gallop_submit(c->g, &r, &id, NULL) != 0;
+        atomic_fetch_add(&c->phase, 1);
+        if (!is_refused)
+            gallop_cancel(c->g, id);
+        free(text);
+    }
+    return NULL;
+}
+
+/* Computes a step and takes its events. Returns how many of the first 16 requests got a token, and subtracts those
+ * that ended from *OPEN. */
+static int step_of_sixteen(struct gallop *g, int *open)
+{
+    struct gallop_event ev;
+    int n = 0;
+
+    gallop_step(g, 0);
+    while (gallop_take(g, &ev)) {
+        n += ev.type == GALLOP_TOKEN && (size_t)ev.user < 16;
+        *open -= ev.type == GALLOP_FINISHED && (size_t)ev.user < 16;
+    }
+    return n;
+}
+
+/* Whole steps of sixteen sequences begin and end while one schema of 300 KB compiles. If a step waited for the
+ * compiler, none would. The schemas repeat until this was seen, so that a busy machine does not fail the test. */
+static void steps_go_on_while_a_schema_compiles(void **state)
+{
+    struct gallop_options o = engines_options(17, 64, 1024);
+    struct gallop *g = engines_open("demo", &o);
+    struct compiling c = {.g = g};
+    struct thread thread;
+    int open = 0, n_inside = 0;
+
+    assert_int_equal(thread_start(&thread, compile_schemas, &c), 0);
+    for (int round = 0; n_inside < 3 && round < 100; round++) {
+        for (size_t i = 0; i < 16; i++, open++)
+            engines_submit_text(g, 4, 900, i);
+        while (open > 0) {
+            unsigned before = atomic_load(&c.phase);
+            int n = step_of_sixteen(g, &open);
+
+            n_inside += n == 16 && before % 2 == 1 && atomic_load(&c.phase) == before;
+            if (n_inside == 3)
+                break;
+        }
+    }
+    atomic_store(&c.is_enough, true);
+    thread_join(&thread);
+    assert_int_equal(n_inside, 3);
+    gallop_close(g); /* ends what is left of the sixteen */
+}
+
 static void what_is_left_out_of_a_schema_is_in_the_last_event(void **state)
 {
     struct gallop *g = ways_open(&ways[0], 64, 1, 0);
@@ -463,6 +561,7 @@ int main(void)
         cmocka_unit_test(tool_calls_are_constrained_alone_and_beside_a_schema),
         cmocka_unit_test(wrong_constraints_are_refused_with_a_sentence),
         cmocka_unit_test(the_memory_of_all_constraints_is_bounded),
+        cmocka_unit_test(steps_go_on_while_a_schema_compiles),
         cmocka_unit_test(what_is_left_out_of_a_schema_is_in_the_last_event),
         cmocka_unit_test(warnings_are_limited_for_all_schemas_of_a_constraint),
         cmocka_unit_test(a_refused_allocation_ends_one_request_and_nothing_else),
