@@ -193,7 +193,7 @@ void input_template_close(struct input_template *t)
     *t = (struct input_template){0};
 }
 
-int input_template_markup(const struct input_template *t, struct markup *out, struct err *e)
+const char *input_template_source(const struct input_template *t)
 {
     const char *source = t->source.data;
 
@@ -201,7 +201,12 @@ int input_template_markup(const struct input_template *t, struct markup *out, st
         source = chat_template_source(t->chat, "tool_use");
         source = source ? source : chat_template_source(t->chat, "default");
     }
-    return markup_choose(out, "auto", "auto", source, e);
+    return source;
+}
+
+int input_template_markup(const struct input_template *t, struct markup *out, struct err *e)
+{
+    return markup_choose(out, "auto", "auto", input_template_source(t), e);
 }
 
 int input_reasoning(const struct input_template *t, const struct buf *text, struct gallop_request *r,

@@ -59,6 +59,9 @@ struct input_template {
 int input_template_open(struct input_template *t, struct checkpoint *model, const char *file, struct err *e);
 void input_template_close(struct input_template *t);
 
+/* Returns the source text of the template T; with several templates, that of the one for tools. NULL: none. */
+const char *input_template_source(const struct input_template *t);
+
 /* Sets *OUT to the markup of tool calls and reasoning that the source text of the template T shows. A zeroed
  * T gives no markup. */
 int input_template_markup(const struct input_template *t, struct markup *out, struct err *e);

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/markup/constrain.h"
 #include "app/batch/openai.h"
 #include "app/batch/requests.h"
 #include "app/batch/resume.h"
@@ -188,6 +189,18 @@ static void choose_seed(struct run_prompts *r, struct request *q)
         q->random_seed = !given && sampling_given(&q->sampling, SAMPLING_SEED);
 }
 
+/* Sets in ASK where the constraint on the answer begins, if a template has rendered the prompt of Q. */
+static int place_constraint(struct run_prompts *r, struct request *q, struct gallop_request *ask)
+{
+    struct markup markup;
+    int rc = q->rendered ? input_template_markup(&r->in.template, &markup, &q->fault) : 0;
+
+    if (rc || !q->rendered)
+        return rc;
+    return constrain_place(&ask->structured_outputs, markup.reasoning, q->n_tools ? markup.calls : NULL, true,
+                           q->text.data ? q->text.data : "", q->text.len, &q->fault);
+}
+
 static void submit(struct run_prompts *r, struct request *q)
 {
     const struct tok *tok = engine_info(r->engine)->tok;
@@ -212,6 +225,8 @@ static void submit(struct run_prompts *r, struct request *q)
     ask.cache_salt = q->salt;
     ask.n = (int64_t)q->n;
     ask.structured_outputs = q->structured;
+    if (!q->fault.code)
+        place_constraint(r, q, &ask);
     if (sampling_given(&q->sampling, SAMPLING_THINKING_TOKEN_BUDGET) && !q->fault.code &&
         requests_open_template(&r->in, &q->fault) == 0)
         input_reasoning(&r->in.template, q->rendered ? &q->text : NULL, &ask, &q->fault);
@@ -839,8 +854,9 @@ const struct verb verb_run = {
         "and `user`, which --scheduling-policy uses; `cache_salt`: requests with different values share no KV blocks. "
         "Lines of OpenAI's batch files (custom_id, method, url, body) are accepted, too; with --json they are "
         "answered in the format of OpenAI's result files (id, custom_id, response, error), and the model that they "
-        "name is ignored.\nLines are read when they are needed. Without --json an answer is written as soon as it is "
-        "complete, after a line with its index (INDEX.NUMBER if n is more than 1). With --json the results are "
+        "name is ignored. In their chats `tool_choice`, `parallel_tool_calls` and functions with `strict` mean what "
+        "they mean on the server.\nLines are read when they are needed. Without --json an answer is written as soon as "
+        "it is complete, after a line with its index (INDEX.NUMBER if n is more than 1). With --json the results are "
         "written in input order, one line for each request; `choices` has all answers, each with its `index`, and the "
         "fields of a single answer are those of the first. A faulty line is reported with its number, and the other "
         "requests continue. SIGINT and SIGTERM cancel running requests and keep finished results.",

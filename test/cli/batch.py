@@ -266,29 +266,69 @@ def a_line_of_openais_form_says_what_the_server_says():
              user("<word>", logprobs=True, top_logprobs=2, n=2), user("<word>", logprobs=True),
              *(("/v1/completions", {"prompt": "<word>", "logprobs": k, **more}) for k in (0, 2)
                for more in ({}, {"n": 2}, {"max_tokens": 3}, {"logit_bias": {"0": 99}}))]
+    strict = {"tools": [{"type": "function", "function": {
+        "name": x, "strict": True, "parameters": {
+            "type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}},
+            "required": ["city"], "additionalProperties": False}}} for x in ("f", "g")]}
+    named = {"type": "function", "function": {"name": "g"}}
+    some = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [named]}}
+    asked += [user("<none>", **strict, tool_choice="required", max_tokens=400),
+              user("<call>", **strict, tool_choice=named, max_tokens=400, temperature=1, seed=5),
+              user("<none>", **strict, tool_choice=some, max_tokens=400, seed=7, n=2),
+              user("<call>", **tools, tool_choice="none"), user("<call>", **tools, tool_choice="auto"),
+              user("<call>", **strict, max_tokens=120),
+              user("<two>", **tools, parallel_tool_calls=False),
+              user("<think>\n", max_tokens=120, structured_outputs={"regex": "[0-9]{3}"}),
+              user("<think>\n", **strict, tool_choice="required", max_tokens=400),
+              user("<call>", **tools, structured_outputs={"regex": "Hello"}, max_tokens=120)]
+    forced = len(asked) - 10
+    wrong = [user("x", tool_choice="required"), user("x", **tools, tool_choice="some"),
+             user("x", **tools, tool_choice={"type": "function", "function": {"name": "h"}}),
+             user("x", **tools, tool_choice="required", structured_outputs={"regex": "a"}),
+             user("x", **tools, parallel_tool_calls=1)]
+    asked += wrong
     batch = _file("s.jsonl", *({"custom_id": str(i), "method": "POST", "url": url, "body": {
         "max_tokens": 40, "temperature": 0, **body}} for i, (url, body) in enumerate(asked)))
     found = [o["response"] for o in lines(call("run", "-m", model, "--dtype", "fp32", "--quiet",
                                                "--json", "--batch", batch))]
-    ids = [x["id"] for o in found for c in o["body"]["choices"]
+    ids = [x["id"] for o in found for c in o["body"].get("choices", [])
            for x in c.get("message", {}).get("tool_calls", [])]
     check(len(set(ids)) == len(ids) > 4 and all(re.fullmatch(r"call_\w{24}", x) for x in ids),
           f"each call has an id of its own: {ids}")
     with Server("--dtype", "fp32", "--no-access-log", model=model) as s:
         for response, (url, body) in zip(found, asked):
             status, own = s.post(url, **{"max_tokens": 40, "temperature": 0, **body})
-            expect(response["status_code"], status, f"status of {body}")
+            expect(response["status_code"], status, f"status of {body}: {response} {own}")
+            if status != 200:
+                continue
             expect([_unlike(x) for x in response["body"]["choices"]],
                    [_unlike(x) for x in own["choices"]], f"choices of {body}")
             expect({k: own["usage"][k] for k in response["body"]["usage"]},
                    response["body"]["usage"], f"usage of {body}")
-    choices = [o["body"]["choices"][0] for o in found]
+    refused = [o["body"]["error"]["message"] for o in found[-len(wrong):]]
+    for sentence, words in zip(refused, ("tool_choice: found no `tools`", "tool_choice",
+                                         "tool_choice: found the function 'h'",
+                                         "tool_choice: tool calls are forced, and response_format",
+                                         "parallel_tool_calls: expected true or false")):
+        check(words in sentence, f"a refusal: {sentence}")
+    choices = [o["body"]["choices"][0] for o in found[:-len(wrong)]]
     call_of = lambda c: [(x["function"]["name"], json.loads(x["function"]["arguments"]))
                          for x in c["message"].get("tool_calls", [])]
     expect((call_of(choices[0]), choices[0]["message"]["content"], choices[0]["finish_reason"]),
            ([("f", {"city": "Paris"})], "Let me see.", "tool_calls"), "a call")
     expect((call_of(choices[5]), choices[5]["message"]["content"]),
            ([("f", {}), ("g", {"x": [1]})], None), "two calls")
+    calls = [call_of(x) for x in choices[forced:]]
+    cities = {("f", "Rome"), ("f", "Oslo"), ("g", "Rome"), ("g", "Oslo")}
+    for i in (0, 2, 5, 8):
+        check(calls[i] and {(name, a["city"]) for name, a in calls[i]} <= cities, f"{i}: {calls}")
+    expect({name for i in (1, 2) for name, _ in calls[i]}, {"g"}, "a function that was named")
+    expect((calls[3], calls[4], calls[6]), ([], [("f", {"city": "Paris"})], [("f", {})]),
+           "no call, a free one, and one of two")
+    check(re.fullmatch("[0-9]{3}", choices[forced + 7]["message"]["content"].strip()),
+          f"a constraint behind reasoning: {choices[forced + 7]}")
+    expect([choices[forced + i]["message"].get("reasoning") for i in (7, 8)], ["Hm, well."] * 2,
+           "reasoning in front of what is constrained")
     expect([x["finish_reason"] for x in choices[2:5]], ["length", "stop", "stop"],
            "a call that is cut by a length, by a stop string, and one without tools")
     expect((choices[7]["message"]["reasoning"], choices[7]["message"]["content"],

@@ -231,6 +231,7 @@ static int split(const struct openai_form *f, const struct request *q, const str
                                      .prompt_len = q->text.len,
                                      .names = q->tool,
                                      .n_names = q->n_tools,
+                                     .one_call = q->one_call,
                                      .seed = random_bits()};
     struct parser *parts;
     struct parser_piece p;

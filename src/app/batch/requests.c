@@ -1,6 +1,7 @@
 /* requests.c - reads requests from the lines of a batch: prompts as text, ids or messages, and sampling fields. */
 #include "app/batch/requests.h"
 #include "app/batch/resume.h"
+#include "app/batch/tool_choice.h"
 #include "app/input.h"
 #include "engine/engine.h"
 
@@ -286,8 +287,7 @@ static int next_line(struct requests *r, bool wait, char **line, size_t *len, st
 
 /* ---- the fields of a line ---- */
 
-/* Moves the member KEY out of O; the caller owns it. NULL: it is missing or null. */
-static json_t *requests_take(json_t *o, const char *key)
+json_t *requests_take(json_t *o, const char *key)
 {
     json_t *v = json_incref(json_object_get(o, key));
 
@@ -477,6 +477,8 @@ static int keep_tools(struct request *q, json_t *o, struct err *e)
 
     if (q->form != REQUEST_OPENAI_CHAT || !json_is_array(tools) || json_array_size(tools) == 0)
         return 0;
+    if (tool_choice_is_none(o))
+        return json_object_del(o, "tools");
     q->tools = json_incref(tools);
     if (!(q->tool = arena_zalloc(&q->arena, json_array_size(tools), sizeof(*q->tool))))
         return err_nomem(e, "tools");
@@ -549,6 +551,8 @@ static int read_body(struct requests *r, struct request *q, json_t *body, struct
     if (rc == 0 && (rc = read_answers(q, body, e)) == 0 && (rc = rename_fields(body, e)) == 0 &&
         (rc = read_structured(q, body, e)) == 0)
         rc = read_place(q, body, e);
+    if (rc == 0 && q->form == REQUEST_OPENAI_CHAT)
+        rc = tool_choice_read(q, body, &r->template, e);
     return rc;
 }
 

@@ -54,6 +54,7 @@ struct request {
     json_t *tools;     /* definitions of tools in an OpenAI line; NULL: none */
     const char **tool; /* [n_tools] names of the functions in TOOLS, which owns them */
     size_t n_tools;
+    bool one_call;      /* parallel_tool_calls is false: tool calls after the first are left out */
     struct arena arena; /* holds lists and texts of the request */
     struct sampling sampling;
     struct gallop_structured_outputs structured; /* texts are in ARENA, or borrowed */
@@ -96,6 +97,9 @@ struct requests {
     struct input_template template; /* opened when the first prompt is rendered */
     bool template_is_open;
 };
+
+/* Moves the member KEY out of O; the caller owns it. NULL: it is missing or null. */
+json_t *requests_take(json_t *o, const char *key);
 
 void requests_close(struct requests *r);
 

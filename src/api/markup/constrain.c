@@ -1,0 +1,193 @@
+/* constrain.c - writes the constraint on tool calls in the engine's format. */
+#include "api/markup/constrain.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json/json_tree.h"
+#include "engine/constraints/structured.h"
+
+/* ---- which functions ---- */
+
+/* Returns the member `strict` of function I as the client sent it; NULL: it is absent. */
+static const json_t *strict_of(const struct constrain_calls *c, size_t i)
+{
+    const json_t *own = json_array_get(c->origins, i),
+                 *function = json_object_get(json_array_get(c->tools, i), "function");
+
+    return json_object_get(own ? own : function, "strict");
+}
+
+static const char *name_of(const struct constrain_calls *c, size_t i)
+{
+    const json_t *function = json_object_get(json_array_get(c->tools, i), "function");
+
+    return json_string_value(json_object_get(function, "name"));
+}
+
+/* Returns whether tool_choice allows calls of the function NAME. */
+static bool may_call(const struct constrain_calls *c, const char *name)
+{
+    const json_t *named = c->names;
+
+    for (size_t i = 0; i < json_array_size(named); i++)
+        if (strcmp(json_string_value(json_array_get(named, i)), name) == 0)
+            return true;
+    return !named;
+}
+
+static int check_names(const struct constrain_calls *c, struct err *e)
+{
+    const json_t *named = c->names;
+    size_t n = json_array_size(c->tools);
+
+    for (size_t i = 0; i < json_array_size(named); i++) {
+        const char *name = json_string_value(json_array_get(named, i));
+        size_t k = 0;
+
+        while (k < n && strcmp(name_of(c, k), name) != 0)
+            k++;
+        if (k == n)
+            return err_about(e, ERR_INPUT, "tool_choice",
+                             "found the function '%.100s', expected the name of one of the request's tools",
+                             name);
+    }
+    return 0;
+}
+
+static bool is_required(const struct constrain_calls *c)
+{
+    return c->choice == TOOLS_REQUIRED;
+}
+
+/* ---- the constraint ---- */
+
+/* Appends function I to LIST in the engine's format. */
+static int add_function(const struct constrain_calls *c, size_t i, json_t *list, struct err *e)
+{
+    const json_t *function = json_object_get(json_array_get(c->tools, i), "function"),
+                 *origin = json_object_get(json_array_get(c->origins, i), "pointer"),
+                 *strict = strict_of(c, i);
+    json_t *parameters = json_object_get(function, "parameters"), *v;
+    char pointer[64];
+    int bad = 0;
+
+    if (strict && !json_is_null(strict) && !json_is_boolean(strict))
+        return err_about(e, ERR_INPUT, "tools",
+                         "found a wrong type of `strict` in function \"%.100s\", expected true or false",
+                         name_of(c, i));
+    snprintf(pointer, sizeof(pointer), "/tools/%zu/function/parameters", i);
+    v = json_pack("{s:s,s:s}", "name", name_of(c, i), "pointer",
+                  origin ? json_string_value(origin) : pointer);
+    if (json_is_object(parameters) && (is_required(c) || json_is_true(strict)))
+        bad |= json_object_set(v, "parameters", parameters);
+    if (json_is_false(strict))
+        bad |= json_object_set_new(v, "strict", json_false());
+    if (bad || json_array_append(list, v) != 0)
+        e->code = err_nomem(e, "tools");
+    json_decref(v);
+    return e->code;
+}
+
+/* Returns the name of the markup in which the model writes tool calls. Mistral's models have two: newer
+ * ones put the function's name before [ARGS]. */
+static const char *form_of(const struct constrain_calls *c)
+{
+    const char *name = c->markup->calls->name, *source = c->template;
+
+    return strcmp(name, "mistral") == 0 && !(source && strstr(source, "[ARGS]")) ? "mistral_list" : name;
+}
+
+static int write_calls(struct gallop_structured_outputs *s, const struct constrain_calls *c, struct arena *a,
+                       struct err *e)
+{
+    struct buf text = {.tag = MEM_API};
+    json_t *list = json_array(), *v;
+    int rc = list ? 0 : err_nomem(e, "tools");
+
+    for (size_t i = 0; i < json_array_size(c->tools) && rc == 0; i++)
+        if (may_call(c, name_of(c, i)))
+            rc = add_function(c, i, list, e);
+    v = rc ? NULL
+           : json_pack("{s:s,s:b,s:b,s:O}", "markup", form_of(c), "required", is_required(c), "parallel",
+                       c->is_parallel, "functions", list);
+    if (v)
+        buf_json_tree(&text, v, false);
+    if (v && !text.oom)
+        s->tool_calls = arena_strndup(a, text.data, text.len);
+    json_decref(v);
+    json_decref(list);
+    buf_fini(&text);
+    return rc || s->tool_calls ? rc : err_nomem(e, "tools");
+}
+
+bool constrain_is_strict(const struct constrain_calls *c)
+{
+    bool is_strict = false;
+
+    for (size_t i = 0; i < json_array_size(c->tools); i++)
+        is_strict |= strict_of(c, i) && !json_is_null(strict_of(c, i)) && !json_is_false(strict_of(c, i));
+    return is_strict;
+}
+
+int constrain_calls(struct gallop_structured_outputs *s, const struct constrain_calls *c, struct arena *a,
+                    struct err *e)
+{
+    bool is_chosen = is_required(c) || c->names;
+
+    if (c->choice == TOOLS_NONE)
+        return 0;
+    if (is_chosen && json_array_size(c->tools) == 0)
+        return err_about(e, ERR_INPUT, "tool_choice", "found no `tools`, from which functions are chosen");
+    if (json_array_size(c->tools) == 0 || (!is_chosen && !constrain_is_strict(c) && !structured_is_given(s)))
+        return 0;
+    if (check_names(c, e) != 0)
+        return e->code;
+    if (is_required(c) && structured_is_given(s))
+        return err_about(e, ERR_INPUT, "tool_choice",
+                         "tool calls are forced, and %s constrains the answer; expected one of the two",
+                         c->field);
+    if (c->markup->calls)
+        return write_calls(s, c, a, e);
+    if (is_chosen && c->markup->plain_calls)
+        return err_about(
+            e, ERR_UNSUPPORTED, "tool_choice",
+            "found a choice of tools, but this server does not parse tool calls (its tool-call-parser is none)");
+    return 0;
+}
+
+/* ---- where the constraint begins ---- */
+
+/* Sets the constraint for answers in harmony's channels. The prompt must end with a message header. */
+static int place_in_channels(struct gallop_structured_outputs *s, const char *prompt, size_t n, struct err *e)
+{
+    static const char header[] = "<|start|>assistant";
+
+    if (n < sizeof(header) - 1 || memcmp(prompt + n - (sizeof(header) - 1), header, sizeof(header) - 1) != 0)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "the answer cannot be constrained: its prompt ends inside a message of the model");
+    s->has_channels = 1;
+    return 0;
+}
+
+int constrain_place(struct gallop_structured_outputs *s, const struct markup_reasoning *r,
+                    const struct markup_calls *calls, bool is_new, const char *prompt, size_t n,
+                    struct err *e)
+{
+    if (!structured_is_given(s) && !s->tool_calls)
+        return 0;
+    if ((r && r->channels) || (calls && calls->channels))
+        return place_in_channels(s, prompt, n, e);
+    if (!r)
+        return 0;
+    if (markup_begins_inside(r, prompt, n)) {
+        s->begins_after = r->close;
+    } else if (!markup_is_closed(r, prompt, n) && is_new) {
+        s->may_begin_with = r->open;
+        s->begins_after = r->close;
+    }
+    return 0;
+}

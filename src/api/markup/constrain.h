@@ -1,0 +1,48 @@
+/* constrain.h - where and how an answer with tools or reasoning is constrained: writes the constraint on tool calls in
+ * the engine's format (struct gallop_structured_outputs), and says where in the answer constraints begin.
+ */
+#ifndef GALLOP_API_MARKUP_CONSTRAIN_H
+#define GALLOP_API_MARKUP_CONSTRAIN_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "api/markup/markup.h"
+#include "api/markup/tools.h"
+
+struct arena;
+struct err;
+struct gallop_structured_outputs;
+
+/* What a request says about tool calls. All pointers are borrowed. */
+struct constrain_calls {
+    const struct markup *markup;
+    const char *template; /* source of the chat template; NULL: none */
+    const json_t *tools;  /* functions in the chat format; NULL: none */
+    /* An object for each tool, with the JSON pointer to its schema and its `strict`; NULL: TOOLS are as sent */
+    const json_t *origins;
+    const json_t *names; /* names of the functions that tool_choice allows; NULL: all */
+    enum tools_choice choice;
+    bool is_parallel;
+    const char *field; /* the field of the request that may constrain the answer, for messages */
+};
+
+/* Returns whether a function of C has `strict`. */
+bool constrain_is_strict(const struct constrain_calls *c);
+
+/* Sets s->tool_calls, allocated in A, if C has tools and at least one of these holds: tool calls are forced, or limited
+ * to some functions, a function is strict, or S constrains the answer. Without markup of tool calls it is not set, and
+ * a forced call is an error only if the user has chosen so. ERR_INPUT, ERR_UNSUPPORTED: the subject of *E is the field;
+ * ERR_NOMEM. */
+int constrain_calls(struct gallop_structured_outputs *s, const struct constrain_calls *c, struct arena *a,
+                    struct err *e);
+
+/* Sets the members of S that say where in the answer its constraint begins: after reasoning, or in a message of
+ * harmony. R and CALLS are the markup of the answer; NULL: none. IS_NEW: the prompt [n] ends with the beginning of a
+ * message of the model. ERR_UNSUPPORTED: the prompt ends inside a message of harmony. */
+int constrain_place(struct gallop_structured_outputs *s, const struct markup_reasoning *r,
+                    const struct markup_calls *calls, bool is_new, const char *prompt, size_t n,
+                    struct err *e);
+
+#endif

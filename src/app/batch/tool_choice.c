@@ -1,0 +1,56 @@
+/* tool_choice.c - reads the fields tool_choice and parallel_tool_calls, and `strict` of functions. */
+#include "app/batch/tool_choice.h"
+
+#include <string.h>
+
+#include "api/markup/constrain.h"
+#include "api/markup/markup.h"
+#include "api/markup/tools.h"
+#include "engine/constraints/structured.h"
+
+bool tool_choice_is_none(const json_t *body)
+{
+    const char *word = json_string_value(json_object_get(body, "tool_choice"));
+
+    return word && strcmp(word, "none") == 0;
+}
+
+/* Constrains the tool calls of Q as C says, with the markup that T shows. */
+static int constrain(struct request *q, struct constrain_calls *c, const struct input_template *t,
+                     struct err *e)
+{
+    struct markup markup;
+    int rc = tools_check(q->tools, NULL, e);
+
+    if (rc == 0)
+        rc = input_template_markup(t, &markup, e);
+    if (rc)
+        return rc;
+    if (!markup.calls && (c->choice == TOOLS_REQUIRED || c->names || constrain_is_strict(c)))
+        return err_about(e, ERR_UNSUPPORTED, "tool_choice",
+                         "the chat template shows no markup of tool calls");
+    c->markup = &markup;
+    c->template = input_template_source(t);
+    return constrain_calls(&q->structured, c, &q->arena, e);
+}
+
+int tool_choice_read(struct request *q, json_t *body, const struct input_template *t, struct err *e)
+{
+    json_t *choice = requests_take(body, "tool_choice"),
+           *parallel = requests_take(body, "parallel_tool_calls"), *names = NULL;
+    struct constrain_calls c = {.tools = q->tools,
+                                .is_parallel = !json_is_false(parallel),
+                                .field = structured_is_given(&q->structured) ? "response_format" : ""};
+    int rc = parallel && !json_is_boolean(parallel)
+                 ? err_set(e, ERR_INPUT, "parallel_tool_calls: expected true or false")
+                 : tools_choose(choice, &c.choice, &names, e);
+
+    c.names = names;
+    q->one_call = !c.is_parallel;
+    if (rc == 0 && (q->tools || c.choice == TOOLS_REQUIRED || names))
+        rc = constrain(q, &c, t, e);
+    json_decref(choice);
+    json_decref(parallel);
+    json_decref(names);
+    return rc;
+}
