@@ -435,7 +435,8 @@ struct gallop_speculation {
     uint64_t n_steps, n_drafts;
     /* Guessed tokens that were computed, and those of them that were right. */
     uint64_t n_draft_tokens, n_accepted_tokens;
-    /* [n_positions] the right tokens by their position in the guess; n_positions 0: there was no speculative decoding. */
+    /* [n_positions] the right tokens by their position in the guess. n_positions 0: there was no speculative
+     * decoding. */
     uint32_t accepted_per_pos[GALLOP_MAX_DRAFT_TOKENS];
     size_t n_positions;
 };

@@ -24,7 +24,8 @@ struct strmap {
     enum mem_tag tag;
 };
 
-/* Returns the seed of hashes: it is random in each process, so that files and clients cannot choose keys that collide. */
+/* Returns the seed of hashes. It is random in each process, so that files and clients cannot choose keys that
+ * collide. */
 uint64_t strmap_seed(void);
 
 void strmap_init(struct strmap *m, enum mem_tag tag);

@@ -39,7 +39,28 @@ static void remember(struct guess_sources *g, struct seq *s, bool ends)
         history_write(&g->history, &s->lookup->writer, s->token, s->n_known, ends);
 }
 
-/* Asks the sources for guesses of SEQ [n]. */
+/* Guesses tokens that constraints force, for the first N_LEFT sequences of g->left, when N sequences ask. Returns how
+ * many sequences are left. */
+static size_t force(struct guess_sources *g, size_t n_left, size_t n)
+{
+    size_t most = guess_config_most(&g->config, GUESS_FORCED, n), n_still = 0;
+
+    for (size_t i = 0; i < n_left; i++) {
+        struct seq *s = g->left[i];
+        struct guess *guess = &s->guess;
+
+        if (s->mask)
+            guess->n = constraint_run_guess(&s->run, s->mask, s->token + s->n_known,
+                                            most < guess->most ? most : guess->most);
+        guess->source = GUESS_FORCED;
+        guess->match = 0;
+        if (guess->n == 0)
+            g->left[n_still++] = s;
+    }
+    return n_still;
+}
+
+/* Asks the sources for guesses of SEQ [n]. Tokens that a constraint forces come first. */
 static void propose(void *ctx, struct seq **seq, size_t n)
 {
     struct guess_sources *g = ctx;
@@ -51,6 +72,7 @@ static void propose(void *ctx, struct seq **seq, size_t n)
             remember(g, seq[i], false);
         g->left[n_left++] = seq[i];
     }
+    n_left = force(g, n_left, n);
     for (size_t m = 0; m < g->config.n_methods; m++) {
         enum guess_source source = g->config.method[m];
         size_t most = guess_config_most(&g->config, source, n), n_still = 0;

@@ -448,6 +448,48 @@ size_t constraint_run_mask(struct constraint_run *r, uint32_t *mask, struct err 
     return n;
 }
 
+/* Returns the longest token of MASK if the texts of all its tokens are beginnings of this token's text, else -1. */
+static int32_t longest_of_one_text(const struct token_trie *t, const uint32_t *mask)
+{
+    uint32_t last = 0; /* the deepest node so far; node 0 is not a token's if none was found */
+    int32_t found = -1;
+
+    for (size_t id = 0; id < t->n_vocab; id++) {
+        uint32_t at;
+
+        if (mask[id / 32] == 0) {
+            id |= 31;
+            continue;
+        }
+        if (!(mask[id / 32] >> id % 32 & 1) || (at = t->ending[id]) == UINT32_MAX)
+            continue;
+        if (found < 0 || (at > last && at < last + t->node[last].skip)) {
+            last = at;
+            found = (int32_t)id;
+        } else if (at != last && !(last > at && last < at + t->node[at].skip)) {
+            return -1;
+        }
+    }
+    return found;
+}
+
+size_t constraint_run_guess(struct constraint_run *r, uint32_t *mask, int32_t *token, size_t most)
+{
+    const struct token_masks *masks = masks_of(r);
+    size_t begin = r->n, n = 0;
+    struct err e = {0};
+
+    for (; n < most && !constraint_run_may_end(r); n++) {
+        memset(mask, 0, constraint_mask_words(r->c->v) * sizeof(*mask));
+        if (constraint_run_mask(r, mask, &e) == 0 ||
+            (token[n] = longest_of_one_text(masks->trie, mask)) < 0 || !constraint_run_add(r, token[n]))
+            break;
+        masks = masks_of(r);
+    }
+    constraint_run_truncate(r, begin);
+    return n;
+}
+
 bool constraint_run_may_end(const struct constraint_run *r)
 {
     return recognizer_may_end(&r->c->r, r->row[r->n]);

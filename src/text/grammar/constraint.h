@@ -128,6 +128,11 @@ void constraint_run_close(struct constraint_run *r); /* R may be zeroed */
  * or the constraint has reached a limit, and *E has the error. */
 size_t constraint_run_mask(struct constraint_run *r, uint32_t *mask, struct err *e);
 
+/* Guesses the next tokens where the constraint leaves no choice of text, only of its division into tokens: the
+ * longest token, and so on. Writes at most MOST guesses to TOKEN and returns their number. MASK
+ * [constraint_mask_words()] is overwritten; the run does not change. */
+size_t constraint_run_guess(struct constraint_run *r, uint32_t *mask, int32_t *token, size_t most);
+
 /* True if the answer so far is complete. */
 bool constraint_run_may_end(const struct constraint_run *r);
 

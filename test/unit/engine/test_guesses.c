@@ -201,6 +201,43 @@ static void a_request_can_ask_for_no_guesses(void **state)
     gallop_close(g);
 }
 
+static void tokens_that_a_schema_forces_are_guessed(void **state)
+{
+    static struct engines_answer got[2];
+    uint64_t n_steps[2];
+    char says[256];
+
+    for (int k = 0; k < 2; k++) {
+        struct gallop *g =
+            open_with(k ? "{\"method\":\"ngram\",\"prompt_lookup_min\":100,\"adaptive\":false}" : NULL, 1);
+        struct gallop_request r;
+
+        gallop_request_init(&r);
+        r.text = "Once";
+        r.sampling.max_new_tokens = 200;
+        r.sampling.do_sample = 1;
+        r.sampling.temperature = 1;
+        r.structured_outputs.json =
+            "{\"type\":\"object\",\"properties\":{\"the first name of the person\":{\"type\":\"boolean\"},"
+            "\"the second name of the person\":{\"const\":\"a long text that has no choice\"}},"
+            "\"required\":[\"the first name of the person\",\"the second name of the person\"],"
+            "\"additionalProperties\":false}";
+        r.structured_outputs.disable_any_whitespace = 1;
+        r.user = (void *)(uintptr_t)k;
+        assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+        engines_run(g, got);
+        n_steps[k] = got[k].end.speculation.n_steps;
+        assert_int_equal(got[k].end.finish, GALLOP_FINISH_STOP);
+        gallop_close(g);
+    }
+    if (engines_differ(&got[1], &got[0], 1, says))
+        fail_msg("%s", says);
+    assert_true(strstr(got[0].text, "a long text that has no choice") != NULL);
+    assert_int_equal(n_steps[0], got[0].n);
+    assert_true(2 * n_steps[1] <
+                n_steps[0]); /* the demo model has hardly a preference, and takes long tokens, too */
+}
+
 static void malformed_configurations_are_refused_by_name(void **state)
 {
     static const struct {
@@ -288,6 +325,7 @@ int main(void)
         cmocka_unit_test(counts_of_ngram_follow_from_the_tokens),
         cmocka_unit_test(tokens_of_one_client_are_not_guessed_for_another),
         cmocka_unit_test(a_request_can_ask_for_no_guesses),
+        cmocka_unit_test(tokens_that_a_schema_forces_are_guessed),
         cmocka_unit_test(malformed_configurations_are_refused_by_name),
         cmocka_unit_test(members_have_vllms_and_paces_names),
     };
