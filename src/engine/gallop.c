@@ -163,6 +163,20 @@ static void read_step_options(const struct gallop_options *o, const struct llm *
     guess_costs(m, s);
 }
 
+/* Opens the sources of guesses. SIGBUS is unblocked as in engine_open_llm(), because a draft model may be opened. */
+static int open_guesses(struct gallop *g, const struct gallop_options *o, struct err *e)
+{
+    sigset_t bus, old;
+    int rc;
+
+    sigemptyset(&bus);
+    sigaddset(&bus, SIGBUS);
+    pthread_sigmask(SIG_UNBLOCK, &bus, &old);
+    rc = guess_sources_open(&g->guesses, o, &g->llm, e);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return rc;
+}
+
 static int open_step(struct gallop *g, const struct gallop_options *o, struct err *e)
 {
     struct step_options so;
@@ -172,7 +186,7 @@ static int open_step(struct gallop *g, const struct gallop_options *o, struct er
     llm_executor(&g->llm, &g->executor);
     if ((rc = step_open(&g->step, &g->executor, &so, e)) != 0 || !o->speculative_config)
         return rc;
-    if ((rc = guess_sources_open(&g->guesses, o->speculative_config, &g->llm, e)) == 0)
+    if ((rc = open_guesses(g, o, e)) == 0)
         g->step.guesser = &g->guesses->maker;
     return rc;
 }

@@ -649,6 +649,39 @@ static void cut_guesses(const struct step *g, struct seq *s)
         constraint_run_truncate(&s->run, n_known);
 }
 
+/* Returns the number of guesses of a draft model for each of the N sequences in g->guessing that gives the most
+ * tokens per second. */
+static size_t draft_depth(struct step *g, size_t n)
+{
+    const struct guess_maker *m = g->guesser;
+    struct guess guess = {.source = m->draft, .n = m->most, .chance = g->chance};
+    double tokens = (double)n, best_rate, seconds;
+    struct cost_step step = {0};
+    size_t best = 0;
+
+    if (!m->adaptive || g->n_steps % TRIAL == 0 || m->pass_s <= 0)
+        return m->most;
+    guess_chances_set(&g->chances, &guess);
+    for (size_t i = 0; i < n; i++)
+        step = cost_with(step, 1, g->guessing[i]->n_computed);
+    if ((seconds = cost_predict(&g->cost, &step)) <= 0)
+        return m->most;
+    best_rate = tokens / seconds;
+    for (size_t k = 1; k <= m->most; k++) {
+        double passes = m->is_parallel ? 1 : (double)k;
+
+        for (size_t i = 0; i < n; i++)
+            step = cost_with(step, 1, g->guessing[i]->n_computed + k);
+        tokens += (double)n * (double)guess.chance[k - 1];
+        seconds = cost_predict(&g->cost, &step) + passes * m->pass_s;
+        if (tokens / seconds > best_rate) {
+            best_rate = tokens / seconds;
+            best = k;
+        }
+    }
+    return best;
+}
+
 /* Guesses tokens of the decoding sequences. */
 static void step_guess(struct step *g)
 {
@@ -663,6 +696,7 @@ static void step_guess(struct step *g)
     }
     if (n == 0)
         return;
+    g->guesser->depth = g->guesser->draft < GUESS_SOURCES ? draft_depth(g, n) : 0;
     g->guesser->propose(g->guesser->ctx, g->guessing, n);
     for (size_t i = 0; i < n; i++) {
         struct guess *guess = &g->guessing[i]->guess;

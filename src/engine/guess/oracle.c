@@ -29,5 +29,5 @@ static void propose(void *ctx, struct seq **seq, size_t n)
 
 void oracle_init(struct oracle *o, size_t most)
 {
-    o->guesser = (struct guess_maker){.ctx = o, .most = most, .propose = propose};
+    o->guesser = (struct guess_maker){.ctx = o, .most = most, .draft = GUESS_SOURCES, .propose = propose};
 }

@@ -1,6 +1,7 @@
 /* sources.c - opens the sources, and asks them for guesses. */
 #include "engine/guess/sources.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/strmap.h"
 #include "engine/guess/lookup.h"
@@ -60,6 +61,24 @@ static size_t force(struct guess_sources *g, size_t n_left, size_t n)
     return n_still;
 }
 
+/* Asks the draft model for guesses of the sequences g->left [n_left], and measures its passes. */
+static void ask_draft(struct guess_sources *g, size_t n_left)
+{
+    double begin = clock_seconds(), seconds;
+    size_t n_passes = 1;
+
+    for (size_t i = 0; i < n_left; i++) {
+        struct guess *guess = &g->left[i]->guess;
+
+        guess->most = g->maker.depth < guess->most ? g->maker.depth : guess->most;
+    }
+    draft_propose(g->draft, g->left, n_left);
+    for (size_t i = 0; i < n_left && !g->maker.is_parallel; i++)
+        n_passes = g->left[i]->guess.n > n_passes ? g->left[i]->guess.n : n_passes;
+    seconds = (clock_seconds() - begin) / (double)n_passes;
+    g->maker.pass_s = g->maker.pass_s > 0 ? .9 * g->maker.pass_s + .1 * seconds : seconds;
+}
+
 /* Asks the sources for guesses of SEQ [n]. Tokens that a constraint forces come first. */
 static void propose(void *ctx, struct seq **seq, size_t n)
 {
@@ -76,6 +95,11 @@ static void propose(void *ctx, struct seq **seq, size_t n)
     for (size_t m = 0; m < g->config.n_methods; m++) {
         enum guess_source source = g->config.method[m];
         size_t most = guess_config_most(&g->config, source, n), n_still = 0;
+
+        if (source == GUESS_DRAFT && g->maker.depth && n_left)
+            ask_draft(g, n_left);
+        if (source == GUESS_DRAFT)
+            continue;
 
         for (size_t i = 0; i < n_left; i++) {
             struct seq *s = g->left[i];
@@ -94,8 +118,12 @@ static void propose(void *ctx, struct seq **seq, size_t n)
 
 static void leave(void *ctx, const struct seq *seq)
 {
+    struct guess_sources *g = ctx;
+
     if (seq->lookup)
-        remember(ctx, (struct seq *)(uintptr_t)seq, true);
+        remember(g, (struct seq *)(uintptr_t)seq, true);
+    if (g->draft)
+        draft_leave(g->draft, seq);
 }
 
 static int open_history(struct guess_sources *g, struct err *e)
@@ -113,9 +141,10 @@ static int open_history(struct guess_sources *g, struct err *e)
 }
 
 /* Sets the maximum number of guesses over all methods and batch sizes. */
-static size_t most_guesses(const struct guess_config *c)
+static size_t most_guesses(const struct guess_sources *g)
 {
-    size_t most = 0;
+    const struct guess_config *c = &g->config;
+    size_t most = g->draft ? draft_most(g->draft) : 0;
 
     for (size_t i = 0; i < c->n_methods; i++) {
         size_t usual = c->most ? c->most : guess_config_most(c, c->method[i], 0);
@@ -127,7 +156,30 @@ static size_t most_guesses(const struct guess_config *c)
     return most;
 }
 
-int guess_sources_open(struct guess_sources **out, const char *text, struct llm *target, struct err *e)
+/* Opens the draft model, if there is one. */
+static int open_draft(struct guess_sources *g, const struct gallop_options *o, struct llm *target,
+                      struct err *e)
+{
+    const struct guess_config *c = &g->config;
+    const struct draft_options draft = {.engine = o,
+                                        .model = c->model,
+                                        .revision = c->revision,
+                                        .quant = c->quant,
+                                        .max_model_len = c->max_model_len,
+                                        .kv_memory = c->kv_memory,
+                                        .is_parallel = c->is_parallel,
+                                        .most = c->most};
+    int rc = c->model ? draft_open(&g->draft, &draft, target, e) : 0;
+
+    if (rc || !g->draft)
+        return rc;
+    g->maker.draft = draft_source(g->draft);
+    g->maker.is_parallel = g->maker.draft == GUESS_PARD;
+    return 0;
+}
+
+int guess_sources_open(struct guess_sources **out, const struct gallop_options *o, struct llm *target,
+                       struct err *e)
 {
     struct guess_sources *g = mem_zalloc(1, sizeof(*g), MEM_ENGINE);
     int rc;
@@ -136,20 +188,22 @@ int guess_sources_open(struct guess_sources **out, const char *text, struct llm 
     if (!g)
         return err_nomem(e, "the sources of guesses");
     arena_init(&g->arena, MEM_ENGINE);
-    if ((rc = guess_config_read(&g->config, text, &g->arena, e)) == 0 && target->model.bidirectional)
+    if ((rc = guess_config_read(&g->config, o->speculative_config, &g->arena, e)) == 0 &&
+        target->model.bidirectional)
         rc = err_about(e, ERR_UNSUPPORTED, "speculative_config",
                        "this model has bidirectional attention and generates no text");
     if (rc == 0 && !(g->left = mem_zalloc(target->max_seqs, sizeof(struct seq *), MEM_ENGINE)))
         rc = err_nomem(e, "the sources of guesses");
-    if (rc || (rc = open_history(g, e)) != 0) {
+    g->maker.draft = GUESS_SOURCES;
+    if (rc || (rc = open_history(g, e)) != 0 || (rc = open_draft(g, o, target, e)) != 0) {
         guess_sources_close(g);
         return rc;
     }
-    g->maker = (struct guess_maker){.ctx = g,
-                                    .most = most_guesses(&g->config),
-                                    .adaptive = g->config.adaptive,
-                                    .propose = propose,
-                                    .leave = leave};
+    g->maker.ctx = g;
+    g->maker.most = most_guesses(g);
+    g->maker.adaptive = g->config.adaptive;
+    g->maker.propose = propose;
+    g->maker.leave = leave;
     *out = g;
     return 0;
 }
@@ -158,6 +212,7 @@ void guess_sources_close(struct guess_sources *g)
 {
     if (!g)
         return;
+    draft_close(g->draft);
     history_close(&g->history);
     arena_fini(&g->arena);
     mem_free((void *)g->left);

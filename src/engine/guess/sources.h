@@ -5,6 +5,7 @@
 #define GALLOP_ENGINE_GUESS_SOURCES_H
 
 #include "engine/guess/config.h"
+#include "engine/guess/draft.h"
 #include "engine/guess/guess.h"
 #include "engine/guess/history.h"
 #include "engine/llm.h"
@@ -16,12 +17,14 @@ struct guess_sources {
     bool has_lookup;    /* sequences have a struct guess_lookup */
     bool has_history;
     struct history history; /* tokens of all sequences, for the method suffix */
+    struct draft *draft;    /* the draft model; NULL: none */
     struct seq **left;      /* [max_seqs] sequences for which no source has a guess yet */
 };
 
-/* Opens the sources of the configuration TEXT for the model TARGET, which is borrowed. ERR_INPUT, ERR_UNSUPPORTED,
- * ERR_NOMEM, or an error of the draft model. */
-int guess_sources_open(struct guess_sources **out, const char *text, struct llm *target, struct err *e);
+/* Opens the sources of o->speculative_config for the model TARGET, which was opened with O and is borrowed. The caller
+ * has unblocked SIGBUS. ERR_INPUT, ERR_UNSUPPORTED, ERR_NOMEM, or an error of the draft model. */
+int guess_sources_open(struct guess_sources **out, const struct gallop_options *o, struct llm *target,
+                       struct err *e);
 void guess_sources_close(struct guess_sources *g); /* G may be NULL */
 
 /* Returns the maximum length of a match that sequences look for; 0: no source looks up tokens. */
