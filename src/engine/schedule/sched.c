@@ -84,8 +84,8 @@ static struct sched_pick *likeliest(const struct plan *p)
     return best;
 }
 
-/* Least time that a guess is taken to add, as a share of the time of the decoding sequences. The fitted costs of a row can be 0 or
- * negative, and guesses that are never right would then be computed forever. */
+/* Least time that a guess is taken to add, as a share of the time of the decoding sequences. The fitted costs of a row
+ * can be 0 or negative, and guesses that are never right would then be computed forever. */
 static const double least_added = 1.0 / 256;
 
 /* Returns whether a guess pays that is right with CHANCE and changes the step to WITH: it gives more tokens in the
