@@ -339,6 +339,14 @@ struct gallop_request {
      * prompt. */
     const char *text;
     size_t text_len;
+    /* The text behind a gap, of suffix_len bytes (SIZE_MAX: up to the terminating zero): the output fills the
+     * gap between `text` and it. Only for models with tokens for this (Qwen, CodeLlama, StarCoder, DeepSeek,
+     * Codestral ...). NULL: there is no gap. */
+    const char *suffix;
+    size_t suffix_len;
+    /* 1: tokens that end such a filling besides the model's end tokens, such as <EOT>, end the output, too.
+     * With `suffix` they always do. */
+    int infill;
     /* The prompt as [n_ids] tokens. NULL: `text` is the prompt. */
     const int32_t *ids;
     /* [n_ids] attention mask of `ids` that are padded on the left (0: padding), or NULL: no padding. */

@@ -208,6 +208,14 @@ static int read_prompt_text(struct fields *f, const json_t *v, struct err *e)
     return json_is_string(v) ? 0 : unexpected("prompt", v, "a string", e);
 }
 
+static const char schema_suffix[] = "{'type':'string'}";
+
+static int read_suffix(struct fields *f, const json_t *v, struct err *e)
+{
+    f->input.suffix = json_string_length(v) ? v : NULL;
+    return json_is_string(v) ? 0 : unexpected("suffix", v, "a string", e);
+}
+
 static int read_objects(const json_t **to, const char *name, const json_t *v, size_t most, struct err *e)
 {
     *to = v;
@@ -1146,6 +1154,7 @@ void fields_forget(struct fields *f, unsigned endpoint)
     json_decref(f->own);
     json_decref(f->tool_names);
     f->own = f->tool_names = NULL;
+    f->input.suffix = given(f->input.suffix);
     f->input.prompt = f->input.messages = f->input.system = f->input.tools = f->input.tool_origins =
         f->input.documents = f->input.kwargs = f->input.tokens = f->request_ids = NULL;
     f->generation.stop = given(f->generation.stop);

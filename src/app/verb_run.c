@@ -33,6 +33,7 @@
 #include "ckpt/checkpoint.h"
 #include "engine/engine.h"
 #include "text/jinja/jinja.h"
+#include "text/tok/infill.h"
 
 enum { SEQS = 32, AHEAD = 2 * SEQS, DEFAULT_NEW_TOKENS = 512, PATIENCE_MS = 3000 };
 
@@ -41,7 +42,7 @@ struct run_options {
     struct options_sampling sampling;
     struct options_output out;
     struct structured_options structured;
-    const char *prompt, *system, *chat_template, *file, *ids, *batch, *output;
+    const char *prompt, *suffix, *system, *chat_template, *file, *ids, *batch, *output;
     bool chat, plain_user_text, resume, no_special, keep_special;
 };
 
@@ -76,6 +77,9 @@ static const struct opt_row rows[] = {
     {"chat-template", 0, OPT_STRING, "F.jinja", PROMPT,
      .help = "file with a chat template that replaces the model's; implies --chat", .aliases = "template",
      INTO(chat_template)},
+    {"suffix", 0, OPT_STRING, "TEXT", PROMPT,
+     .help = "fill the gap between the prompt and this text; needs a model that is trained for it",
+     INTO(suffix)},
     {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "do not add BOS or other special tokens to the prompt",
      INTO(no_special)},
     {"keep-special", 0, OPT_FLAG, NULL, OUTPUT, .help = "keep special tokens in the text of the answer",
@@ -210,13 +214,17 @@ static void submit(struct run_prompts *r, struct request *q)
     r->openai.keep_special = r->keep_special;
     if (q->form != REQUEST_OWN && !r->openai.is_open && !q->fault.code)
         openai_open(&r->openai, tok, &r->in.template, &q->fault);
-    if (q->is_text && tok && !q->fault.code)
+    if (q->suffix && tok && !q->fault.code)
+        infill_encode(tok, q->text.data ? q->text.data : "", q->text.len, q->suffix, q->n_suffix, flags,
+                      &q->ids, &q->fault);
+    else if (q->is_text && tok && !q->fault.code)
         tok_encode_marked(tok, q->text.data ? q->text.data : "", q->origin.len ? q->origin.data : NULL,
                           q->text.len, flags, &q->ids, &q->fault);
     gallop_request_init(&ask);
     ask.text = q->is_text && !tok ? "" : NULL; /* the engine reports why there is no tokenizer */
     ask.ids = q->ids.id;
     ask.n_ids = q->ids.n;
+    ask.infill = q->suffix != NULL;
     ask.keep_special = r->keep_special || openai_keeps_special(&r->openai, q);
     ask.user = q;
     ask.priority = q->priority;
@@ -628,6 +636,11 @@ static int check_combination(struct run_options *o, const struct opt_values *v, 
     if (o->ids && wants_chat(o))
         return err_set(e, ERR_USAGE,
                        "--chat, --system and --chat-template need text, but --ids gives token ids");
+    if (o->suffix && (o->ids || o->batch || wants_chat(o)))
+        return err_set(e, ERR_USAGE, "--suffix needs a prompt that is text, but %s",
+                       o->ids     ? "--ids gives token ids"
+                       : o->batch ? "lines of --batch have a `suffix` of their own"
+                                  : "--chat, --system and --chat-template make a conversation of it");
     if (o->no_special && (o->ids || wants_chat(o)))
         log_warn("--no-special changes nothing: %s",
                  o->ids ? "nothing is added to --ids" : "the chat template writes the special tokens");
@@ -691,6 +704,11 @@ static int add_text(struct requests *r, const struct run_options *o, struct err 
     buf_init(&text, MEM_APP);
     if ((rc = read_text(o, &text, e)) == 0)
         rc = requests_add_text(r, text.data ? text.data : "", text.len, e);
+    if (rc == 0 && o->suffix && *o->suffix &&
+        (rc = err_utf8(e, "--suffix", o->suffix, strlen(o->suffix))) == 0) {
+        r->last->suffix = o->suffix;
+        r->last->n_suffix = strlen(o->suffix);
+    }
     buf_fini(&text);
     return rc;
 }
@@ -845,7 +863,8 @@ const struct verb verb_run = {
         "on the command line, or text from a pipe (without its last line break), or both (the text from the pipe, a "
         "blank, the text on the command line), or the bytes of a file (--file), or token ids (--ids). Text must be "
         "UTF-8.\n--batch computes many requests together, one for each line of a file. A line has `prompt`, `ids` or "
-        "`messages` (for the chat template, with `tools` and `documents`) and any of these fields: sampling fields, "
+        "`messages` (for the chat template, with `tools` and `documents`) and any of these fields: `suffix`, the text "
+        "behind a gap in front of which `prompt` stands, for models that fill gaps; sampling fields, "
         "named with underscores or as in OpenAI's API (max_tokens, max_completion_tokens, min_tokens, top_logprobs); "
         "`allowed_token_ids`; `response_format` and `structured_outputs`, which constrain the answer; `n`, the number "
         "of answers (up to 128), which are drawn with the request's seed, seed + 1, ...; `prompt_logprobs`, a number "

@@ -24,6 +24,7 @@
 #include "engine/guess/sources.h"
 #include "engine/options.h"
 #include "engine/sampling/public_sampling.h"
+#include "text/tok/infill.h"
 
 enum { PENDING_CANCELS = 256, DEFAULT_TARGET_MS = 700 };
 
@@ -325,7 +326,8 @@ const struct engine_info *engine_info(const struct gallop *g)
 
 void gallop_request_init(struct gallop_request *r)
 {
-    *r = (struct gallop_request){.text_len = SIZE_MAX, .n = 1, .prompt_logprobs = -1, .speculative = 1};
+    *r = (struct gallop_request){
+        .text_len = SIZE_MAX, .suffix_len = SIZE_MAX, .n = 1, .prompt_logprobs = -1, .speculative = 1};
     public_sampling_init(&r->sampling);
 }
 
@@ -470,9 +472,12 @@ static uint64_t post(struct gallop *g, struct seq *s)
 static int read_ids(const struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
                     struct tok_ids *ids, struct err *e)
 {
-    size_t first;
+    unsigned flags = r->no_special ? 0 : TOK_ADD_SPECIAL;
+    size_t first, n;
     int rc;
 
+    if (r->suffix && !r->text)
+        return err_about(e, ERR_INPUT, "suffix", "the text before the gap, `text`, is missing");
     if (!r->text) {
         if ((rc = skip_padding(r, &first, e)) == 0) {
             sr->ids = r->ids ? r->ids + first : NULL;
@@ -484,10 +489,27 @@ static int read_ids(const struct gallop *g, const struct gallop_request *r, stru
         return err_set(e, ERR_INPUT, "the prompt is given as text and as ids; one of them is expected");
     if (!g->llm.tok)
         return err_set(e, ERR_INPUT, "a prompt that is text needs a tokenizer: %s", g->llm.tok_missing.msg);
-    rc = tok_encode(g->llm.tok, r->text, r->text_len == SIZE_MAX ? strlen(r->text) : r->text_len,
-                    r->no_special ? 0 : TOK_ADD_SPECIAL, ids, e);
+    n = r->text_len == SIZE_MAX ? strlen(r->text) : r->text_len;
+    rc = r->suffix
+             ? infill_encode(g->llm.tok, r->text, n, r->suffix,
+                             r->suffix_len == SIZE_MAX ? strlen(r->suffix) : r->suffix_len, flags, ids, e)
+             : tok_encode(g->llm.tok, r->text, n, flags, ids, e);
     sr->ids = ids->id;
     sr->n_ids = ids->n;
+    return rc;
+}
+
+/* Adds the tokens that end a filling to the end tokens of S, in memory of A. */
+static int add_infill_ends(const struct gallop *g, const struct gallop_request *r, struct sampling *s,
+                           struct arena *a, struct err *e)
+{
+    int32_t id[INFILL_MAX_ENDS];
+    size_t n = (r->suffix || r->infill) && g->llm.tok ? infill_ends(g->llm.tok, id) : 0;
+    int rc = 0;
+
+    for (size_t i = 0; i < n && rc == 0; i++)
+        if ((size_t)id[i] < g->step.x->caps.n_vocab)
+            rc = sampling_add_eos(s, id[i], a, e);
     return rc;
 }
 
@@ -503,9 +525,11 @@ int engine_submit(struct gallop *g, const struct gallop_request *r, const struct
                              .lookup_length = g->guesses ? guess_sources_lookup(g->guesses) : 0};
     struct tok_ids ids = {0};
     struct sampling merged;
+    struct arena arena;
     struct seq *s = NULL;
     int rc;
 
+    arena_init(&arena, MEM_ENGINE);
     sampling_merge(&merged, user, &g->config);
     if (!sampling_given(&merged, SAMPLING_SEED))
         merged.seed = g->default_seed;
@@ -520,8 +544,8 @@ int engine_submit(struct gallop *g, const struct gallop_request *r, const struct
         .call = {r->tool_call_open[0], r->tool_call_open[1]},
         .call_close = r->tool_call_close,
         .begun = r->reasoning_begun != 0};
-    if ((rc = read_ids(g, r, &sr, &ids, e)) == 0 && (rc = new_answers(g, r, &sr, &s, e)) == 0 &&
-        (rc = step_take_place(&g->step, sr.n_ids, e)) != 0)
+    if ((rc = read_ids(g, r, &sr, &ids, e)) == 0 && (rc = add_infill_ends(g, r, &merged, &arena, e)) == 0 &&
+        (rc = new_answers(g, r, &sr, &s, e)) == 0 && (rc = step_take_place(&g->step, sr.n_ids, e)) != 0)
         seq_free_list(s);
     if (rc == 0) {
         uint64_t own = post(g, s);
@@ -530,6 +554,7 @@ int engine_submit(struct gallop *g, const struct gallop_request *r, const struct
             *id = own;
     }
     tok_ids_fini(&ids);
+    arena_fini(&arena);
     return rc;
 }
 

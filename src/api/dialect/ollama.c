@@ -52,7 +52,8 @@ bool ollama_owns(const char *path)
 
 bool ollama_loads(const struct request *q)
 {
-    return q->endpoint == FIELDS_GENERATE      ? !json_string_length(q->field.input.prompt)
+    return q->endpoint == FIELDS_GENERATE
+               ? !json_string_length(q->field.input.prompt) && !q->field.input.suffix
            : q->endpoint == FIELDS_OLLAMA_CHAT ? !json_array_size(q->field.input.messages)
                                                : false;
 }
@@ -64,7 +65,7 @@ static int ollama_read_request(struct request *q, struct err *e)
     int rc;
 
     f->generation.max_tokens = f->generation.num_predict > 0 ? f->generation.num_predict : -1;
-    if (q->endpoint == FIELDS_GENERATE && f->input.raw)
+    if (q->endpoint == FIELDS_GENERATE && (f->input.raw || f->input.suffix))
         return 0;
     list = json_array();
     f->own = json_pack("[o]", list);

@@ -115,6 +115,8 @@ static int check_together(struct flight *f)
         !json_is_null(json_object_get(given->body, "truncate_prompt_tokens")))
         return refuse_field(f, "truncate_prompt_tokens",
                             "truncate_prompt_tokens: nothing would be left of the prompt");
+    if (given->input.suffix && (given->output.echo || given->input.truncate_prompt_tokens))
+        return refuse_field(f, "suffix", "suffix: not with echo or truncate_prompt_tokens");
     if (f->q.endpoint == FIELDS_TOKENIZE && !given->input.prompt == !given->input.messages)
         return refuse_field(f, "prompt", "either prompt or messages is expected");
     return check_logprobs(f);
@@ -240,6 +242,7 @@ static void describe(struct flight *f, struct flight_prompt *p, const char *salt
     gallop_request_init(r);
     r->ids = prompt->id;
     r->n_ids = prompt->n_ids;
+    r->infill = given->input.suffix != NULL;
     r->keep_special = !given->output.skip_special_tokens || q->keeps_special;
     r->n = (int64_t)q->n;
     r->structured_outputs = q->structured;

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "engine/constraints/structured.h"
 #include "engine/engine.h"
+#include "text/tok/infill.h"
 #include "text/tok/tok.h"
 
 static const struct engine_info *info_of(const struct request *q)
@@ -82,13 +83,37 @@ bool prompt_adds_special(const struct request *q, bool otherwise)
     return q->field.input.has_add_special ? q->field.input.add_special_tokens : otherwise;
 }
 
+/* Encodes V, or "" if it is NULL, as the text before the gap in front of the request's suffix. */
+static int encode_infill(struct request *q, const json_t *v, struct tok_ids *ids, struct err *e)
+{
+    const json_t *suffix = q->field.input.suffix;
+    const struct engine_info *m = info_of(q);
+    int rc = 0;
+
+    fields_blame(&q->field, "suffix", 0);
+    if (!m->tok || !infill_is_known(m->tok))
+        return infill_refuse(e);
+    if (v && !json_is_string(v))
+        return err_set(e, ERR_INPUT,
+                       "suffix: the prompt, the text before the gap, must be text and not token ids");
+    fields_blame(&q->field, prompt_field(q), 0);
+    if ((rc = check_bytes(q, json_string_length(v), e)) == 0 &&
+        (rc = check_bytes(q, json_string_length(suffix), e)) == 0)
+        rc = infill_encode(m->tok, v ? json_string_value(v) : "", json_string_length(v),
+                           json_string_value(suffix), json_string_length(suffix),
+                           prompt_adds_special(q, true) ? TOK_ADD_SPECIAL : 0, ids, e);
+    return rc;
+}
+
 /* Reads V, a string or a list of token ids, as a prompt: its tokens to IDS and, for echo, its text to TEXT. */
 static int read_prompt(struct request *q, const json_t *v, struct tok_ids *ids, struct buf *text,
                        struct err *e)
 {
     int rc;
 
-    if (json_is_string(v)) {
+    if (q->field.input.suffix) {
+        rc = encode_infill(q, v, ids, e);
+    } else if (json_is_string(v)) {
         rc = prompt_encode(q, json_string_value(v), NULL, json_string_length(v), prompt_adds_special(q, true),
                            ids, e);
         if (rc == 0 && q->field.output.echo)

@@ -544,12 +544,31 @@ static int look_up(const struct requests *r, struct request *q, struct err *e)
     return r->resume ? resume_has(r->resume, q, &q->skipped, e) : 0;
 }
 
+/* Reads the field suffix, the text behind the gap that the answer fills; "" means none. */
+static int read_suffix(const struct requests *r, struct request *q, json_t *o, struct err *e)
+{
+    json_t *suffix = requests_take(o, "suffix");
+    int rc = 0;
+
+    if (suffix && !json_is_string(suffix))
+        rc = err_set(e, ERR_INPUT, "suffix is not a string");
+    else if (json_string_length(suffix) && (!q->is_text || q->rendered || r->wrap))
+        rc = err_set(e, ERR_INPUT, "suffix needs a prompt that is text and no conversation");
+    else if (json_string_length(suffix)) {
+        q->n_suffix = json_string_length(suffix);
+        q->suffix = arena_strndup(&q->arena, json_string_value(suffix), q->n_suffix);
+        rc = q->suffix ? 0 : err_nomem(e, "requests");
+    }
+    json_decref(suffix);
+    return rc;
+}
+
 static int read_body(struct requests *r, struct request *q, json_t *body, struct err *e)
 {
     int rc = requests_read_prompt(r, q, body, e);
 
-    if (rc == 0 && (rc = read_answers(q, body, e)) == 0 && (rc = rename_fields(body, e)) == 0 &&
-        (rc = read_structured(q, body, e)) == 0)
+    if (rc == 0 && (rc = read_suffix(r, q, body, e)) == 0 && (rc = read_answers(q, body, e)) == 0 &&
+        (rc = rename_fields(body, e)) == 0 && (rc = read_structured(q, body, e)) == 0)
         rc = read_place(q, body, e);
     if (rc == 0 && q->form == REQUEST_OPENAI_CHAT)
         rc = tool_choice_read(q, body, &r->template, e);

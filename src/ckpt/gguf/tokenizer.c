@@ -48,6 +48,21 @@ static int read_id(struct gguf *g, const char *what, int64_t *id, struct err *e)
     return gguf_int(g, key, TOK_UNSET, 0, MAX_ID, id, e);
 }
 
+/* Reads the tokens for filling a gap, which older files name differently. */
+static int read_infill(struct gguf *g, int64_t id[3], struct err *e)
+{
+    static const char *const names[3][2] = {
+        {"fim_pre", "prefix"}, {"fim_suf", "suffix"}, {"fim_mid", "middle"}};
+    int rc = 0;
+
+    for (size_t i = 0; i < 3 && rc == 0; i++) {
+        rc = read_id(g, names[i][0], &id[i], e);
+        if (rc == 0 && id[i] == TOK_UNSET)
+            rc = read_id(g, names[i][1], &id[i], e);
+    }
+    return rc;
+}
+
 /* Reads the array KEY, which must have one entry for each token. */
 static int read_each(struct gguf *g, const char *key, enum gguf_type type, size_t n_tokens, const char **v,
                      struct err *e)
@@ -71,7 +86,7 @@ static int read_tokenizer(struct gguf *g, struct tok_gguf *t, struct arena *a, s
         (rc = gguf_text(g, "tokenizer.ggml.pre", &t->pre, e)) != 0 ||
         (rc = gguf_text(g, "general.architecture", &arch, e)) != 0 ||
         (rc = read_id(g, "bos", &t->bos, e)) != 0 || (rc = read_id(g, "eos", &t->eos, e)) != 0 ||
-        (rc = read_id(g, "unknown", &t->unk, e)) != 0 ||
+        (rc = read_id(g, "unknown", &t->unk, e)) != 0 || (rc = read_infill(g, t->infill, e)) != 0 ||
         (rc = read_flag(g, "tokenizer.ggml.add_bos_token", &t->add_bos, e)) != 0 ||
         (rc = read_flag(g, "tokenizer.ggml.add_eos_token", &t->add_eos, e)) != 0 ||
         (rc = read_flag(g, "tokenizer.ggml.add_space_prefix", &t->add_space, e)) != 0 ||

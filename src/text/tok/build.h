@@ -52,7 +52,11 @@ struct tok {
     struct steps chain;            /* the decoder */
     struct tok_ids prefix, suffix; /* ids before and after a text with TOK_ADD_SPECIAL */
     int32_t eos;                   /* id of the end-of-sequence token; -1: unknown */
-    bool split_special;            /* special tokens in a text are always encoded as ordinary text */
+    /* The file names the tokens of infill.h: before the text before the gap and the text behind it, and at the
+     * end. */
+    bool has_infill;
+    int32_t infill[3];
+    bool split_special; /* special tokens in a text are always encoded as ordinary text */
     struct tok_scratch *_Atomic idle[TOK_POOL];
 };
 

@@ -59,7 +59,10 @@ struct tok_gguf {
     size_t n_tokens;
     const struct json_str *merge; /* [n_merges] two tokens with a blank between them */
     size_t n_merges;
-    int64_t bos, eos, unk;                    /* TOK_UNSET: not in the file */
+    int64_t bos, eos, unk; /* TOK_UNSET: not in the file */
+    /* The tokens for filling a gap: before the text before it, before the text behind it, at the end. Equal
+     * ones: not in the file. */
+    int64_t infill[3];
     int add_bos, add_eos, add_space, squeeze; /* TOK_UNSET: not in the file; 0 or 1 */
     bool rstrip;                              /* special tokens include the blanks after them (Phi-3) */
     bool lstrip;                              /* special tokens also include the blanks before them (Phi-4) */

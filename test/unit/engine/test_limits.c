@@ -404,6 +404,8 @@ static void ids_of_lists_end_with_the_vocabulary_and_come_in_any_order(void **st
 static void numbers_outside_their_range_are_refused_by_name(void **state)
 {
     static const double bad[] = {INFINITY, -INFINITY, -0.5};
+    static const char *const breakers[] = {"x"};
+    char why[GALLOP_ERR_SIZE];
     static const int64_t negative[] = {-2, INT64_MIN};
     struct gallop *g = open_ids();
     struct gallop_request r;
@@ -445,6 +447,13 @@ static void numbers_outside_their_range_are_refused_by_name(void **state)
     REFUSE("dry_base", r.sampling.dry_base = 0.9999);
     REFUSE("dry_allowed_length", r.sampling.dry_allowed_length = 1025);
     REFUSE("dry_penalty_last_n", r.sampling.dry_penalty_last_n = 2147483648);
+    REFUSE("suffix: the text before the gap", r.suffix = "x");
+    r = request(3);
+    r.sampling.dry_sequence_breakers = breakers;
+    r.sampling.n_dry_sequence_breakers = 1;
+    assert_int_equal(gallop_submit(g, &r, NULL, why), GALLOP_UNSUPPORTED);
+    assert_string_equal(why, "dry_sequence_breakers: this model has no tokenizer");
+    REFUSE("needs a tokenizer", r.suffix = "x"; r.text = "y"; r.ids = NULL; r.n_ids = 0);
     REFUSE("logprobs", r.sampling.logprobs = 1025);
     REFUSE("logprobs", r.sampling.logprobs = INT64_MAX);
     gallop_close(g);

@@ -222,6 +222,9 @@ static struct gallop_request request(int kind)
         r.sampling.n_stop = 2;
         r.sampling.bad_words = stops;
         r.sampling.n_bad_words = 2;
+        r.sampling.dry_multiplier = 1;
+        r.sampling.dry_sequence_breakers = stops;
+        r.sampling.n_dry_sequence_breakers = 2;
         r.sampling.stop_token = stop_tokens;
         r.sampling.n_stop_token = 1;
         r.sampling.bias_id = bias_ids;

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "text/tok/build.h"
+#include "text/tok/infill.h"
 #include "text/tok/tok.h"
 
 enum { MAX_TOKENS = 600, MAX_MERGES = 1000 };
@@ -342,6 +343,44 @@ static void user_defined_runs_of_spaces_are_found_in_spaces(void **state)
     json_decref(want);
 }
 
+/* The file's numbers count more than names, and are ignored if one is missing or no token. */
+static void a_file_names_the_tokens_for_filling_a_gap(void **state)
+{
+    static const struct json_str tokens[] = {{"<unk>", 5}, {"\xe2\x96\x81", 3}, {"a", 1}, {"x", 1}, {"y", 1},
+                                             {"z", 1}};
+    static const int32_t types[] = {2, 1, 1, 3, 3, 3};
+    static const int64_t numbers[][3] = {{3, 4, 5}, {5, 3, 4}, {3, 4, TOK_UNSET},
+                                         {3, 4, 6}, {3, 3, 5}, {0, 0, 0}};
+    static const float scores[6] = {0};
+    struct tok_gguf g = {.path = "m.gguf",
+                         .model = {"llama", 5},
+                         .token = tokens,
+                         .type = (const char *)types,
+                         .score = (const char *)scores,
+                         .n_tokens = 6,
+                         .bos = TOK_UNSET,
+                         .eos = TOK_UNSET,
+                         .add_space = 0};
+
+    for (size_t i = 0; i < 6; i++) {
+        struct tok_ids ids = {0};
+        struct tok *t;
+        struct err e;
+
+        memcpy(g.infill, numbers[i], sizeof(g.infill));
+        if (tok_open_gguf(&t, &g, &e) != 0)
+            fail_msg("%s", e.msg);
+        assert_int_equal(infill_is_known(t), i < 2);
+        if (i < 2) {
+            assert_int_equal(infill_encode(t, "a", 1, "aa", 2, TOK_ADD_SPECIAL, &ids, &e), 0);
+            assert_true(ids.n == 6 && ids.id[0] == numbers[i][0] && ids.id[1] == 2);
+            assert_true(ids.id[2] == numbers[i][1] && ids.id[4] == 2 && ids.id[5] == numbers[i][2]);
+        }
+        tok_ids_fini(&ids);
+        tok_close(t);
+    }
+}
+
 static void refused(const struct tok_gguf *g, int code, const char *word)
 {
     struct tok *t = (struct tok *)1;
@@ -433,6 +472,7 @@ int main(void)
         cmocka_unit_test(bos_stands_in_front_where_it_shall),
         cmocka_unit_test(the_end_token_is_the_files),
         cmocka_unit_test(user_defined_runs_of_spaces_are_found_in_spaces),
+        cmocka_unit_test(a_file_names_the_tokens_for_filling_a_gap),
         cmocka_unit_test(what_makes_no_tokenizer_is_refused_by_field),
         cmocka_unit_test(every_allocation_may_fail),
     };

@@ -264,6 +264,12 @@ static int build(struct work *w)
         rc = err_set(w->e, ERR_UNSUPPORTED, "tokenizer.ggml.model \"%.*s\" is not supported (gpt2, llama)",
                      g->model.n < 60 ? (int)g->model.n : 60, g->model.s ? g->model.s : "");
     w->t->eos = g->eos >= 0 ? (int32_t)g->eos : -1;
+    w->t->has_infill =
+        g->infill[0] != g->infill[1] && g->infill[0] != g->infill[2] && g->infill[1] != g->infill[2];
+    for (size_t i = 0; i < 3; i++) {
+        w->t->has_infill &= g->infill[i] >= 0 && (size_t)g->infill[i] < g->n_tokens;
+        w->t->infill[i] = (int32_t)g->infill[i];
+    }
     return rc ? rc : tok_seal(w->t, w->e);
 }
 
