@@ -114,21 +114,22 @@ class Llama(nn.Module):
                 )
                 nn.init.normal_(p, std=s)
 
-    def forward(self, ids, mask):
+    def forward(self, ids, mask, pos=None):
         """ids [B, T], mask bool [B, 1, T, T], true = may look; hidden states after the last norm
-        [B, T, E]."""
+        [B, T, E]. pos [B, T]: positions, or None for 0 to T - 1."""
         t, d = ids.shape[1], self.c["head_dim"]
-        f = torch.outer(torch.arange(t).float(), THETA ** (-torch.arange(0, d, 2).float() / d))
+        pos = torch.arange(t)[None] if pos is None else pos
+        f = pos[:, None, :, None].float() * THETA ** (-torch.arange(0, d, 2).float() / d)
         cos, sin = f.cos(), f.sin()
         x = self.model.embed_tokens(ids)
         for layer in self.model.layers:
             x = layer(x, cos, sin, mask)
         return self.model.norm(x)
 
-    def loss(self, ids, mask, target, weight):
+    def loss(self, ids, mask, target, weight, pos=None):
         """Weighted mean negative log-likelihood of target [B, T] under weight [B, T]."""
         keep = weight.view(-1) > 0
-        h = self(ids, mask).view(-1, self.c["hidden_size"])[keep]
+        h = self(ids, mask, pos).view(-1, self.c["hidden_size"])[keep]
         nll = F.cross_entropy(h @ self.model.embed_tokens.weight.T, target.view(-1)[keep],
                               reduction="none")
         w = weight.view(-1)[keep]

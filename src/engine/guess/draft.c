@@ -495,6 +495,7 @@ void draft_propose(struct draft *d, struct seq **seq, size_t n)
         return;
     if (most > d->llm.max_tokens / n)
         most = d->llm.max_tokens / n;
+    mem_guard_up();
     for (size_t i = 0; i < n; i++) {
         struct draft_turn *t = &d->turn[i];
         struct seq *s = seq[i];
@@ -520,6 +521,7 @@ void draft_propose(struct draft *d, struct seq **seq, size_t n)
     for (size_t i = 0; i < n; i++)
         for (size_t k = seq[i]->guess.n; k-- > 0;)
             sample_history_undo(&seq[i]->history, seq[i]->token[seq[i]->n_known + k]);
+    mem_guard_down();
 }
 
 void draft_leave(struct draft *d, const struct seq *seq)
@@ -530,6 +532,8 @@ void draft_leave(struct draft *d, const struct seq *seq)
 
     if (!slot->is_open)
         return;
+    mem_guard_up();
     keep_right_rows(d, &t);
     close_slot(d, &t);
+    mem_guard_down();
 }
