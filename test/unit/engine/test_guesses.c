@@ -35,6 +35,11 @@ static void submit(struct gallop *g, size_t which, const char *salt)
     r.sampling.do_sample = which % 3 != 0;
     r.sampling.temperature = temperatures[which % 3];
     r.sampling.repetition_penalty = which == 4 ? 1.1 : 1;
+    r.sampling.dry_multiplier = which == 0 || which == 2 ? 1.5 : 0;
+    r.sampling.dry_allowed_length = 4;
+    r.sampling.typical_p = which == 1 ? .95 : 1;
+    r.sampling.xtc_probability = which == 5 ? .3 : 0;
+    r.sampling.top_n_sigma = which == 5 ? 2 : 0;
     r.sampling.logprobs = 0;
     r.sampling.has_seed = 1;
     r.sampling.seed = which;
