@@ -504,35 +504,32 @@ void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n)
     mem_guard_down();
 }
 
-/* Computes all decoder layers for ROWS [n]. run_tail() computes the final norm and the language model
- * head. */
-static void run_layers(struct llm *m, const struct executor_rows *rows, size_t n)
+void llm_layers(struct llm *m, const struct model *with, struct model_work *work,
+                const struct executor_rows *rows, size_t n)
 {
     struct batch b;
 
     ASSERT(n <= m->max_seqs);
     fill_batch(m, &b, rows, n);
     m->n_wanted = b.n_wanted;
-    model_layers(&m->model, &m->timed.sink, &b, &m->work);
+    model_layers(with, &m->timed.sink, &b, work);
 }
 
 /* Computes the last norm of the wanted rows FIRST to FIRST + N - 1 of the last run, and their LOGITS unless
  * NULL. */
-static void run_tail(struct llm *m, size_t first, size_t n, float *logits)
+static void run_tail(struct llm *m, const struct model *with, struct model_work *work, size_t first, size_t n,
+                     float *logits)
 {
     const struct batch b = {
         .wanted = m->wanted + first, .n_wanted = n, .logits = logits, .hidden_only = !logits};
 
     ASSERT(first + n <= m->n_wanted && n <= m->max_wanted, "%zu and %zu of %zu rows", first, n, m->n_wanted);
-    model_tail(&m->model, &m->timed.sink, &b, &m->work);
+    model_tail(with, &m->timed.sink, &b, work);
 }
 
-bool llm_is_loose(const struct llm *m)
+void llm_tail(struct llm *m, const struct model *with, struct model_work *work, size_t first, size_t n)
 {
-    for (size_t i = 0; i < m->model.n_linears; i++)
-        if (linear_is_loose(m->model.linear[i]))
-            return true;
-    return false;
+    run_tail(m, with, work, first, n, m->logits);
 }
 
 size_t llm_scratch_bytes(const struct llm *m)
@@ -643,7 +640,7 @@ static void llm_run(void *ctx, const struct executor_rows *rows, size_t n)
     struct llm *m = ctx;
 
     mem_guard_up();
-    run_layers(m, rows, n);
+    llm_layers(m, &m->model, &m->work, rows, n);
     mem_guard_down();
 }
 
@@ -659,7 +656,7 @@ static const float *logits_of(void *ctx, size_t first, size_t n)
     struct llm *m = ctx;
 
     mem_guard_up();
-    run_tail(m, first, n, m->logits);
+    run_tail(m, &m->model, &m->work, first, n, m->logits);
     mem_guard_down();
     return m->logits;
 }
@@ -669,7 +666,7 @@ static const float *hidden(void *ctx, size_t first, size_t n)
     struct llm *m = ctx;
 
     mem_guard_up();
-    run_tail(m, first, n, NULL);
+    run_tail(m, &m->model, &m->work, first, n, NULL);
     mem_guard_down();
     return m->work.hw;
 }

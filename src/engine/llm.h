@@ -66,6 +66,12 @@ void llm_close(struct llm *m); /* M may be zeroed */
  * n_wanted, V], in the order of ROWS. */
 void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n);
 
+/* Computes all decoder layers for ROWS [n] with the weights WITH, which have the shapes of m->model, and WORK.
+ * llm_tail() then computes the logits of the wanted rows FIRST to FIRST + N - 1 into m->logits. */
+void llm_layers(struct llm *m, const struct model *with, struct model_work *work,
+                const struct executor_rows *rows, size_t n);
+void llm_tail(struct llm *m, const struct model *with, struct model_work *work, size_t first, size_t n);
+
 /* Initializes *X as the executor of M, which it borrows. */
 void llm_executor(struct llm *m, struct executor *x);
 

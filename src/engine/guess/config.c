@@ -187,6 +187,11 @@ static int complete(struct guess_config *c, struct err *e)
         return err_about(e, ERR_INPUT, subject, "the method draft_model needs the member model");
     if (c->model && !has_draft)
         return err_about(e, ERR_INPUT, subject, "model is given, but the method is not draft_model");
+    for (size_t i = 0; i + 1 < c->n_methods; i++)
+        if (c->method[i] == GUESS_DRAFT || c->method[i] == GUESS_SELF)
+            return err_about(e, ERR_INPUT, subject,
+                             "method %s must be the last one, since it guesses for every sequence",
+                             guess_source_name(c->method[i]));
     if (c->lookup_max == 0)
         c->lookup_max = c->lookup_min > c->max_tree_depth ? c->lookup_min : c->max_tree_depth;
     if (c->lookup_min == 0)

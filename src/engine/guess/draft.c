@@ -9,6 +9,7 @@
 #include "ckpt/checkpoint.h"
 #include "ckpt/config.h"
 #include "engine/find_model.h"
+#include "engine/guess/guess_draw.h"
 #include "engine/guess/vocabulary.h"
 #include "engine/seq.h"
 
@@ -337,12 +338,6 @@ static void prepare_turn(struct draft *d, struct draft_turn *t)
 
 /* ---- draws ---- */
 
-static bool ends_answer(const struct sampling *p, int32_t id)
-{
-    return (!p->ignore_eos && sampling_has_id(p->eos, p->n_eos, id)) ||
-           sampling_has_id(p->stop_token, p->n_stop_token, id);
-}
-
 /* Returns the logits of R for the target's vocabulary. */
 static const float *fit_logits(const struct draft *d, const struct draft_row *r, size_t sampler)
 {
@@ -358,26 +353,14 @@ static const float *fit_logits(const struct draft *d, const struct draft_row *r,
     return x;
 }
 
-/* Draws the next guess of the turn of R, as the target will draw the token. */
+/* Draws the next guess of the turn of R. */
 static void draw(const struct draft *d, const struct draft_row *r, size_t sampler)
 {
     struct draft_turn *t = r->turn;
-    struct seq *s = t->seq;
-    struct sampling p = s->sampling;
-    struct sample_result result;
 
-    if (!t->is_active)
-        return;
-    p.logprobs = -1;
-    p.n_logprob_ids = 0;
-    t->is_active = sample_pick(&d->sampler[sampler], &p, &s->history, fit_logits(d, r, sampler), d->n_vocab,
-                               seq_n_output(s) + s->guess.n, &result) == 0 &&
-                   !ends_answer(&s->sampling, result.id);
-    if (!t->is_active)
-        return;
-    sample_history_add(&s->history, result.id); /* draft_propose() subtracts it */
-    s->token[s->n_known + s->guess.n++] = result.id;
-    t->is_active = s->guess.n < t->most;
+    t->is_active = t->is_active &&
+                   guess_draw(&d->sampler[sampler], t->seq, fit_logits(d, r, sampler), d->n_vocab) &&
+                   t->seq->guess.n < t->most;
 }
 
 /* Task of the pool: draws the guesses of a thread's sequences, each in order. */
@@ -519,8 +502,7 @@ void draft_propose(struct draft *d, struct seq **seq, size_t n)
         run(d);
     }
     for (size_t i = 0; i < n; i++)
-        for (size_t k = seq[i]->guess.n; k-- > 0;)
-            sample_history_undo(&seq[i]->history, seq[i]->token[seq[i]->n_known + k]);
+        guess_draw_undo(seq[i]);
     mem_guard_down();
 }
 

@@ -58,9 +58,9 @@ struct guess_maker {
     void *ctx;
     size_t most;   /* maximum number of guesses of a sequence, at most GUESS_MOST */
     bool adaptive; /* the step computes only guesses that are expected to pay */
-    /* For a draft model, whose guesses take time. DRAFT: its source; GUESS_SOURCES: there is none. PASS_S: the measured
-     * seconds of a pass; 0: unknown. IS_PARALLEL: one pass makes all guesses. DEPTH: the maximum number of its guesses in
-     * the next step, set by the step. */
+    /* For a draft model, whose guesses take time. DRAFT: its source; GUESS_SOURCES: there is none. PASS_S: the
+     * measured seconds of a pass; 0: unknown. IS_PARALLEL: one pass makes all guesses. DEPTH: the maximum number of
+     * its guesses in the next step, set by the step. */
     enum guess_source draft;
     double pass_s;
     bool is_parallel;

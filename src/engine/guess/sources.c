@@ -5,8 +5,15 @@
 #include "base/mem.h"
 #include "base/strmap.h"
 #include "engine/guess/lookup.h"
+#include "engine/guess/self_draft.h"
 #include "engine/guess/suffix.h"
 #include "engine/seq.h"
+
+/* Returns true if guesses of SOURCE take passes of a model. */
+static bool is_draft(enum guess_source source)
+{
+    return source == GUESS_DRAFT || source == GUESS_SELF;
+}
 
 /* Maximum number of guesses of ngram for each token of a match. */
 static const double ngram_factor = 2;
@@ -61,8 +68,8 @@ static size_t force(struct guess_sources *g, size_t n_left, size_t n)
     return n_still;
 }
 
-/* Asks the draft model for guesses of the sequences g->left [n_left], and measures its passes. */
-static void ask_draft(struct guess_sources *g, size_t n_left)
+/* Asks the draft model, or the int4 weights, for guesses of the sequences g->left [n_left], and measures the passes. */
+static void ask_draft(struct guess_sources *g, enum guess_source source, size_t n_left)
 {
     double begin = clock_seconds(), seconds;
     size_t n_passes = 1;
@@ -72,7 +79,10 @@ static void ask_draft(struct guess_sources *g, size_t n_left)
 
         guess->most = g->maker.depth < guess->most ? g->maker.depth : guess->most;
     }
-    draft_propose(g->draft, g->left, n_left);
+    if (source == GUESS_SELF)
+        self_draft_propose(g->self_draft, g->left, n_left);
+    else
+        draft_propose(g->draft, g->left, n_left);
     for (size_t i = 0; i < n_left && !g->maker.is_parallel; i++)
         n_passes = g->left[i]->guess.n > n_passes ? g->left[i]->guess.n : n_passes;
     seconds = (clock_seconds() - begin) / (double)n_passes;
@@ -96,10 +106,12 @@ static void propose(void *ctx, struct seq **seq, size_t n)
         enum guess_source source = g->config.method[m];
         size_t most = guess_config_most(&g->config, source, n), n_still = 0;
 
-        if (source == GUESS_DRAFT && g->maker.depth && n_left)
-            ask_draft(g, n_left);
-        if (source == GUESS_DRAFT)
-            continue;
+        if (is_draft(source)) {
+            if (g->maker.depth && n_left)
+                ask_draft(g, source, n_left);
+            n_left = 0; /* the last method */
+            break;
+        }
 
         for (size_t i = 0; i < n_left; i++) {
             struct seq *s = g->left[i];
@@ -171,6 +183,11 @@ static int open_draft(struct guess_sources *g, const struct gallop_options *o, s
                                         .most = c->most};
     int rc = c->model ? draft_open(&g->draft, &draft, target, e) : 0;
 
+    for (size_t i = 0; i < c->n_methods && rc == 0; i++)
+        if (c->method[i] == GUESS_SELF) {
+            rc = self_draft_open(&g->self_draft, o, target, guess_config_most(c, GUESS_SELF, 0), e);
+            g->maker.draft = GUESS_SELF;
+        }
     if (rc || !g->draft)
         return rc;
     g->maker.draft = draft_source(g->draft);
@@ -213,6 +230,7 @@ void guess_sources_close(struct guess_sources *g)
     if (!g)
         return;
     draft_close(g->draft);
+    self_draft_close(g->self_draft);
     history_close(&g->history);
     arena_fini(&g->arena);
     mem_free((void *)g->left);

@@ -16,9 +16,10 @@ struct guess_sources {
     struct arena arena; /* strings of `config` */
     bool has_lookup;    /* sequences have a struct guess_lookup */
     bool has_history;
-    struct history history; /* tokens of all sequences, for the method suffix */
-    struct draft *draft;    /* the draft model; NULL: none */
-    struct seq **left;      /* [max_seqs] sequences for which no source has a guess yet */
+    struct history history;        /* tokens of all sequences, for the method suffix */
+    struct draft *draft;           /* the draft model; NULL: none */
+    struct self_draft *self_draft; /* the int4 weights of the method self; NULL: none */
+    struct seq **left;             /* [max_seqs] sequences for which no source has a guess yet */
 };
 
 /* Opens the sources of o->speculative_config for the model TARGET, which was opened with O and is borrowed. The caller

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "engine/guess/config.h"
 #include "engines.h"
+#include "ways.h"
 
 enum { N = 6, LONGEST = 320 };
 
@@ -70,6 +71,8 @@ static void answers_are_those_without_guesses(void **state)
         "{\"model\":\"" GALLOP_SOURCE_DIR "/models/demo-draft\",\"num_speculative_tokens\":4}",
         "{\"method\":\"ngram,draft_model\",\"model\":\"" GALLOP_SOURCE_DIR
         "/models/demo-draft\",\"adaptive\":false}",
+        "{\"method\":\"self\",\"num_speculative_tokens\":3}",
+        "{\"method\":\"suffix,self\",\"adaptive\":false}",
         "{\"method\":\"ngram\",\"num_speculative_tokens_per_batch_size\":[[1,4096,0]]}"};
     static struct engines_answer plain[N], got[N];
     struct gallop *g = open_with(NULL, 8);
@@ -87,9 +90,44 @@ static void answers_are_those_without_guesses(void **state)
                 fail_msg("%s: %s", configs[c], says);
             engines_check_cache(g);
             s = engines_stats(g);
-            assert_true((s.n_accepted_tokens > 0) == (c + 1 < sizeof(configs) / sizeof(configs[0])));
+            assert_true(s.n_accepted_tokens > 0 || !strstr(configs[c], "\"adaptive\":false"));
+            assert_true(s.n_draft_tokens == 0 || !strstr(configs[c], "[[1,4096,0]]"));
             gallop_close(g);
         }
+}
+
+static void int4_weights_guess_behind_rows_of_every_cache(void **state)
+{
+    static const char *const models[] = {"llama3-rope",   "gemma3",        "gpt-oss",
+                                         "phi3-longrope", "llama-dynamic", "qwen3-moe"};
+    static struct engines_answer plain[N], got[N];
+    uint64_t n_right = 0;
+    char says[256];
+
+    for (size_t m = 0; m < sizeof(models) / sizeof(models[0]); m++)
+        for (size_t t = 0; t < 5; t++) {
+            struct gallop_options o = engines_options(4, 32, LONGEST);
+            struct engines_answer *out = t ? got : plain;
+            struct gallop *g;
+
+            o.dtype = "bf16";
+            o.kv_cache_type = t ? ways_types[t - 1] : NULL;
+            o.kv_cache_dtype = m % 2 ? "int8" : NULL;
+            o.kv_cache_tokens = t % 2 ? 400 : 0; /* Requests are preempted. */
+            o.speculative_config =
+                t ? "{\"method\":\"self\",\"num_speculative_tokens\":6,\"adaptive\":false}" : NULL;
+            g = engines_open(models[m], &o);
+            memset(out, 0, N * sizeof(*out));
+            for (size_t i = 0; i < N; i++)
+                engines_submit_text(g, 20 + 30 * i, 30, i);
+            engines_run(g, out);
+            if (t && engines_differ(got, plain, N, says))
+                fail_msg("%s, %s: %s", models[m], o.kv_cache_type, says);
+            engines_check_cache(g);
+            n_right += engines_stats(g).n_accepted_tokens;
+            gallop_close(g);
+        }
+    assert_true(n_right > 500);
 }
 
 /* Finds the longest suffix of TOKEN [n] that occurred before, and its most recent occurrence. Returns its length, and
@@ -263,6 +301,7 @@ static void malformed_configurations_are_refused_by_name(void **state)
         {"{\"method\":\"mtp\"}", "method \"mtp\" is not supported"},
         {"{\"method\":\"medusa\"}", "method \"medusa\" is not supported"},
         {"{\"method\":\"draft_model\"}", "needs the member model"},
+        {"{\"method\":\"self,ngram\"}", "method self must be the last one"},
         {"{\"method\":\"ngram\",\"model\":\"x\"}", "model is given"},
         {"{\"method\":\"ngram\",\"num_speculative_tokens\":0}",
          "num_speculative_tokens: expected an integer from 1"},
@@ -331,6 +370,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_those_without_guesses),
+        cmocka_unit_test(int4_weights_guess_behind_rows_of_every_cache),
         cmocka_unit_test(counts_of_ngram_follow_from_the_tokens),
         cmocka_unit_test(tokens_of_one_client_are_not_guessed_for_another),
         cmocka_unit_test(a_request_can_ask_for_no_guesses),
