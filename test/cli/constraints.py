@@ -66,8 +66,8 @@ def a_limit_is_not_an_answer_of_the_constraint():
     expect(got["accepts"], [False, False, True], "texts beside one that reaches the limit")
     expect("line 2: the grammar needs more than the limit of 64 MiB" in got["error"], True, got["error"])
     ids = {t: lines(call("tokenize", "-m", DEMO, "--json", t))[0]["ids"][-1] for t in "abc"}
-    got = lines(call(*args, "--masks", _file("m.jsonl", "\n".join(json.dumps([ids[t] for t in x]) for x in (
-        "c", letters, "a")))))[0]
+    answers = [json.dumps([ids[t] for t in x]) for x in ("c", letters, "a")]
+    got = lines(call(*args, "--masks", _file("m.jsonl", "\n".join(answers))))[0]
     expect([x["error"] and x["error"][-16:] for x in got["masks"]], [None, "64 MiB of memory", None], "limits")
     expect([len(x["allowed"]) for x in got["masks"][::2]], [2, 2], "masks of the other lines")
     expect("line 2: " in got["error"], True, got["error"])
