@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "ckpt/checkpoint.h"
@@ -15,7 +16,12 @@
 
 enum {
     LEAST_LOGITS = 32, /* rows of logits that are computed together, at least */
+    FIRST_PASSES =
+        16, /* the fastest of these begins the mean time, since pages are touched for the first time */
 };
+
+/* Weight of a pass in the mean time, and how far above the mean its time counts: other processes may have delayed it. */
+static const double newest = 0.1, most_surprise = 1.0;
 
 /* The rows of a running sequence. Token t of the sequence has row t if t < DRAFT_SINK, otherwise row t - skip; rows of
  * tokens from DRAFT_SINK to DRAFT_SINK + skip do not exist. */
@@ -61,6 +67,8 @@ struct draft {
     struct sample_scratch *sampler; /* [n_samplers] one for each thread */
     float *padded; /* [n_samplers, n_vocab] logits of a draft with a smaller vocabulary; otherwise NULL */
     size_t n_samplers;
+    double pass_s; /* mean seconds of a pass that gives guesses */
+    size_t n_timed;
 };
 
 /* ---- open ---- */
@@ -253,6 +261,11 @@ size_t draft_most(const struct draft *d)
     return d->most;
 }
 
+double draft_pass_s(const struct draft *d)
+{
+    return d->n_timed < FIRST_PASSES ? 0 : d->pass_s;
+}
+
 const struct llm *draft_llm(const struct draft *d)
 {
     return &d->llm;
@@ -403,6 +416,24 @@ static void run(struct draft *d)
     d->n_rows = d->n_ids = d->n_wanted = 0;
 }
 
+/* Runs the rows that were added, and learns the time of the pass. */
+static void run_timed(struct draft *d)
+{
+    double begin = clock_seconds(), seconds;
+    bool is_empty = d->n_rows == 0;
+
+    run(d);
+    seconds = clock_seconds() - begin;
+    if (is_empty)
+        return;
+    if (d->n_timed++ < FIRST_PASSES)
+        d->pass_s = d->n_timed == 1 || seconds < d->pass_s ? seconds : d->pass_s;
+    else if (seconds > (1 + most_surprise) * d->pass_s)
+        d->pass_s += newest * most_surprise * d->pass_s;
+    else
+        d->pass_s += newest * (seconds - d->pass_s);
+}
+
 /* Adds rows [pos, pos + n) of T to the run, of which N_WANTED are drawn. Returns where their tokens are written, or
  * NULL if there is no memory for them. */
 static int32_t *add_rows(struct draft *d, struct draft_turn *t, size_t pos, size_t n, size_t n_wanted)
@@ -491,7 +522,10 @@ void draft_propose(struct draft *d, struct seq **seq, size_t n)
         if (t->most)
             add_known(d, t, &left);
     }
-    run(d);
+    if (left == DRAFT_CATCH_UP)
+        run_timed(d);
+    else
+        run(d);
     for (size_t i = 0; i < n; i++)
         if (d->turn[i].slot->n_rows)
             settle(d, &d->turn[i], d->turn[i].slot->n_rows);
@@ -499,7 +533,7 @@ void draft_propose(struct draft *d, struct seq **seq, size_t n)
         for (size_t i = 0; i < n; i++)
             if (d->turn[i].is_active)
                 add_guess(d, &d->turn[i]);
-        run(d);
+        run_timed(d);
     }
     for (size_t i = 0; i < n; i++)
         guess_draw_undo(seq[i]);

@@ -68,25 +68,33 @@ static size_t force(struct guess_sources *g, size_t n_left, size_t n)
     return n_still;
 }
 
-/* Asks the draft model, or the int4 weights, for guesses of the sequences g->left [n_left], and measures the passes. */
-static void ask_draft(struct guess_sources *g, enum guess_source source, size_t n_left)
+/* Asks the int4 weights for guesses of the sequences g->left [n_left], and measures the passes. */
+static void ask_self(struct guess_sources *g, size_t n_left)
 {
     double begin = clock_seconds(), seconds;
     size_t n_passes = 1;
 
+    self_draft_propose(g->self_draft, g->left, n_left);
+    for (size_t i = 0; i < n_left; i++)
+        n_passes = g->left[i]->guess.n > n_passes ? g->left[i]->guess.n : n_passes;
+    seconds = (clock_seconds() - begin) / (double)n_passes;
+    g->maker.pass_s = g->maker.pass_s > 0 ? .9 * g->maker.pass_s + .1 * seconds : seconds;
+}
+
+/* Asks the draft model, or the int4 weights, for guesses of the sequences g->left [n_left]. */
+static void ask_draft(struct guess_sources *g, enum guess_source source, size_t n_left)
+{
     for (size_t i = 0; i < n_left; i++) {
         struct guess *guess = &g->left[i]->guess;
 
         guess->most = g->maker.depth < guess->most ? g->maker.depth : guess->most;
     }
-    if (source == GUESS_SELF)
-        self_draft_propose(g->self_draft, g->left, n_left);
-    else
+    if (source == GUESS_SELF) {
+        ask_self(g, n_left);
+    } else {
         draft_propose(g->draft, g->left, n_left);
-    for (size_t i = 0; i < n_left && !g->maker.is_parallel; i++)
-        n_passes = g->left[i]->guess.n > n_passes ? g->left[i]->guess.n : n_passes;
-    seconds = (clock_seconds() - begin) / (double)n_passes;
-    g->maker.pass_s = g->maker.pass_s > 0 ? .9 * g->maker.pass_s + .1 * seconds : seconds;
+        g->maker.pass_s = draft_pass_s(g->draft);
+    }
 }
 
 /* Asks the sources for guesses of SEQ [n]. Tokens that a constraint forces come first. */
