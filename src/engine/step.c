@@ -11,8 +11,9 @@
 enum {
     STEP_IDS = 1 << 14,
     EVENTS_A_SEQ = 4,
-    TRIAL = 64,       /* every so many steps guesses are computed that are not expected to pay */
-    TRIAL_PLAIN = 256 /* every so many steps no guesses are computed */
+    FIRST_DRAFTS = 16, /* so many times a sequence computes all its guesses, to learn times and chances */
+    TRIAL = 64,        /* every so many steps guesses are computed that are not expected to pay */
+    TRIAL_PLAIN = 256  /* every so many steps no guesses are computed */
 };
 
 /* Share of the time that such guesses may take. */
@@ -659,7 +660,7 @@ static size_t draft_depth(struct step *g, size_t n)
     struct cost_step step = {0};
     size_t best = 0;
 
-    if (!m->adaptive || g->n_steps % TRIAL == 0 || m->pass_s <= 0)
+    if (!m->adaptive || g->n_steps % TRIAL == 0 || m->pass_s <= 0 || g->guess_counts.n_drafts < FIRST_DRAFTS)
         return m->most;
     guess_chances_set(&g->chances, &guess);
     for (size_t i = 0; i < n; i++)
@@ -719,17 +720,18 @@ static size_t step_plan(struct step *g)
 {
     const struct executor_caps *caps = &g->x->caps;
     size_t n;
-    const struct sched_limits lim = {.max_tokens = step_most_rows(g),
-                                     .max_seqs = g->opt.max_seqs,
-                                     .max_wanted = caps->max_wanted,
-                                     .max_prompts = caps->max_prompts,
-                                     .order = g->opt.order,
-                                     .apart = !caps->mixes,
-                                     .whole = !caps->chunks,
-                                     .cost = &g->cost,
-                                     .target_s = g->opt.target_s,
-                                     .every_guess = g->guesser && !g->guesser->adaptive,
-                                     .trial_s = g->n_steps % TRIAL == 0 ? g->trial_s : 0};
+    const struct sched_limits lim = {
+        .max_tokens = step_most_rows(g),
+        .max_seqs = g->opt.max_seqs,
+        .max_wanted = caps->max_wanted,
+        .max_prompts = caps->max_prompts,
+        .order = g->opt.order,
+        .apart = !caps->mixes,
+        .whole = !caps->chunks,
+        .cost = &g->cost,
+        .target_s = g->opt.target_s,
+        .every_guess = g->guesser && (!g->guesser->adaptive || g->guess_counts.n_drafts < FIRST_DRAFTS),
+        .trial_s = g->n_steps % TRIAL == 0 ? g->trial_s : 0};
 
     for (size_t i = 0; i < g->n_running; i++) {
         struct seq *s = g->running[i];
@@ -904,7 +906,9 @@ static void step_compute(struct step *g, size_t n)
         count_rows(g, g->picked[i], g->rows[i].n - g->picked[i]->guess.n);
     }
     seconds = g->x->clock_s(g->x->ctx) - start;
-    cost_learn(&g->cost, &step, seconds);
+    if (g->n_steps >
+        0) /* the first step touches memory for the first time, and takes up to 1000 times as long */
+        cost_learn(&g->cost, &step, seconds);
     g->trial_s = (g->n_steps % TRIAL == 0 ? 0 : g->trial_s) + trial_share * seconds;
     g->n_steps++;
 }
