@@ -14,6 +14,7 @@
 #include "text/grammar/automata/recognizer.h"
 #include "text/grammar/gbnf.h"
 #include "text/grammar/preface.h"
+#include "text/grammar/schema/json_text.h"
 #include "text/grammar/schema/schema.h"
 #include "text/grammar/tags.h"
 #include "text/grammar/token_masks.h"
@@ -29,6 +30,9 @@ enum {
 struct constraint_vocabulary {
     struct token_trie trie, first_trie; /* FIRST_TRIE: texts of tokens at the start of an answer */
     bool differs;                       /* FIRST_TRIE differs from TRIE; otherwise it is empty */
+    /* [is_compact] The walks inside any string and inside any name of a property, which nearly all schemas have and
+     * which take the most time. */
+    struct token_masks_walk string[2], name[2];
 };
 
 struct constraint {
@@ -55,12 +59,43 @@ static bool is_same_trie(const struct token_trie *a, const struct token_trie *b)
     return same && memcmp(a->ending, b->ending, a->n_vocab * sizeof(*a->ending)) == 0;
 }
 
+/* Sets *STRING to the expression for the rest of any JSON string, and *NAME for that of any name of a property, of
+ * schemas whose answers have white space unless IS_COMPACT. */
+static void common_strings(struct regex_store *s, bool is_compact, uint32_t *string, uint32_t *name)
+{
+    uint32_t quote = regex_range(s, '"', '"'), colon = regex_range(s, ':', ':');
+    struct json_text j;
+
+    json_text_init(&j, s, is_compact);
+    *string = regex_concat(s, j.string, quote);
+    *name = regex_concat(s, *string, regex_concat(s, j.space, regex_concat(s, colon, j.space)));
+}
+
+static int walk_strings(struct constraint_vocabulary *v, struct err *e)
+{
+    int rc = 0;
+
+    for (int is_compact = 0; is_compact < 2 && rc == 0; is_compact++) {
+        uint32_t string, name;
+        struct grammar g;
+
+        if (grammar_open(&g, CONSTRAINT_MAX_BYTES, COMPILE_STEPS) != 0)
+            return err_nomem(e, "the token masks of a vocabulary");
+        common_strings(&g.regex, is_compact, &string, &name);
+        rc = token_masks_walk_open(&v->string[is_compact], &g, string, &v->trie, e);
+        rc = rc ? rc : token_masks_walk_open(&v->name[is_compact], &g, name, &v->trie, e);
+        grammar_close(&g);
+    }
+    return rc;
+}
+
 int constraint_vocabulary_new(struct constraint_vocabulary **out, const struct tok *tok, struct err *e)
 {
     struct constraint_vocabulary *v = mem_zalloc(1, sizeof(*v), MEM_TEXT);
     int rc = v ? token_trie_open(&v->trie, tok, false, e) : err_nomem(e, "the trie of the vocabulary");
 
     rc = rc ? rc : token_trie_open(&v->first_trie, tok, true, e);
+    rc = rc ? rc : walk_strings(v, e);
     if (rc) {
         constraint_vocabulary_free(v);
         return rc;
@@ -78,6 +113,10 @@ void constraint_vocabulary_free(struct constraint_vocabulary *v)
         return;
     token_trie_close(&v->trie);
     token_trie_close(&v->first_trie);
+    for (int is_compact = 0; is_compact < 2; is_compact++) {
+        token_masks_walk_close(&v->string[is_compact]);
+        token_masks_walk_close(&v->name[is_compact]);
+    }
     mem_free(v);
 }
 
@@ -295,6 +334,16 @@ static int read_answer(struct constraint *c, const struct constraint_source *s, 
 
 /* ---- constraints ---- */
 
+/* Lets C use the vocabulary's walks inside strings. */
+static void share_walks(struct constraint *c, bool is_compact)
+{
+    uint32_t string, name;
+
+    common_strings(&c->g.regex, is_compact, &string, &name);
+    token_masks_share(&c->masks, string, &c->v->string[is_compact]);
+    token_masks_share(&c->masks, name, &c->v->name[is_compact]);
+}
+
 int constraint_new(struct constraint **out, const struct constraint_source *source,
                    const struct constraint_vocabulary *v, struct constraint_fault *fault, struct err *e)
 {
@@ -320,6 +369,9 @@ int constraint_new(struct constraint **out, const struct constraint_source *sour
     rc = rc ? rc : token_masks_open(&c->masks, &c->r, &v->trie, e);
     if (rc == 0 && v->differs)
         rc = token_masks_open(&c->first_masks, &c->r, &v->first_trie, e);
+    if (rc == 0)
+        share_walks(c, source->is_compact);
+    rc = rc ? rc : grammar_fault(&c->g, e);
     if (rc) {
         constraint_free(c);
         return rc;

@@ -32,7 +32,8 @@ struct token_masks_term {
     /* [n_ends] nodes at which the expression may end, in order. Nodes below such a node are omitted. */
     uint32_t *end;
     size_t n_ends;
-    bool is_walked; /* the members above are set */
+    bool is_walked;   /* the members above are set */
+    bool is_borrowed; /* the members above belong to a token_masks_walk */
     /* Whether the members below are set. NOT_COUNTABLE: the expressions A and Q of P A* Q can begin with the same
      * bytes, so that each state of the expression needs a walk of its own. */
     enum { NOT_COUNTED, COUNTED, NOT_COUNTABLE } counting;
@@ -521,6 +522,48 @@ uint32_t token_masks_next(struct token_masks *m, uint32_t row, int32_t token)
     return n ? row : RECOGNIZER_DEAD;
 }
 
+int token_masks_walk_open(struct token_masks_walk *w, struct grammar *g, uint32_t regex,
+                          const struct token_trie *trie, struct err *e)
+{
+    struct recognizer r = {.g = g};
+    struct token_masks m;
+    int rc = token_masks_open(&m, &r, trie, e);
+
+    *w = (struct token_masks_walk){0};
+    if (rc)
+        return rc;
+    w->term = mem_zalloc(1, sizeof(*w->term), MEM_TEXT);
+    rc = !w->term                         ? err_nomem(e, "the token masks of a vocabulary")
+         : !walk_term(&m, regex, w->term) ? grammar_fault(g, e)
+                                          : 0;
+    token_masks_close(&m);
+    if (rc)
+        token_masks_walk_close(w);
+    return rc;
+}
+
+void token_masks_walk_close(struct token_masks_walk *w)
+{
+    if (w->term) {
+        mem_free(w->term->inside.word);
+        mem_free(w->term->end);
+    }
+    mem_free(w->term);
+    w->term = NULL;
+}
+
+void token_masks_share(struct token_masks *m, uint32_t regex, const struct token_masks_walk *w)
+{
+    struct token_masks_term *t = w->term ? record_of(m, regex) : NULL;
+
+    if (!t || t->is_walked)
+        return;
+    t->inside = w->term->inside;
+    t->end = w->term->end;
+    t->n_ends = w->term->n_ends;
+    t->is_walked = t->is_borrowed = true;
+}
+
 int token_masks_open(struct token_masks *m, struct recognizer *r, const struct token_trie *trie,
                      struct err *e)
 {
@@ -541,8 +584,10 @@ int token_masks_open(struct token_masks *m, struct recognizer *r, const struct t
 void token_masks_close(struct token_masks *m)
 {
     for (size_t i = 0; i < m->n_terms; i++) {
-        mem_free(m->term[i].inside.word);
-        mem_free(m->term[i].end);
+        if (!m->term[i].is_borrowed) {
+            mem_free(m->term[i].inside.word);
+            mem_free(m->term[i].end);
+        }
         forget_counts(&m->term[i]);
     }
     for (size_t i = 0; i < m->n_masks; i++)

@@ -21,6 +21,12 @@
 struct token_masks_set;
 struct token_masks_term;
 
+/* The walk inside one regular expression, without the grammar that it was made for. Grammars of the same vocabulary
+ * whose strings or names are not limited have the same expression, and share its walk. */
+struct token_masks_walk {
+    struct token_masks_term *term; /* owned; NULL: none */
+};
+
 struct token_masks {
     struct recognizer *r;
     const struct token_trie *trie;
@@ -45,6 +51,14 @@ struct token_masks {
 int token_masks_open(struct token_masks *m, struct recognizer *r, const struct token_trie *trie,
                      struct err *e);
 void token_masks_close(struct token_masks *m); /* M may be zeroed */
+
+/* Walks over TRIE inside REGEX, an expression of the finished grammar G. ERR_NOMEM, ERR_NOSPACE. */
+int token_masks_walk_open(struct token_masks_walk *w, struct grammar *g, uint32_t regex,
+                          const struct token_trie *trie, struct err *e);
+void token_masks_walk_close(struct token_masks_walk *w); /* W may be zeroed */
+
+/* Uses W, which must outlive M, for REGEX, which is the same expression as W's. */
+void token_masks_share(struct token_masks *m, uint32_t regex, const struct token_masks_walk *w);
 
 /* Sets the bits of MASK [m->words] for the tokens that may come next at ROW. Returns the number of these
  * tokens; 0 also after a fault of the grammar's store. */

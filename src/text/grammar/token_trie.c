@@ -73,6 +73,7 @@ int token_trie_make(struct token_trie *t, const char *const *text, const size_t 
     struct entry *entries = mem_zalloc(n, sizeof(*entries), MEM_TEXT);
     uint32_t *path = NULL;
     size_t n_entries = 0, n_nodes = 0;
+    bool is_complete = false;
 
     *t = (struct token_trie){.n_vocab = n};
     t->same = mem_alloc((n + 1) * sizeof(*t->same), MEM_TEXT);
@@ -93,12 +94,13 @@ int token_trie_make(struct token_trie *t, const char *const *text, const size_t 
         n_nodes += entries[i].n - (i ? common_prefix(&entries[i - 1], &entries[i]) : 0);
     t->node = mem_zalloc(n_nodes + 1, sizeof(*t->node), MEM_TEXT);
     path = mem_alloc((t->depth + 1) * sizeof(*path), MEM_TEXT);
-    if (t->node && path)
+    is_complete = t->node && path;
+    if (is_complete)
         trie_lay_out(t, entries, n_entries, path);
 out:
     mem_free(entries);
     mem_free(path);
-    if (path)
+    if (is_complete)
         return 0;
     token_trie_close(t);
     return err_nomem(e, "the trie of the vocabulary");

@@ -1,6 +1,7 @@
 /* test_token_masks.c - masks against the definition: a token may follow if its bytes, one by one, lead to a row
  * that is not dead. And the trie of the vocabulary of a tokenizer.
  */
+#include "base/mem.h"
 #include "shorttexts.h"
 #include "text/grammar/automata/pattern.h"
 #include "text/grammar/constraint.h"
@@ -320,6 +321,87 @@ static void tokens_are_taken_back(void **state)
     tok_close(tok);
 }
 
+static const char string_tokens[] =
+    "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"{\":0,\"}\":1,\"[\":2,\"]\":3,\"\\\"\":4,\"a\":5,\"b\":6,\":\":7,\",\":8,\"1\":9,"
+    "\"\\\":\":10,\"a\\\"\":11,\"b\\\":1\":12,\"\\\",\":13,\"\\\",\\\"\":14,\"\\\"a\":15,\"\\\\\":16,\"\\\\n\":17,\"\u0120\":18,"
+    "\"\\\"]\":19,\"ab\\\"}\":20,\"\u0120\\\"\":21,\"\\\"\u0120:\":22,\"a\\\":\\\"\":23},\"merges\":[]},"
+    "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"}}";
+
+/* The walks inside strings and names that all grammars of a vocabulary share give the masks that tokens read one by
+ * one give. */
+static void shared_walks_give_the_same_masks(void **state)
+{
+    enum { IDS = 24, LENGTH = 60 };
+    static const char *const schema[] = {
+        "{\"type\":\"object\"}", "{\"items\":{\"type\":\"string\"},\"type\":\"array\"}", "{}",
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"maxLength\":3},\"ab\":{\"type\":\"string\"}}}"};
+    struct constraint_vocabulary *v = NULL;
+    struct err e = {0};
+    struct tok *tok;
+
+    (void)state;
+    if (tok_open_json(&tok, string_tokens, strlen(string_tokens), "t", &e) != 0 ||
+        constraint_vocabulary_new(&v, tok, &e) != 0)
+        fail_msg("%s", e.msg);
+    for (unsigned i = 0; i < 40; i++) {
+        const char *text = schema[i % 4];
+        struct constraint_source source = {
+            .kind = CONSTRAINT_JSON_SCHEMA, .text = text, .n = strlen(text), .is_compact = i / 4 % 2};
+        struct constraint *c = NULL;
+        struct constraint_run run;
+        uint32_t mask, expected;
+
+        assert_int_equal(constraint_new(&c, &source, v, NULL, &e), 0);
+        assert_int_equal(constraint_run_open(&run, c, LENGTH + 1, &e), 0);
+        for (size_t n = 0; n < LENGTH && constraint_run_mask(&run, &mask, &e) > 0; n++) {
+            int32_t id = (int32_t)short_dice(IDS);
+
+            expected = 0;
+            for (int32_t k = 0; k < IDS; k++) {
+                expected |= constraint_run_add(&run, k) ? UINT32_C(1) << k : 0;
+                constraint_run_truncate(&run, n);
+            }
+            assert_int_equal(mask, expected);
+            while (!(mask >> id & 1))
+                id = (id + 1) % IDS;
+            assert_true(constraint_run_add(&run, id));
+        }
+        constraint_run_close(&run);
+        constraint_free(c);
+    }
+    constraint_vocabulary_free(v);
+    tok_close(tok);
+}
+
+static void every_allocation_of_a_vocabulary_may_fail(void **state)
+{
+    const struct constraint_source source = {.kind = CONSTRAINT_JSON_SCHEMA, .text = "true", .n = 4};
+    struct err e = {0};
+    struct tok *tok;
+    bool is_done = false;
+
+    (void)state;
+    assert_int_equal(tok_open_json(&tok, string_tokens, strlen(string_tokens), "t", &e), 0);
+    for (long n = 1; !is_done; n++) {
+        size_t blocks = mem_live_blocks();
+        struct constraint_vocabulary *v = NULL;
+        struct constraint *c = NULL;
+        int rc;
+
+        mem_fail_at(n);
+        rc = constraint_vocabulary_new(&v, tok, &e);
+        rc = rc ? rc : constraint_new(&c, &source, v, NULL, &e);
+        is_done = !mem_failed();
+        mem_fail_at(0);
+        if (rc != (is_done ? 0 : ERR_NOMEM))
+            fail_msg("allocation %ld: %d %s", n, rc, e.msg);
+        constraint_free(c);
+        constraint_vocabulary_free(v);
+        assert_int_equal(mem_live_blocks(), blocks);
+    }
+    tok_close(tok);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +411,8 @@ int main(void)
         cmocka_unit_test(a_trie_gives_back_the_texts),
         cmocka_unit_test(the_texts_of_a_tokenizer_are_its_bytes),
         cmocka_unit_test(tokens_are_taken_back),
+        cmocka_unit_test(shared_walks_give_the_same_masks),
+        cmocka_unit_test(every_allocation_of_a_vocabulary_may_fail),
         cmocka_unit_test(the_first_token_of_an_answer_may_lose_its_blank),
     };
 
