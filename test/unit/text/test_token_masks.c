@@ -322,10 +322,12 @@ static void tokens_are_taken_back(void **state)
 }
 
 static const char string_tokens[] =
-    "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"{\":0,\"}\":1,\"[\":2,\"]\":3,\"\\\"\":4,\"a\":5,\"b\":6,\":\":7,\",\":8,\"1\":9,"
-    "\"\\\":\":10,\"a\\\"\":11,\"b\\\":1\":12,\"\\\",\":13,\"\\\",\\\"\":14,\"\\\"a\":15,\"\\\\\":16,\"\\\\n\":17,\"\u0120\":18,"
-    "\"\\\"]\":19,\"ab\\\"}\":20,\"\u0120\\\"\":21,\"\\\"\u0120:\":22,\"a\\\":\\\"\":23},\"merges\":[]},"
-    "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"}}";
+    "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"{\":0,\"}\":1,\"[\":2,\"]\":3,\"\\\"\":4,\"a\":5,"
+    "\"b\":6,\":\":7,\",\":8,\"1\":9,\"\\\":\":10,\"a\\\"\":11,\"b\\\":1\":12,\"\\\",\":13,"
+    "\"\\\",\\\"\":14,\"\\\"a\":15,\"\\\\\":16,\"\\\\n\":17,\"\u0120\":18,\"\\\"]\":19,"
+    "\"ab\\\"}\":20,\"\u0120\\\"\":21,\"\\\"\u0120:\":22,\"a\\\":\\\"\":23},\"merges\":[]},"
+    "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+    "\"decoder\":{\"type\":\"ByteLevel\"}}";
 
 /* The walks inside strings and names that all grammars of a vocabulary share give the masks that tokens read one by
  * one give. */
