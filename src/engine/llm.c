@@ -532,6 +532,14 @@ void llm_tail(struct llm *m, const struct model *with, struct model_work *work, 
     run_tail(m, with, work, first, n, m->logits);
 }
 
+const char *llm_loose_backend(const struct llm *m)
+{
+    for (size_t i = 0; i < m->model.n_linears; i++)
+        if (linear_is_loose(m->model.linear[i]))
+            return m->model.linear[i]->backend->name;
+    return NULL;
+}
+
 size_t llm_scratch_bytes(const struct llm *m)
 {
     return eager_bytes(m->eager) + m->work.region_bytes + m->logits_bytes;

@@ -75,8 +75,9 @@ void llm_tail(struct llm *m, const struct model *with, struct model_work *work, 
 /* Initializes *X as the executor of M, which it borrows. */
 void llm_executor(struct llm *m, struct executor *x);
 
-/* Returns true if the bits of a row may depend on the number of rows that are computed with it. */
-bool llm_is_loose(const struct llm *m);
+/* Returns the name of a backend of M with which the bits of a row may depend on the number of rows that are computed
+ * with it, or NULL. */
+const char *llm_loose_backend(const struct llm *m);
 
 /* Returns the bytes of scratch memory for steps. */
 size_t llm_scratch_bytes(const struct llm *m);

@@ -20,7 +20,8 @@ enum {
         16, /* the fastest of these begins the mean time, since pages are touched for the first time */
 };
 
-/* Weight of a pass in the mean time, and how far above the mean its time counts: other processes may have delayed it. */
+/* Weight of a pass in the mean time, and how far above the mean its time counts, which other processes may have
+ * caused. */
 static const double newest = 0.1, most_surprise = 1.0;
 
 /* The rows of a running sequence. Token t of the sequence has row t if t < DRAFT_SINK, otherwise row t - skip; rows of

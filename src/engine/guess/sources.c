@@ -203,6 +203,23 @@ static int open_draft(struct guess_sources *g, const struct gallop_options *o, s
     return 0;
 }
 
+/* Checks that answers of TARGET can have guesses without a change. */
+static int check_target(const struct llm *target, struct err *e)
+{
+    const char *loose = llm_loose_backend(target);
+
+    if (target->model.bidirectional)
+        return err_about(e, ERR_UNSUPPORTED, "speculative_config",
+                         "this model has bidirectional attention and generates no text");
+    if (loose)
+        return err_about(
+            e, ERR_UNSUPPORTED, "speculative_config",
+            "not supported with the backend %s unless its linears are int8: its results depend on the "
+            "number of rows of a step, so that guesses would change answers",
+            loose);
+    return 0;
+}
+
 int guess_sources_open(struct guess_sources **out, const struct gallop_options *o, struct llm *target,
                        struct err *e)
 {
@@ -213,10 +230,8 @@ int guess_sources_open(struct guess_sources **out, const struct gallop_options *
     if (!g)
         return err_nomem(e, "the sources of guesses");
     arena_init(&g->arena, MEM_ENGINE);
-    if ((rc = guess_config_read(&g->config, o->speculative_config, &g->arena, e)) == 0 &&
-        target->model.bidirectional)
-        rc = err_about(e, ERR_UNSUPPORTED, "speculative_config",
-                       "this model has bidirectional attention and generates no text");
+    if ((rc = guess_config_read(&g->config, o->speculative_config, &g->arena, e)) == 0)
+        rc = check_target(target, e);
     if (rc == 0 && !(g->left = mem_zalloc(target->max_seqs, sizeof(struct seq *), MEM_ENGINE)))
         rc = err_nomem(e, "the sources of guesses");
     g->maker.draft = GUESS_SOURCES;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/guess/draft.h"
+#include "engine/guess/sources.h"
 #include "engine/guess/vocabulary.h"
 #include "engines.h"
 #include "files.h"
@@ -470,6 +471,28 @@ static void refused(const char *target, const struct draft_options *o, const cha
     close_pair(&p);
 }
 
+static void a_backend_whose_bits_depend_on_the_rows_has_no_guesses(void **state)
+{
+    struct gallop_options o = options(64, 1, 0);
+    struct gallop *g = engines_open("demo", &o);
+    struct linear *l = engine_llm(g)->model.linear[3];
+    const struct linear_backend *own = l->backend;
+    struct linear_backend loose = *own; /* the backend jit is not in every build */
+    struct guess_sources *sources;
+    struct err e = {0};
+
+    o.speculative_config = "{\"method\":\"ngram\"}";
+    loose.name = "jit";
+    loose.flags |= LINEAR_LOOSE;
+    l->backend = &loose;
+    assert_int_equal(guess_sources_open(&sources, &o, engine_llm(g), &e), ERR_UNSUPPORTED);
+    assert_non_null(strstr(e.msg, "not supported with the backend jit"));
+    l->backend = own;
+    assert_int_equal(guess_sources_open(&sources, &o, engine_llm(g), &e), 0);
+    guess_sources_close(sources);
+    gallop_close(g);
+}
+
 /* Exchanges the ids of two tokens of the tokenizer of FOLDER. */
 static void exchange(const char *folder, const char *a, const char *b)
 {
@@ -541,6 +564,7 @@ int main(void)
         cmocka_unit_test(a_long_prompt_delays_its_own_guesses_only),
         cmocka_unit_test(guesses_are_right_as_often_as_those_of_transformers),
         cmocka_unit_test(tables_of_one_tokenizer_may_differ_in_size),
+        cmocka_unit_test(a_backend_whose_bits_depend_on_the_rows_has_no_guesses),
         cmocka_unit_test(models_that_cannot_be_drafts_are_refused),
         cmocka_unit_test(an_engine_survives_a_draft_without_memory),
     };
