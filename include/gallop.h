@@ -213,6 +213,11 @@ GALLOP_API void gallop_close(struct gallop *g);
 
 /* ---- requests ---- */
 
+/* When a beam search ends, if as many outputs as beams have ended: if the best running output, scored with its present
+ * length, is not better than they are; at once; or if it cannot become better up to max_new_tokens. In JSON these are
+ * false, true and "never". */
+enum gallop_early { GALLOP_EARLY_FALSE, GALLOP_EARLY_TRUE, GALLOP_EARLY_NEVER };
+
 /* Sampling parameters, named as in Hugging Face's generation config. A member is not given if it is -1
  * (integers and flags) or NaN (doubles), as gallop_request_init() sets it; then the value of the model's
  * generation_config.json applies, and without a value there the parameter has no effect. Decoding is greedy
@@ -269,6 +274,17 @@ struct gallop_sampling {
     /* 1: `seed` is the seed of this request. 0: gallop_options.seed is used. */
     int has_seed;
     uint64_t seed;
+    /* Beam search, as in Hugging Face: num_beams outputs (1 to 32), or `n` of them if num_beams is not given, are
+     * extended side by side; the `n` outputs with the best scores are the answers, answer 0 the best.
+     * use_beam_search 1 asks for it, and so does num_beams above 1. The score is the sum of the output's
+     * log-probabilities divided by (number of its tokens ^ length_penalty), -100 to 100. early_stopping is an
+     * enum gallop_early. All events of the answers come at the end. Parameters that draw tokens, log-probabilities
+     * of other tokens than the chosen ones, constraints and thinking_token_budget are refused; penalties and biases
+     * change log-probabilities instead of logits. */
+    int use_beam_search;
+    int64_t num_beams;
+    double length_penalty;
+    int early_stopping;
     /* 0 to 1024: TOKEN events have the log-probability of the token, and this many of the likeliest tokens
      * with their log-probabilities. */
     int64_t logprobs;
@@ -486,6 +502,10 @@ struct gallop_event {
     /* FINISHED with GALLOP_FINISH_ERROR: 1 if the request itself (bad words, logit bias, a constraint)
      * excluded every token. */
     int forbids_all;
+    /* FINISHED of a result of beam search: has_score is 1, and the answer has this score and sum of log-probabilities,
+     * which penalties and biases may have changed. */
+    int has_score;
+    double score, cumulative_logprob;
     /* FINISHED: [n_warnings] sentences about unsupported keywords of the request's JSON Schema that were ignored
      * (ignore_unsupported). */
     const char *const *warnings;

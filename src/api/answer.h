@@ -89,6 +89,8 @@ struct answer_choice {
     char *error;        /* error message, owned; NULL: no error */
     char *stop_string;  /* the stop string that ended the answer, owned, or NULL */
     int32_t stop_token; /* the stop token that ended the answer; negative: none */
+    bool has_score;     /* the answer is a result of beam search */
+    double score, cumulative_logprob;
 };
 
 /* Results of the engine for a prompt besides the generated tokens. */

@@ -694,6 +694,18 @@ static int read_seed(struct fields *f, const json_t *v, struct err *e)
     return 0;
 }
 
+static const char schema_early_stopping[] = "{'enum':[true,false,'never']}";
+
+static int read_early_stopping(struct fields *f, const json_t *v, struct err *e)
+{
+    bool never = json_is_string(v) && strcmp(json_string_value(v), "never") == 0;
+
+    if (!json_is_boolean(v) && !never)
+        return unexpected("early_stopping", v, "true, false or \"never\"", e);
+    sampling_set_number(f->sampling, SAMPLING_EARLY_STOPPING, never ? SAMPLING_EARLY_NEVER : json_is_true(v));
+    return 0;
+}
+
 static const char schema_stop[] =
     "{'anyOf':[{'type':'string','minLength':1,'maxLength':1024},{'type':'array','maxItems':64,"
     "'items':{'type':'string','minLength':1,'maxLength':1024}}]}";
@@ -865,6 +877,7 @@ static int read_request_ids(struct fields *f, const json_t *v, struct err *e)
 #define INTEGER                     INT
 #define UINT64                      INT
 #define DRAW_NUMBER                 NUMBER
+#define EARLY                       INT
 #define ANY()                       NULL
 #define FROM(lo)                    "[" #lo ",inf)"
 #define ABOVE(lo)                   "(" #lo ",inf)"
@@ -885,6 +898,7 @@ static const struct row rows[] = {
 #undef INTEGER
 #undef UINT64
 #undef DRAW_NUMBER
+#undef EARLY
 #undef BOOL
 #undef INT
 #undef NUMBER

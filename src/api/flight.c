@@ -249,6 +249,9 @@ static bool take_end(struct flight *f, struct flight_prompt *p, struct answer_ch
 
     h->finish = h->lost ? GALLOP_FINISH_ERROR : ev->finish;
     h->stop_token = ev->stop_token;
+    h->has_score = ev->has_score;
+    h->score = ev->score;
+    h->cumulative_logprob = ev->cumulative_logprob;
     h->prefill_s = ev->prefill_s;
     h->decode_s = ev->decode_s;
     h->forbids_all = ev->forbids_all;

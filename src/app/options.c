@@ -123,15 +123,24 @@ const struct opt_row options_scheduling[] = {
 #define UINT64      OPT_UINT
 #define INTEGER     OPT_INT
 #define NUMBER      OPT_FLOAT
+#define EARLY       OPT_CHOICE
 #define DRAW_COUNT  OPT_INT
 #define DRAW_NUMBER OPT_FLOAT
 #define STRINGS     OPT_STRING, NULL
 #define IDS         OPT_INT, "[0,2147483647]"
 #define BIASES      OPT_STRING, NULL
+#define CHOICES_BOOL        NULL
+#define CHOICES_COUNT       NULL
+#define CHOICES_UINT64      NULL
+#define CHOICES_INTEGER     NULL
+#define CHOICES_NUMBER      NULL
+#define CHOICES_DRAW_COUNT  NULL
+#define CHOICES_DRAW_NUMBER NULL
+#define CHOICES_EARLY       "false|true|never" /* in the order of enum sampling_early */
 #define INTO(field, member) \
     OPT_INTO(struct options_sampling, s.member), OPT_MARK(struct options_sampling, s.given, SAMPLING_##field)
 #define SAMPLING_FIELD(field, member, kind, range, neutral, access, help, flag, request) \
-    ROW(kind, range, NULL, help, flag), INTO(field, member)},
+    ROW(kind, range, CHOICES_##kind, help, flag), INTO(field, member)},
 #define SAMPLING_LIST(field, name, member, kind, most, bytes, access, help, flag) \
     ROW(kind, NULL, help, flag), .repeat = true, OPT_INTO(struct options_sampling, name)},
 const struct opt_row options_sampling[] = {
@@ -142,6 +151,7 @@ const struct opt_row options_sampling[] = {
 #undef UINT64
 #undef INTEGER
 #undef NUMBER
+#undef EARLY
 #undef DRAW_COUNT
 #undef DRAW_NUMBER
 #undef STRINGS

@@ -911,6 +911,11 @@ static int chat_run(const struct opt_values *v, struct err *e)
     opt_read(v, &o, sizeof(o));
     if (sampling_given(&o.sampling.s, SAMPLING_LOGPROBS))
         log_warn("--logprobs changes nothing in chat");
+    if (sampling_is_search(&o.sampling.s))
+        return err_set(e, ERR_USAGE,
+                       "--%s: beam search knows the first token only at the end, and chat prints an answer "
+                       "while it is made",
+                       o.sampling.s.use_beam_search ? "use-beam-search" : "num-beams");
     t.quiet = o.out.quiet;
     t.plain_user_text = o.plain_user_text;
     arena_init(&t.arena, MEM_APP);

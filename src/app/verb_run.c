@@ -189,6 +189,8 @@ static void choose_seed(struct run_prompts *r, struct request *q)
 {
     bool given = sampling_given(&q->sampling, SAMPLING_SEED);
 
+    if (sampling_is_search(&q->sampling))
+        return;
     if (options_draw_seed(&q->sampling, engine_info(r->engine)->defaults, &q->drawn, &q->fault) == 0)
         q->random_seed = !given && sampling_given(&q->sampling, SAMPLING_SEED);
 }
@@ -335,6 +337,10 @@ static void add_answer(const struct run_prompts *r, const struct request_answer 
                         a->stop_string        ? json_string(a->stop_string)
                         : ev->stop_token >= 0 ? json_integer(ev->stop_token)
                                               : json_null());
+    if (ev->has_score) {
+        json_object_set_new(o, "score", json_real(ev->score));
+        json_object_set_new(o, "cumulative_logprob", json_real(ev->cumulative_logprob));
+    }
     if (a->logprobs)
         json_object_set(o, "logprobs", a->logprobs);
     timing = json_pack("{s:f,s:f,s:f,s:I,s:I}", "load_s", engine_info(r->engine)->load_s, "prefill_s",
@@ -370,33 +376,50 @@ static void print_openai(const struct run_prompts *r, const struct request *q)
     json_decref(seed);
 }
 
-/* Prints the result of Q as a line of JSON. If Q has several answers, "choices" contains all of them, and the
- * top-level fields of an answer describe the first. */
-static void print_request_json(const struct run_prompts *r, const struct request *q)
+/* Returns the line of answer number I to Q. */
+static json_t *result_json(const struct run_prompts *r, const struct request *q, size_t i)
 {
     char text[sizeof(q->fault)];
-    json_t *o, *choices;
+    json_t *o = json_object();
 
-    if (q->form != REQUEST_OWN) {
-        print_openai(r, q);
-        return;
-    }
-    o = json_object();
-    choices = q->n > 1 ? json_array() : NULL;
     json_object_set_new(o, "index", json_integer((json_int_t)q->index));
     if (q->custom_id)
         json_object_set(o, "custom_id", q->custom_id);
     if (q->fault.code) {
         err_text(&q->fault, text, sizeof(text));
         json_object_set_new(o, "error", json_string(text));
-    } else {
-        json_object_set_new(o, "prompt_ids", print_json_ids(&q->ids));
-        if (q->drawn)
-            json_object_set_new(o, "seed", seed_json(r, q));
-        if (q->scored)
-            json_object_set(o, "prompt_logprobs", q->scored);
-        add_answer(r, &q->answer[0], o);
+        return o;
     }
+    if (q->answer[i].end.has_score)
+        json_object_set_new(o, "beam", json_integer((json_int_t)i));
+    json_object_set_new(o, "prompt_ids", print_json_ids(&q->ids));
+    if (q->drawn)
+        json_object_set_new(o, "seed", seed_json(r, q));
+    if (q->scored)
+        json_object_set(o, "prompt_logprobs", q->scored);
+    add_answer(r, &q->answer[i], o);
+    if (q->warnings)
+        json_object_set(o, "warnings", q->warnings);
+    return o;
+}
+
+/* Prints the result of Q as a line of JSON. If Q has several answers, "choices" contains all of them, and the
+ * top-level fields of an answer describe the first. */
+static void print_request_json(const struct run_prompts *r, const struct request *q)
+{
+    bool is_search = sampling_is_search(&q->sampling) && !q->fault.code;
+    json_t *o, *choices;
+
+    if (q->form != REQUEST_OWN) {
+        print_openai(r, q);
+        return;
+    }
+    for (size_t i = 0; is_search && i < q->n; i++) /* a line for each beam, best first */
+        print_json(result_json(r, q, i));
+    if (is_search)
+        return;
+    o = result_json(r, q, 0);
+    choices = q->n > 1 ? json_array() : NULL;
     for (size_t i = 0; choices && i < q->n && !q->fault.code; i++) {
         json_t *one = json_pack("{s:I}", "index", (json_int_t)i);
 
@@ -405,8 +428,6 @@ static void print_request_json(const struct run_prompts *r, const struct request
     }
     if (choices && !q->fault.code)
         json_object_set(o, "choices", choices);
-    if (q->warnings && !q->fault.code)
-        json_object_set(o, "warnings", q->warnings);
     json_decref(choices);
     print_json(o);
 }
@@ -729,7 +750,19 @@ static int read_requests(struct requests *r, const struct run_options *o, struct
     return rc;
 }
 
-/* Sets *N to the number of sequences that the engine computes at once: SEQS, or the number of answers if all
+/* Returns the number of answers to the requests of R, or of the beams with which they are searched for. */
+static size_t n_sequences(const struct requests *r)
+{
+    size_t n = 0;
+
+    for (const struct request *q = r->first; q; q = q->next)
+        n += sampling_is_search(&q->sampling) && sampling_given(&q->sampling, SAMPLING_NUM_BEAMS)
+                 ? q->sampling.num_beams
+                 : q->n;
+    return n;
+}
+
+/* Sets *N to the number of sequences that the engine computes at once: SEQS, or the number of sequences if all
  * lines can be read without waiting and have fewer. */
 static int count_sequences(struct requests *r, int64_t *n, struct err *e)
 {
@@ -741,7 +774,7 @@ static int count_sequences(struct requests *r, int64_t *n, struct err *e)
         rc = requests_read_line(r, false, &got, e);
     if (rc == 0 && r->n == 0 && !waits)
         return err_set(e, ERR_INPUT, "%s: the batch holds no request", name);
-    *n = waits || r->n_answers > SEQS ? SEQS : (int64_t)r->n_answers;
+    *n = waits || n_sequences(r) > SEQS ? SEQS : (int64_t)n_sequences(r);
     return rc;
 }
 

@@ -538,7 +538,7 @@ static void store_source(const struct opt_slot *s, char *into)
     else if (r->source.kind)
         *(enum opt_source *)(into + r->source.at) = s->source;
     if (r->mark.kind && s->source >= OPT_ENV)
-        *(uint32_t *)(into + r->mark.at) |= UINT32_C(1) << r->bit;
+        *(uint64_t *)(into + r->mark.at) |= UINT64_C(1) << r->bit;
 }
 
 void opt_read_rows(const struct opt_values *v, const struct opt_row *rows, void *into)

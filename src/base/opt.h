@@ -64,7 +64,7 @@ struct opt_list {
 /* In a row: MEMBER of TYPE gets the source of the value: an enum opt_source, or a bool that is true for the
  * command line and the environment. */
 #define OPT_SOURCE(type, member) .source = OPT_MEMBER(type, member, OPT_SOURCE_KIND)
-/* In a row: bit N of MEMBER of TYPE, a uint32_t, is set if command line or environment have a value. */
+/* In a row: bit N of MEMBER of TYPE, a uint64_t, is set if command line or environment have a value. */
 #define OPT_MARK(type, member, n) .mark = OPT_MEMBER(type, member, OPT_MARK_KIND), .bit = (n)
 
 /* clang-format off */
@@ -76,7 +76,7 @@ struct opt_list {
         unsigned *: OPT_TO_UNSIGNED, unsigned long *: OPT_TO_UNSIGNED, unsigned long long *: OPT_TO_UNSIGNED, \
         double *: OPT_TO_DOUBLE, const char **: OPT_TO_TEXT, struct opt_list *: OPT_TO_LIST)
 #define OPT_SOURCE_KIND(p) _Generic(p, bool *: OPT_TO_BOOL, enum opt_source *: OPT_TO_UNSIGNED)
-#define OPT_MARK_KIND(p)   _Generic(p, uint32_t *: OPT_TO_UNSIGNED)
+#define OPT_MARK_KIND(p)   _Generic(p, uint64_t *: OPT_TO_UNSIGNED)
 /* clang-format on */
 
 /* Another spelling of a choice. */

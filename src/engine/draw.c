@@ -137,8 +137,18 @@ static void draw_row(const struct step *g, struct step_row *r, struct sample_scr
     h = s->history;
     if (s->mask)
         h.allowed = s->mask + (r->position - s->n_known) * s->mask_words;
+    if (s->common->rules.width > 1) {
+        r->code = sample_ranked(sampler, &s->sampling, &h, r->logits, n_vocab, r->position - s->n_prompt,
+                                s->common->rules.n_ranked, &r->result);
+        return;
+    }
     r->code =
         sample_pick(sampler, &s->sampling, &h, r->logits, n_vocab, r->position - s->n_prompt, &r->result);
+    if (s->common->rules.width == 1 && r->code == 0) { /* greedy decoding */
+        sampler->top[0] = (struct sample_top){.id = r->result.id, .logprob = r->result.logprob};
+        r->result.top = sampler->top;
+        r->result.n_top = 1;
+    }
 }
 
 /* Draws the token that g->row[i] predicts, or scores it if it is a token of the prompt. */

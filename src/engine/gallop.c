@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/mem.h"
+#include "engine/beams/ask.h"
 #include "engine/constraints/constraints.h"
 #include "engine/engine_priv.h"
 #include "engine/find_model.h"
@@ -407,8 +408,8 @@ static int read_constraint(struct gallop *g, const struct gallop_request *r, str
 }
 
 /* Validates R and SR and creates the list of sequences of all answers to R. */
-static int new_answers(struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
-                       struct seq **out, struct err *e)
+static int new_answers(struct gallop *g, const struct gallop_request *r, const struct sampling *user,
+                       struct sampling *merged, struct seq_request *sr, struct seq **out, struct err *e)
 {
     uint8_t salt[DIGEST_BYTES]; /* the prefix cache uses the first 16 bytes */
     int rc = r->cache_salt ? digest_sha256(r->cache_salt, strlen(r->cache_salt), salt, e) : 0;
@@ -441,6 +442,7 @@ static int new_answers(struct gallop *g, const struct gallop_request *r, struct 
     if (!(r->deadline_s >= 0))
         return err_about(e, ERR_INPUT, "deadline_s", "found %g, expected 0 or more", r->deadline_s);
     sr->prompt_logprobs = (int)r->prompt_logprobs;
+    rc = rc ? rc : ask_read(r, user, merged, &g->step.x->caps, g->step.opt.max_seqs, &sr->n_beams, e);
     rc = rc ? rc : read_constraint(g, r, sr, e);
     return rc ? rc
               : seq_new(out, sr, r->n ? (size_t)r->n : 1, g->llm.tok, g->llm.model.info.vocab, g->llm.max_len,
@@ -534,9 +536,10 @@ int engine_submit(struct gallop *g, const struct gallop_request *r, const struct
     if (!sampling_given(&merged, SAMPLING_SEED))
         merged.seed = g->default_seed;
     sr.sampling = &merged;
-    /* A budget of the model's generation config is ignored if the marks of its reasoning are not known. */
+    /* A budget of the model's generation config is ignored if the marks of its reasoning are not known, and with beam
+     * search. */
     sr.reasoning = (struct reasoning_request){
-        .is_limited = merged.thinking_token_budget != SIZE_MAX &&
+        .is_limited = merged.thinking_token_budget != SIZE_MAX && !sampling_is_search(user) &&
                       (r->reasoning_close || sampling_given(user, SAMPLING_THINKING_TOKEN_BUDGET)),
         .budget = merged.thinking_token_budget,
         .open = r->reasoning_open,
@@ -545,7 +548,8 @@ int engine_submit(struct gallop *g, const struct gallop_request *r, const struct
         .call_close = r->tool_call_close,
         .begun = r->reasoning_begun != 0};
     if ((rc = read_ids(g, r, &sr, &ids, e)) == 0 && (rc = add_infill_ends(g, r, &merged, &arena, e)) == 0 &&
-        (rc = new_answers(g, r, &sr, &s, e)) == 0 && (rc = step_take_place(&g->step, sr.n_ids, e)) != 0)
+        (rc = new_answers(g, r, user, &merged, &sr, &s, e)) == 0 &&
+        (rc = step_take_place(&g->step, sr.n_ids, e)) != 0)
         seq_free_list(s);
     if (rc == 0) {
         uint64_t own = post(g, s);
@@ -669,6 +673,9 @@ static void describe_end(const struct seq *s, struct gallop_event *ev)
     ev->context_full = st->why == STOP_LENGTH && s->context_cuts;
     if (s->common->constraint)
         ev->warnings = constraint_warnings(constraints_of(s->common->constraint), &ev->n_warnings);
+    ev->has_score = s->has_score;
+    ev->score = s->score;
+    ev->cumulative_logprob = s->sum_logprob;
     ev->n_prompt = s->n_prompt;
     ev->n_output = seq_n_output(s);
     ev->n_cached = s->n_cached;

@@ -308,6 +308,8 @@ static const char *not_for_picks(const struct gallop_sampling *p)
            : p->n_bad_words                 ? "bad_words"
            : p->n_dry_sequence_breakers     ? "dry_sequence_breakers"
            : p->logprobs > 0                ? "logprobs above 0"
+           : p->use_beam_search > 0         ? "use_beam_search"
+           : p->num_beams > 1               ? "num_beams"
                                             : NULL;
 }
 

@@ -197,6 +197,30 @@ static int fill_common(struct seq_common *c, const struct seq_request *r, size_t
     return check_choice(c, n_vocab, e);
 }
 
+/* Sets the rules of the beam search with WIDTH beams. */
+static int fill_rules(struct seq_common *c, size_t width, struct err *e)
+{
+    const struct sampling *p = &c->sampling;
+    size_t n_ends = p->ignore_eos ? 0 : p->n_eos;
+
+    for (size_t i = 0; i < p->n_stop_token; i++)
+        n_ends += p->ignore_eos || !sampling_has_id(p->eos, p->n_eos, p->stop_token[i]);
+    c->rules = (struct beam_rules){.width = width,
+                                   .n_ranked = beam_n_ranked(width, n_ends),
+                                   .limit = c->stop.limit,
+                                   .length_penalty = p->length_penalty,
+                                   .early_stopping = (enum sampling_early)p->early_stopping};
+    if (width == 1) /* greedy decoding, as in Hugging Face */
+        c->rules.early_stopping = SAMPLING_EARLY_TRUE;
+    if (c->rules.n_ranked > BEAM_MOST_RANKED)
+        return err_about(
+            e, ERR_INPUT, "num_beams",
+            "found %zu beams and %zu tokens that end an output, but beams x (1 + tokens) is limited to %d",
+            width, n_ends, BEAM_MOST_RANKED);
+    c->lane = arena_zalloc(&c->arena, width, sizeof(struct seq *));
+    return c->lane ? 0 : err_nomem(e, "a request");
+}
+
 /* Drops a reference to C, and frees C with the last one. */
 static void let_go(struct seq_common *c)
 {
@@ -228,10 +252,11 @@ static int new_common(struct seq_common **out, const struct seq_request *r, cons
     c->tok = tok;
     c->n_vocab = n_vocab;
     c->skip_special = !r->keep_special;
-    c->most_guesses = r->most_guesses;
-    c->lookup_length = r->most_guesses ? r->lookup_length : 0;
+    c->most_guesses = r->n_beams ? 0 : r->most_guesses;
+    c->lookup_length = c->most_guesses ? r->lookup_length : 0;
     c->n_hidden = r->n_hidden;
-    if ((rc = fill_common(c, r, n_vocab, max_len, e)) != 0)
+    if ((rc = fill_common(c, r, n_vocab, max_len, e)) != 0 ||
+        (r->n_beams && (rc = fill_rules(c, r->n_beams, e)) != 0))
         let_go(c);
     else
         *out = c;
@@ -277,6 +302,7 @@ int seq_new(struct seq **out, const struct seq_request *r, size_t n, const struc
 {
     struct seq **at = out;
     struct seq_common *c;
+    size_t n_seqs = r->n_beams ? r->n_beams : n;
     int rc = check_ids(r, n_vocab, max_len, e);
 
     *out = NULL;
@@ -284,8 +310,11 @@ int seq_new(struct seq **out, const struct seq_request *r, size_t n, const struc
         constraints_put(r->constraints, r->constraint);
     if (rc || (rc = new_common(&c, r, tok, n_vocab, max_len, e)) != 0)
         return rc;
-    for (unsigned choice = 0; choice < n && rc == 0; choice++) {
+    c->n_results = n;
+    for (unsigned choice = 0; choice < n_seqs && rc == 0; choice++) {
         *at = new_answer(c, r, choice, max_len);
+        if (*at && r->n_beams)
+            c->lane[choice] = *at;
         if (!*at)
             rc = err_nomem(e, "a request");
         else
@@ -326,6 +355,28 @@ static int fill_guesses(struct seq *s)
     return s->accepted_at && (s->lookup || !c->lookup_length) ? 0 : ERR_NOMEM;
 }
 
+/* Allocates the state of the beam search whose head is S. */
+static int fill_beams(struct seq *s)
+{
+    const struct seq_common *c = s->common;
+    size_t width = c->rules.width;
+    struct seq_beams *b = s->beams = arena_zalloc(&s->arena, 1, sizeof(*b));
+
+    if (!b)
+        return ERR_NOMEM;
+    buf_init(&b->text, MEM_ENGINE);
+    b->running = arena_zalloc(&s->arena, width, sizeof(struct seq *));
+    b->next = arena_zalloc(&s->arena, width, sizeof(struct seq *));
+    if (!b->running || !b->next || beam_init(&b->search, &c->rules, &s->arena) != 0)
+        return ERR_NOMEM;
+    b->running[0] = s;
+    if (c->tok && c->sampling.n_stop &&
+        (tok_stream_new(&b->detok, c->tok, c->skip_special, NULL) != 0 ||
+         stop_begin(&b->stop, &c->stop, &s->sampling, &s->arena) != 0))
+        return ERR_NOMEM;
+    return 0;
+}
+
 /* Allocates and initializes the memory that S needs to run. */
 static int fill(struct seq *s)
 {
@@ -351,6 +402,9 @@ static int fill(struct seq *s)
         return ERR_NOMEM;
     if (reasoning_run_open(&s->reasoning, &c->reasoning) != 0)
         return ERR_NOMEM;
+    if (c->rules.width && (!(s->logprob = arena_zalloc(&s->arena, c->stop.limit, sizeof(*s->logprob))) ||
+                           (s->choice == 0 && fill_beams(s) != 0)))
+        return ERR_NOMEM;
     sample_history_begin(&s->history, &s->sampling, token, s->n_prompt);
     s->history.allowed = c->allowed;
     if ((c->constraint && fill_constraint(s) != 0) || (c->most_guesses && fill_guesses(s) != 0))
@@ -367,6 +421,11 @@ static int fill(struct seq *s)
 /* Frees the memory that fill() allocated. */
 static void empty(struct seq *s)
 {
+    if (s->beams) {
+        tok_stream_free(s->beams->detok);
+        buf_fini(&s->beams->text);
+        s->beams = NULL;
+    }
     tok_stream_free(s->detok);
     s->detok = NULL;
     guess_lookup_free(s->lookup);
@@ -379,23 +438,33 @@ static void empty(struct seq *s)
     arena_fini(&s->arena);
 }
 
-int seq_make_ready(struct seq *s)
+static bool make_ready(struct seq *s)
 {
-    enum mem_charge before = mem_charge(MEM_CHARGE_OLD);
-
     if (!s->ready) {
         s->ready = fill(s) == 0;
         if (!s->ready)
             empty(s);
     }
+    return s->ready;
+}
+
+int seq_make_ready(struct seq *s)
+{
+    enum mem_charge before = mem_charge(MEM_CHARGE_OLD);
+    bool ready = true;
+
+    for (size_t i = s->common->rules.width; i-- > 1 && ready;) /* the lanes behind the head */
+        ready = make_ready(s->common->lane[i]);
+    ready = ready && make_ready(s);
     mem_charge(before);
-    return s->ready ? 0 : ERR_NOMEM;
+    return ready ? 0 : ERR_NOMEM;
 }
 
 void seq_free(struct seq *s)
 {
     if (!s)
         return;
+    seq_free_list(s->sibling);
     empty(s);
     let_go(s->common);
     mem_free(s);
@@ -406,7 +475,6 @@ void seq_free_list(struct seq *s)
     while (s) {
         struct seq *next = s->next;
 
-        seq_free_list(s->sibling);
         seq_free(s);
         s = next;
     }
@@ -431,7 +499,7 @@ size_t seq_most_guesses(const struct seq *s)
 {
     size_t left = s->cap - s->n_known, most = s->common->most_guesses;
 
-    if (left <= 1 || s->pooling || !s->stop.limit)
+    if (left <= 1 || s->pooling || !s->stop.limit || s->common->rules.width)
         return 0;
     return left - 1 < most ? left - 1 : most;
 }

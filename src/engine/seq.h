@@ -17,6 +17,10 @@
  * WAITING and READING also change to DONE, by a cancel or a deadline. Of the N answers, the first computes
  * the prompt. The others (its siblings) wait outside the queue until the prompt is computed, and then share
  * its rows.
+ *
+ * Beam search (beams/lanes.h): the sequences of a request are lanes, each with a slot and the tokens of one running
+ * hypothesis. They change their states together: only the first lane, the head, is in the queue and in the lists of
+ * the step. At the end, the first lanes get the best outputs.
  */
 #ifndef GALLOP_ENGINE_SEQ_H
 #define GALLOP_ENGINE_SEQ_H
@@ -25,6 +29,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "engine/beams/beam.h"
 #include "engine/constraints/constraints.h"
 #include "engine/guess/guess.h"
 #include "engine/sampling/reasoning.h"
@@ -61,7 +66,22 @@ struct seq_common {
     struct stop stop;           /* the initial state of each answer's stop rules */
     const struct tok *tok;      /* borrowed; NULL: the model has no tokenizer */
     bool skip_special;          /* texts do not include special tokens */
-    size_t n_vocab, n_hidden;   /* n_hidden: floats of a hidden state, for pooling */
+    struct beam_rules rules;    /* of beam search; width 0: there is none */
+    struct seq **lane; /* [rules.width] the sequences of the request, by `choice`, if there is beam search */
+    size_t n_results;  /* lanes that have events; the others only help to search */
+    size_t n_vocab, n_hidden; /* n_hidden: floats of a hidden state, for pooling */
+};
+
+/* The state of a beam search. */
+struct seq_beams {
+    struct beam_search search;
+    struct seq *
+        *running; /* [width] the lanes of the running hypotheses, in their order; search.n_running of them */
+    struct seq **next; /* [width] scratch */
+    /* Scratch to find stop strings in continuations; the request has no stop strings: NULL. */
+    struct tok_stream *detok;
+    struct stop stop;
+    struct buf text;
 };
 
 struct seq {
@@ -100,6 +120,13 @@ struct seq {
     struct guess_lookup *lookup; /* for guesses by lookup; NULL: none */
     size_t n_right;              /* guesses of the last step that were right */
     struct guess_counts guess_counts; /* results of the guesses so far */
+    struct seq_beams *beams;          /* of the head, allocated when it first runs */
+    /* Beam search: the tokens that may follow this lane, which are valid until the next step. */
+    struct beam_list list;
+    float *logprob;            /* beam search: [limit] log-probabilities of the output tokens */
+    double score, sum_logprob; /* beam search: of the output, at the end (engine/beams/beam.h) */
+    size_t n_shown;            /* beam search: output tokens that have had their events */
+    bool has_score;            /* the sequence is a result of beam search */
     struct sample_history history;
     struct constraint_run run; /* state of the constraint, if there is one */
     size_t mask_words;
@@ -120,15 +147,17 @@ struct seq {
     int prompt_logprobs;
     /* Pooling of the prompt's hidden states. With pooling, no tokens are generated. */
     enum seq_pooling pooling;
-    double *sum;         /* [n_hidden] sum of the hidden states so far */
-    float *pooled;       /* [n_hidden] the embedding */
-    struct seq *sibling; /* first answer: list of the other answers, until the prompt is computed */
-    unsigned choice;     /* number of this answer, from 0 */
-    double deadline_s;   /* deadline on the executor's clock, if limit_s > 0 */
-    double limit_s;      /* seconds from submission to the deadline; 0: no deadline */
-    bool overdue;        /* the sequence ended by its deadline */
-    struct err fault;    /* the error that ended the sequence; code 0: none */
-    bool forbids_all;    /* the request excludes every token, which is the error in `fault` */
+    double *sum;   /* [n_hidden] sum of the hidden states so far */
+    float *pooled; /* [n_hidden] the embedding */
+    /* First answer: list of the other answers, until the prompt is computed, or with beam search until the end; then
+     * the lanes that are no results. */
+    struct seq *sibling;
+    unsigned choice;   /* number of this answer, from 0 */
+    double deadline_s; /* deadline on the executor's clock, if limit_s > 0 */
+    double limit_s;    /* seconds from submission to the deadline; 0: no deadline */
+    bool overdue;      /* the sequence ended by its deadline */
+    struct err fault;  /* the error that ended the sequence; code 0: none */
+    bool forbids_all;  /* the request excludes every token, which is the error in `fault` */
     /* Times of the first step, the first token and the latest token, on the executor's clock. */
     double t_first, t_token, t_last;
 };
@@ -150,6 +179,7 @@ struct seq_request {
     struct reasoning_request reasoning;
     size_t most_guesses;  /* maximum number of guessed tokens of an answer in a step; 0: no speculation */
     size_t lookup_length; /* maximum length of a match for guesses by lookup; 0: no lookup */
+    size_t n_beams;       /* width of the beam search, at least the number of answers; 0: no beam search */
     struct constraints *constraints;
     /* NULL: no constraint. seq_new() takes ownership of it, also when it fails. */
     struct constraints_entry *constraint;
@@ -157,12 +187,13 @@ struct seq_request {
 
 /* Validates the request against the vocabulary and MAX_LEN positions, and creates its N answers: *OUT is the
  * first, with the others as its siblings. Answer number I adds I to the seed. Only the first answer computes
- * prompt_logprobs. */
+ * prompt_logprobs. With beam search, there is a sequence for each beam. */
 int seq_new(struct seq **out, const struct seq_request *r, size_t n, const struct tok *tok, size_t n_vocab,
             size_t max_len, struct err *e);
-/* Allocates the memory that S needs to run, unless it is allocated already. ERR_NOMEM: S is unchanged. */
+/* Allocates the memory that S needs to run, unless it is allocated already; for the head of a beam search, also that
+ * of the other lanes. ERR_NOMEM: S is unchanged. */
 int seq_make_ready(struct seq *s);
-void seq_free(struct seq *s);      /* S may be NULL */
+void seq_free(struct seq *s);      /* frees S, which may be NULL, and its siblings */
 void seq_free_list(struct seq *s); /* frees the list that begins with S, and the siblings of its sequences */
 
 /* Returns true if the request of S excludes tokens (allowed_token_ids, bad words, a constraint,

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "engine/beams/lanes.h"
 #include "engine/draw.h"
 
 enum {
@@ -40,6 +41,7 @@ static int alloc_arrays(struct step *g, struct err *e)
     g->sched = mem_zalloc(n, sizeof(*g->sched), MEM_ENGINE);
     g->pick = mem_zalloc(n, sizeof(*g->pick), MEM_ENGINE);
     g->picked = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
+    g->lacking = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
     g->want = mem_zalloc(n, sizeof(*g->want), MEM_ENGINE);
     g->rows = mem_zalloc(n, sizeof(*g->rows), MEM_ENGINE);
     g->masked = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
@@ -49,7 +51,8 @@ static int alloc_arrays(struct step *g, struct err *e)
     g->top = mem_zalloc(n_rows * SAMPLING_MAX_LOGPROBS, sizeof(*g->top), MEM_ENGINE);
     g->event = mem_zalloc(g->cap_events, sizeof(*g->event), MEM_ENGINE);
     if (!g->of_id || !g->running || !g->reading || !g->free_slot || !g->sched || !g->pick || !g->picked ||
-        !g->want || !g->rows || !g->masked || !g->guessing || !g->chance || !g->row || !g->top || !g->event)
+        !g->lacking || !g->want || !g->rows || !g->masked || !g->guessing || !g->chance || !g->row ||
+        !g->top || !g->event)
         return err_nomem(e, "the engine's step");
     while (g->n_free < n) { /* slot 0 is on top of the stack */
         g->free_slot[g->n_free] = (uint32_t)(n - 1 - g->n_free);
@@ -115,6 +118,7 @@ void step_close(struct step *g)
     mem_free(g->sched);
     mem_free(g->pick);
     mem_free((void *)g->picked);
+    mem_free((void *)g->lacking);
     mem_free(g->want);
     mem_free(g->rows);
     mem_free((void *)g->masked);
@@ -217,14 +221,18 @@ static void leave_slot(struct step *g, struct seq *s)
 {
     size_t at = 0;
 
-    g->x->release(g->x->ctx, s->slot, s->token, s->n_computed);
+    for (size_t i = lanes_n(s); i-- > 0;) {
+        struct seq *lane = lanes_at(s, i);
+
+        g->x->release(g->x->ctx, lane->slot, lane->token, lane->n_computed);
+        g->free_slot[g->n_free++] = (uint32_t)lane->slot;
+        lane->n_computed = 0;
+    }
     if (g->guesser && g->guesser->leave)
         g->guesser->leave(g->guesser->ctx, s);
     waiting_charge(&g->waiting, s->wait.key, -(int64_t)s->n_charged);
     s->n_charged = 0;
     waiting_run(&g->waiting, s->wait.key, -1);
-    g->free_slot[g->n_free++] = (uint32_t)s->slot;
-    s->n_computed = 0;
     while (g->running[at] != s)
         at++;
     memmove((void *)(g->running + at), (void *)(g->running + at + 1),
@@ -248,7 +256,7 @@ static void leave_reading(struct step *g, struct seq *s)
  * before. */
 static void release_siblings(struct step *g, struct seq *s)
 {
-    while (s->sibling) {
+    while (s->sibling && !lanes_search(s)) {
         struct seq *q = s->sibling;
 
         s->sibling = q->next;
@@ -259,12 +267,43 @@ static void release_siblings(struct step *g, struct seq *s)
     }
 }
 
+/* Appends S to the list g->done. */
+static void add_done(struct step *g, struct seq *s)
+{
+    s->next = NULL;
+    *g->last_done = s;
+    g->last_done = &s->next;
+    g->n_finished++;
+}
+
+/* Ends the other lanes of the head S, and appends those that are results to the list g->done. The others are freed with
+ * S. */
+static void end_lanes(struct step *g, struct seq *s)
+{
+    struct seq *q = s->sibling;
+
+    lanes_end(s);
+    s->sibling = NULL;
+    while (q) {
+        struct seq *next = q->next;
+
+        if (q->choice < s->common->n_results) {
+            add_done(g, q);
+        } else {
+            q->next = s->sibling;
+            s->sibling = q;
+        }
+        q = next;
+    }
+}
+
 /* Ends S, which may be in any state, and appends it to the list g->done. step_take() emits a STEP_FINISHED
- * event for each sequence of this list. */
+ * event for each sequence of this list. The lanes of a beam search end together. */
 static void end(struct step *g, struct seq *s)
 {
     struct seq **at = chain_of(g, s->id);
 
+    s = lanes_head(s);
     if (s->state == SEQ_RUNNING)
         leave_slot(g, s);
     else if (s->state == SEQ_READING)
@@ -278,16 +317,16 @@ static void end(struct step *g, struct seq *s)
         at = &(*at)->next_of_id;
     *at = s->next_of_id;
     s->state = SEQ_DONE;
-    s->next = NULL;
-    *g->last_done = s;
-    g->last_done = &s->next;
-    g->n_finished++;
+    add_done(g, s);
+    if (lanes_search(s))
+        end_lanes(g, s);
     release_siblings(g, s);
 }
 
-/* Records an error of S, unless it has one. */
+/* Records an error of S, unless it has one. An error of a lane is one of its beam search. */
 static void fault(struct seq *s, int code, const char *sentence)
 {
+    s = s->state == SEQ_DONE ? s : lanes_head(s);
     if (s->fault.code == 0)
         err_set(&s->fault, code, "%s", sentence);
 }
@@ -351,6 +390,38 @@ static void emit_text(struct step *g, struct seq *s, size_t from)
     }
 }
 
+static void emit_token(struct step *g, enum step_event_type type, const struct step_row *r, int32_t id)
+{
+    struct step_event *ev = add_event(g, type, r->seq);
+
+    ev->token = id;
+    ev->logprob = r->result.logprob;
+    ev->rank = r->result.rank;
+    ev->top = r->result.top;
+    ev->n_top = r->result.n_top;
+}
+
+/* Emits the events of output token number N (from 1), which R chose, and applies the stop rules. */
+static enum stop_why show(struct step *g, struct seq *s, const struct step_row *r, size_t n)
+{
+    size_t from = s->text.len;
+    int32_t id = r->result.id;
+    struct err e = {0};
+    enum stop_why why = stop_token(&s->stop, id, n);
+
+    g->n_output_tokens++;
+    emit_token(g, STEP_TOKEN, r, id);
+    if (s->detok && ((why != STOP_EOS && why != STOP_TOKEN) || s->sampling.include_stop)) {
+        buf_clear(&s->piece);
+        if (tok_stream_put(s->detok, id, &s->piece, &e) != 0)
+            fault(s, e.code, e.msg);
+        else if (stop_text(&s->stop, s->piece.data ? s->piece.data : "", s->piece.len, &s->text))
+            why = STOP_STRING;
+        emit_text(g, s, from);
+    }
+    return why;
+}
+
 /* Emits the text that was held back, unless a stop string removed it, and then the FINISHED event of S. */
 static void emit_end(struct step *g, struct seq *s)
 {
@@ -368,12 +439,28 @@ static void emit_end(struct step *g, struct seq *s)
     add_event(g, STEP_FINISHED, s);
 }
 
+/* Emits the events of the next output token of S, the result of a beam search. */
+static void emit_next(struct step *g, struct seq *s)
+{
+    size_t i = s->n_shown++;
+    const struct step_row r = {.seq = s,
+                               .result = {.id = s->token[s->n_prompt + i], .logprob = s->logprob[i]}};
+
+    buf_clear(&s->text);
+    show(g, s, &r, i + 1);
+}
+
 bool step_take(struct step *g, struct step_event *ev)
 {
     if (g->next_event == g->n_events) {
         struct seq *s = g->done;
 
         g->n_events = g->next_event = 0;
+        if (s && s->has_score && s->n_shown < seq_n_output(s) && !s->fault.code) {
+            emit_next(g, s);
+            *ev = g->event[g->next_event++];
+            return true;
+        }
         if (!s)
             return false;
         g->done = s->next;
@@ -401,13 +488,20 @@ static struct executor_want ahead(const struct step *g, const struct seq *s, siz
     return (struct executor_want){.slot = slot, .n = g->opt.worst_case || n > most ? most : n};
 }
 
-/* Returns true if the KV cache has room for S in SLOT beside all running sequences (ahead()). */
-static bool step_has_room(struct step *g, const struct seq *s, size_t slot)
+/* Returns true if the KV cache has room for S beside all running sequences (ahead()). */
+static bool step_has_room(struct step *g, struct seq *s)
 {
+    size_t n = 0;
+
     for (size_t i = 0; i < g->n_running; i++)
-        g->want[i] = ahead(g, g->running[i], g->running[i]->slot);
-    g->want[g->n_running] = ahead(g, s, slot);
-    return g->x->has_room(g->x->ctx, g->want, g->n_running + 1);
+        for (size_t k = 0; k < lanes_n(g->running[i]); k++) {
+            struct seq *lane = lanes_at(g->running[i], k);
+
+            g->want[n++] = ahead(g, lane, lane->slot);
+        }
+    for (size_t k = 0; k < lanes_n(s); k++)
+        g->want[n++] = ahead(g, lanes_at(s, k), g->free_slot[g->n_free - 1 - k]);
+    return g->x->has_room(g->x->ctx, g->want, n);
 }
 
 /* Returns the first answer to the request of S if S can share its rows, else NULL. The rows of the prompt are
@@ -461,8 +555,10 @@ static void step_start(struct step *g, struct seq *s)
     for (; at && waiting_before(&g->waiting, &s->wait, &g->running[at - 1]->wait); at--)
         g->running[at] = g->running[at - 1];
     g->running[at] = s;
-    s->slot = g->free_slot[--g->n_free];
-    s->state = SEQ_RUNNING;
+    for (size_t i = 0; i < lanes_n(s); i++) {
+        lanes_at(s, i)->slot = g->free_slot[--g->n_free];
+        lanes_at(s, i)->state = SEQ_RUNNING;
+    }
     waiting_run(&g->waiting, s->wait.key, 1);
     s->n_computed = rows_there(g, s);
     if (!s->begun) {
@@ -572,7 +668,7 @@ static void admit(struct step *g)
     while (g->n_free && (w = waiting_next(&g->waiting)) != NULL) {
         struct seq *s = of_wait(w);
 
-        if (g->n_running && !step_has_room(g, s, g->free_slot[g->n_free - 1]))
+        if (g->n_free < lanes_n(s) || (g->n_running && !step_has_room(g, s)))
             return; /* admitting later, smaller sequences instead could starve S */
         if (g->x->ahead && !s->asked && g->n_reading == g->opt.max_seqs)
             return; /* the list of reads is full */
@@ -715,6 +811,47 @@ static bool is_without_guesses(const struct step *g)
            (g->n_steps == 4 || g->n_steps == 16 || g->n_steps % TRIAL_PLAIN == TRIAL_PLAIN / 3);
 }
 
+/* Releases the rows of S if they are invalid for its number of tokens. */
+static void renew_rows(struct step *g, struct seq *s)
+{
+    const struct seq *first = lanes_search(s) ? s->beams->running[0] : s;
+
+    if (!g->x->is_stale(g->x->ctx, first->n_computed, first->last_total, first->n_known))
+        return;
+    g->x->release(g->x->ctx, s->slot, s->token, s->n_computed);
+    lanes_drop_rows(s, g->x);
+    s->n_computed = rows_there(g, s);
+    s->last_total = s->n_known;
+}
+
+/* Offers the planner the first KNOWN tokens of S, a sequence or a lane. */
+static void add_rows(struct step *g, struct seq *s, size_t known)
+{
+    g->sched[g->n_lacking] = (struct sched_seq){.computed = s->n_computed,
+                                                .known = known,
+                                                .all_wanted = seq_wants_all(s) && s->n_reached < s->n_prompt,
+                                                .n_guesses = s->guess.n,
+                                                .chance = s->guess.chance};
+    g->lacking[g->n_lacking++] = s;
+}
+
+/* Offers the planner the rows of S. Lanes that lack one row each are decoding sequences, and the planner takes all of
+ * these or none. */
+static void add_lacking(struct step *g, struct seq *s)
+{
+    if (!lanes_search(s)) {
+        add_rows(g, s, s->n_known);
+    } else if (!lanes_are_level(s)) {
+        struct seq *lane = lanes_behind(s, g->x);
+
+        if (lane) /* else the missing rows were found in the cache */
+            add_rows(g, lane, lane->n_known - 1);
+    }
+    if (lanes_search(s) && lanes_are_level(s))
+        for (size_t i = 0; i < s->beams->search.n_running; i++)
+            add_rows(g, s->beams->running[i], s->beams->running[i]->n_known);
+}
+
 /* Plans the step: fills g->pick and g->picked. Returns the number of sequences in the plan. */
 static size_t step_plan(struct step *g)
 {
@@ -733,29 +870,16 @@ static size_t step_plan(struct step *g)
         .every_guess = g->guesser && (!g->guesser->adaptive || g->guess_counts.n_drafts < FIRST_DRAFTS),
         .trial_s = g->n_steps % TRIAL == 0 ? g->trial_s : 0};
 
-    for (size_t i = 0; i < g->n_running; i++) {
-        struct seq *s = g->running[i];
-
-        if (g->x->is_stale(g->x->ctx, s->n_computed, s->last_total, s->n_known)) {
-            g->x->release(g->x->ctx, s->slot, s->token, s->n_computed);
-            s->n_computed = rows_there(g, s);
-            s->last_total = s->n_known;
-        }
-    }
+    for (size_t i = 0; i < g->n_running; i++)
+        renew_rows(g, g->running[i]);
     if (g->guesser && caps->guesses && !is_without_guesses(g))
         step_guess(g);
-    for (size_t i = 0; i < g->n_running; i++) {
-        const struct seq *s = g->running[i];
-
-        g->sched[i] = (struct sched_seq){.computed = s->n_computed,
-                                         .known = s->n_known,
-                                         .all_wanted = seq_wants_all(s) && s->n_reached < s->n_prompt,
-                                         .n_guesses = s->guess.n,
-                                         .chance = s->guess.chance};
-    }
-    n = sched_plan(g->sched, g->n_running, &lim, g->pick, NULL);
+    g->n_lacking = 0;
+    for (size_t i = 0; i < g->n_running; i++)
+        add_lacking(g, g->running[i]);
+    n = sched_plan(g->sched, g->n_lacking, &lim, g->pick, NULL);
     for (size_t i = 0; i < n; i++)
-        g->picked[i] = g->running[g->pick[i].seq];
+        g->picked[i] = g->lacking[g->pick[i].seq];
     return n;
 }
 
@@ -764,7 +888,8 @@ static void put_back(struct step *g, struct seq *s)
 {
     leave_slot(g, s);
     s->asked = false; /* the store is searched again, since it may contain the rows of S by then */
-    s->state = SEQ_WAITING;
+    for (size_t i = 0; i < lanes_n(s); i++)
+        lanes_at(s, i)->state = SEQ_WAITING;
     waiting_add(&g->waiting, &s->wait);
     g->n_preempted++;
 }
@@ -774,8 +899,9 @@ static void put_back(struct step *g, struct seq *s)
  * holds rows. */
 static bool preempt(struct step *g, struct seq *s)
 {
+    s = lanes_head(s);
     for (size_t i = g->n_running; i-- && g->running[i] != s;)
-        if (g->running[i]->n_computed) {
+        if (lanes_hold_rows(g->running[i])) {
             put_back(g, g->running[i]);
             return true;
         }
@@ -799,8 +925,9 @@ static void reserve_rows(struct step *g, struct seq *s, size_t n)
     }
     if (rc) {
         fault(s, rc,
-              rc == ERR_NOMEM ? "out of memory: rows of the KV cache"
-                              : "the KV cache is too small for this sequence");
+              rc == ERR_NOMEM   ? "out of memory: rows of the KV cache"
+              : lanes_search(s) ? "the KV cache is too small for the beams of this request"
+                                : "the KV cache is too small for this sequence");
         end(g, s);
     }
 }
@@ -913,17 +1040,6 @@ static void step_compute(struct step *g, size_t n)
     g->n_steps++;
 }
 
-static void emit_token(struct step *g, enum step_event_type type, const struct step_row *r, int32_t id)
-{
-    struct step_event *ev = add_event(g, type, r->seq);
-
-    ev->token = id;
-    ev->logprob = r->result.logprob;
-    ev->rank = r->result.rank;
-    ev->top = r->result.top;
-    ev->n_top = r->result.n_top;
-}
-
 /* Advances the constraint of S by token ID. Returns true if the answer is complete and no further token is
  * allowed. */
 static bool follow_constraint(struct seq *s, int32_t id)
@@ -940,31 +1056,26 @@ static bool follow_constraint(struct seq *s, int32_t id)
     return constraint_run_may_end(&s->run) && constraint_run_mask(&s->run, s->mask, &e) == 0 && !e.code;
 }
 
+/* Records that S has a new token. */
+static void note_token(struct step *g, struct seq *s)
+{
+    s->t_last = g->x->clock_s(g->x->ctx);
+    if (s->n_known == s->n_prompt)
+        s->t_token = s->t_last;
+    waiting_charge(&g->waiting, s->wait.key, 1);
+}
+
 /* Appends the token that R chose to S, applies the stop rules and emits the events. */
 static void deliver(struct step *g, struct seq *s, const struct step_row *r)
 {
-    size_t from = s->text.len;
     int32_t id = r->result.id;
     struct err e = {0};
     enum stop_why why;
 
-    s->t_last = g->x->clock_s(g->x->ctx);
-    if (s->n_known == s->n_prompt)
-        s->t_token = s->t_last;
+    note_token(g, s);
     s->token[s->n_known++] = id;
     sample_history_add(&s->history, id);
-    g->n_output_tokens++;
-    waiting_charge(&g->waiting, s->wait.key, 1);
-    emit_token(g, STEP_TOKEN, r, id);
-    why = stop_token(&s->stop, id, seq_n_output(s));
-    if (s->detok && ((why != STOP_EOS && why != STOP_TOKEN) || s->sampling.include_stop)) {
-        buf_clear(&s->piece);
-        if (tok_stream_put(s->detok, id, &s->piece, &e) != 0)
-            fault(s, e.code, e.msg);
-        else if (stop_text(&s->stop, s->piece.data ? s->piece.data : "", s->piece.len, &s->text))
-            why = STOP_STRING;
-        emit_text(g, s, from);
-    }
+    why = show(g, s, r, seq_n_output(s));
     if (reasoning_run_add(&s->reasoning, id, &e) != 0)
         fault(s, e.code, e.msg);
     if ((why == STOP_NONE || why == STOP_LENGTH) && follow_constraint(s, id))
@@ -1005,6 +1116,8 @@ static void take_row(struct step *g, const struct step_row *r)
         count_rows(g, s, 1);
     if (s->fault.code) { /* make_mask() failed */
         end(g, s);
+    } else if (r->code == ERR_NOSPACE && lanes_search(s) && r->position >= s->n_prompt) {
+        s->list = (struct beam_list){.list = r->result.top}; /* other hypotheses may go on */
     } else if (r->code) {
         s->forbids_all = r->code == ERR_NOSPACE && seq_forbids(s);
         fault(s, r->code,
@@ -1015,6 +1128,8 @@ static void take_row(struct step *g, const struct step_row *r)
         return;
     } else if (r->position < s->n_prompt) {
         emit_token(g, STEP_PROMPT, r, s->token[r->position]);
+    } else if (s->stop.limit && lanes_search(s)) {
+        s->list = (struct beam_list){.list = r->result.top, .n = r->result.n_top};
     } else if (s->stop.limit) {
         s->guess_counts.n_steps += r->is_known;
         deliver(g, s, r);
@@ -1077,6 +1192,24 @@ static void take_rows(struct step *g, size_t n)
         take_row(g, &g->row[i]);
 }
 
+/* Extends the hypotheses of beam searches whose lanes are among the N sequences of the plan and have drawn. */
+static void step_search(struct step *g, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct seq *s = lanes_head(g->picked[i]);
+
+        if (!lanes_search(s) || s->state != SEQ_RUNNING || g->picked[i] != s->beams->running[0] ||
+            !s->beams->running[0]->list.list)
+            continue;
+        note_token(g, s);
+        if (!lanes_step(s, g->x))
+            continue;
+        if (s->fault.code == 0)
+            lanes_finish(s);
+        end(g, s);
+    }
+}
+
 bool step_run(struct step *g)
 {
     uint64_t changes;
@@ -1100,6 +1233,7 @@ bool step_run(struct step *g)
         wait_for_rows(g);
     take_rows(g, n);
     step_settle(g, n);
+    step_search(g, n);
     for (size_t i = 0; i < n; i++)
         if (g->picked[i]->state == SEQ_RUNNING && g->picked[i]->n_computed >= g->picked[i]->n_prompt &&
             g->rows[i].pos < g->picked[i]->n_prompt)

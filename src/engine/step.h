@@ -96,12 +96,14 @@ struct step {
     uint32_t *free_slot; /* [max_seqs] stack of free slots */
     size_t n_free;
     struct seq *done, **last_done; /* list of ended sequences whose FINISHED event is not emitted yet */
-    struct sched_seq *sched;       /* [max_seqs] the running sequences, for the planner */
-    struct sched_pick *pick;       /* [max_seqs] the plan */
-    struct seq **picked;           /* [max_seqs] the sequences of the plan */
-    struct executor_want *want;    /* [max_seqs] */
-    struct executor_rows *rows;    /* [max_seqs] the rows of the plan */
-    struct seq **masked; /* [max_seqs] sequences with a constraint that choose a token in this step */
+    struct sched_seq *sched;       /* [max_seqs] the sequences that lack rows, for the planner */
+    struct seq **lacking;          /* [max_seqs] these sequences: running ones, and lanes of beam searches */
+    size_t n_lacking;
+    struct sched_pick *pick;    /* [max_seqs] the plan */
+    struct seq **picked;        /* [max_seqs] the sequences of the plan */
+    struct executor_want *want; /* [max_seqs] */
+    struct executor_rows *rows; /* [max_seqs] the rows of the plan */
+    struct seq **masked;        /* [max_seqs] sequences with a constraint that choose a token in this step */
     size_t n_masked;
     struct step_row *row;           /* [n_rows] the wanted rows of the last step */
     struct sample_top *top;         /* [n_rows, SAMPLING_MAX_LOGPROBS] likeliest tokens of each row */

@@ -609,7 +609,10 @@ def every_refusal_names_its_field():
                           ({"dry_sequence_breakers": "x"}, "dry_sequence_breakers"),
                           ({"dry_sequence_breakers": ["x" * 41]}, "dry_sequence_breakers"),
                           ({"dry_sequence_breakers": ["x"] * 33}, "dry_sequence_breakers"),
-                          ({"use_beam_search": True}, "use_beam_search")):
+                          ({"use_beam_search": 1}, "use_beam_search"),
+                          ({"num_beams": 33}, "num_beams"), ({"num_beams": 0}, "num_beams"),
+                          ({"length_penalty": 101}, "length_penalty"),
+                          ({"early_stopping": "always"}, "early_stopping")):
         _refused(400, param, **fields)
     for fields, param in (
             ({"messages": []}, "messages"), ({"messages": "hi"}, "messages"),

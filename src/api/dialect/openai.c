@@ -53,6 +53,8 @@ void openai_put_finish(const struct answer_choice *h, struct buf *out)
         buf_fmt(out, "%d", h->stop_token);
     else
         dialect_put_string(out, called ? NULL : h->stop_string);
+    if (h->has_score)
+        buf_fmt(out, ",\"score\":%.9g,\"cumulative_logprob\":%.9g", h->score, h->cumulative_logprob);
 }
 
 void openai_put_ids(const char *name, const int32_t *id, size_t n, struct buf *out)

@@ -20,7 +20,7 @@ void openai_put_head(const struct request *q, const char *object, struct buf *ou
 void openai_put_usage(size_t n_prompt, size_t n_output, size_t n_cached, struct buf *out);
 void openai_put_all_usage(const struct dialect_writer *w, struct buf *out);
 
-/* Writes `finish_reason` and `stop_reason` of choice H. */
+/* Writes `finish_reason` and `stop_reason` of choice H, and the scores of a result of beam search. */
 void openai_put_finish(const struct answer_choice *h, struct buf *out);
 
 /* Write a list of token ids: ID [n] as the member NAME, or the ids of T as the member `token_ids`. */

@@ -168,7 +168,8 @@ static void read_numbers(struct request *q, struct sampling *s)
     sampling_mark(s, SAMPLING_MIN_NEW_TOKENS);
     sampling_mark(s, SAMPLING_IGNORE_EOS);
     TAKE(s, true, max_new_tokens, most < 0 ? SIZE_MAX : (size_t)most, MAX_NEW_TOKENS);
-    TAKE(s, true, do_sample, true, DO_SAMPLE); /* with do_sample a temperature of 0 is still greedy */
+    TAKE(s, true, do_sample, !sampling_is_search(s),
+         DO_SAMPLE); /* with do_sample a temperature of 0 is still greedy */
     TAKE(s, f->output.logprobs >= 0, logprobs, (int)f->output.logprobs, LOGPROBS);
     TAKE(s, f->generation.best_of > f->generation.n && f->output.logprobs < 0, logprobs, 0, LOGPROBS);
     TAKE(s, f->output.chat_logprobs, logprobs, f->output.top_logprobs > 0 ? (int)f->output.top_logprobs : 0,

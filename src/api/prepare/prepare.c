@@ -94,6 +94,37 @@ static int check_needed(struct flight *f)
     return refuse_field(f, needs, sentence);
 }
 
+/* Sets the field that the engine's error E is about. */
+static void blame(struct flight *f, struct err *e)
+{
+    const char *field = choose_field(&f->q, e->subject);
+
+    if (!field[0])
+        return;
+    if (json_object_get(f->q.field.body, field))
+        fields_blame(&f->q.field, field, 0);
+    if (field != e->subject)
+        err_subject(e, field);
+}
+
+/* Checks the fields of a request for beam search. */
+static int check_search(struct flight *f)
+{
+    const struct fields *given = &f->q.field;
+    struct err e = {0};
+
+    if (given->output.stream)
+        return refuse_field(
+            f, "stream",
+            "stream: beam search knows the first token only at the end, so answers are not streamed");
+    if (given->generation.best_of > given->generation.n)
+        return refuse_field(f, "best_of", "best_of: beam search has `num_beams` instead");
+    if (sampling_check_search(given->sampling, &e) == 0)
+        return check_logprobs(f);
+    blame(f, &e);
+    return refuse_error(f, &e);
+}
+
 static int check_together(struct flight *f)
 {
     const struct fields *given = &f->q.field;
@@ -119,7 +150,7 @@ static int check_together(struct flight *f)
         return refuse_field(f, "suffix", "suffix: not with echo or truncate_prompt_tokens");
     if (f->q.endpoint == FIELDS_TOKENIZE && !given->input.prompt == !given->input.messages)
         return refuse_field(f, "prompt", "either prompt or messages is expected");
-    return check_logprobs(f);
+    return sampling_is_search(given->sampling) ? check_search(f) : check_logprobs(f);
 }
 
 /* ---- prompts and answers ---- */
@@ -218,19 +249,6 @@ static int check_scored(struct flight *f)
 }
 
 /* ---- submitting ---- */
-
-/* Sets the field that the engine's error E is about. */
-static void blame(struct flight *f, struct err *e)
-{
-    const char *field = choose_field(&f->q, e->subject);
-
-    if (!field[0])
-        return;
-    if (json_object_get(f->q.field.body, field))
-        fields_blame(&f->q.field, field, 0);
-    if (field != e->subject)
-        err_subject(e, field);
-}
 
 static void describe(struct flight *f, struct flight_prompt *p, const char *salt, struct gallop_request *r)
 {

@@ -253,6 +253,15 @@ static json_t *text_or_null(const struct buf *text, bool null)
     return null && !text->len ? json_null() : print_json_string(text->data ? text->data : "", text->len);
 }
 
+/* Adds the scores of a result of beam search to the choice O. */
+static void add_scores(const struct request_answer *a, json_t *o)
+{
+    if (!a->end.has_score)
+        return;
+    json_object_set_new(o, "score", json_real(a->end.score));
+    json_object_set_new(o, "cumulative_logprob", json_real(a->end.cumulative_logprob));
+}
+
 static json_t *chat_choice(const struct openai_form *f, const struct request *q, size_t i)
 {
     const struct request_answer *a = &q->answer[i];
@@ -274,6 +283,7 @@ static json_t *chat_choice(const struct openai_form *f, const struct request *q,
         o = json_pack("{s:I,s:o,s:o,s:s}", "index", (json_int_t)i, "message", message, "logprobs",
                       a->logprobs ? chat_logprobs(f->tok, a->logprobs) : json_null(), "finish_reason",
                       finish);
+        add_scores(a, o);
     }
     json_decref(m.calls);
     buf_fini(&m.content);
@@ -285,10 +295,12 @@ static json_t *chat_choice(const struct openai_form *f, const struct request *q,
 static json_t *text_choice(const struct openai_form *f, const struct request *q, size_t i)
 {
     const struct request_answer *a = &q->answer[i];
+    json_t *o = json_pack("{s:I,s:o,s:o,s:s}", "index", (json_int_t)i, "text", text_or_null(&a->text, false),
+                          "logprobs", a->logprobs ? text_logprobs(f, a->logprobs) : json_null(),
+                          "finish_reason", a->end.finish == GALLOP_FINISH_LENGTH ? "length" : "stop");
 
-    return json_pack("{s:I,s:o,s:o,s:s}", "index", (json_int_t)i, "text", text_or_null(&a->text, false),
-                     "logprobs", a->logprobs ? text_logprobs(f, a->logprobs) : json_null(), "finish_reason",
-                     a->end.finish == GALLOP_FINISH_LENGTH ? "length" : "stop");
+    add_scores(a, o);
+    return o;
 }
 
 /* ---- a line ---- */

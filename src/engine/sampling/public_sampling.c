@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+_Static_assert((int)GALLOP_EARLY_NEVER == (int)SAMPLING_EARLY_NEVER, "the numbers of early_stopping");
+
 /* PUBLIC expands a row by the macro of its kind, PRIVATE drops it. DRAW_COUNT and DRAW_NUMBER expand like
  * COUNT and NUMBER. */
 #define PUBLIC(kind, ...) kind(__VA_ARGS__)
@@ -19,12 +21,14 @@ void public_sampling_init(struct gallop_sampling *p)
 #define COUNT(field, member)                                             p->member = -1;
 #define INTEGER(field, member)                                           p->member = -1;
 #define NUMBER(field, member)                                            p->member = NAN;
+#define EARLY(field, member)                                             p->member = -1;
 #define SAMPLING_FIELD(field, member, kind, range, neutral, access, ...) access(kind, field, member)
 #include "engine/sampling/sampling.def"
 #undef BOOL
 #undef COUNT
 #undef INTEGER
 #undef NUMBER
+#undef EARLY
 }
 
 /* Checks that VALUE of the integer field F is -1 (not given), or 0 to its maximum, so that it fits struct
@@ -53,6 +57,10 @@ static int read_numbers(const struct gallop_sampling *p, struct sampling *s, str
 #define BOOL(field, member)    WHOLE(field, member, bool)
 #define COUNT(field, member)   WHOLE(field, member, size_t)
 #define INTEGER(field, member) WHOLE(field, member, int)
+#define EARLY(field, member)            \
+    WHOLE(field, member, int)           \
+    if (p->member > GALLOP_EARLY_NEVER) \
+        return err_about(e, ERR_INPUT, #member, "found %d, expected an enum gallop_early", p->member);
 #define NUMBER(field, member)               \
     if (!isnan(p->member)) {                \
         s->member = p->member;              \

@@ -143,6 +143,18 @@ void sample_history_undo(struct sample_history *h, int32_t id)
     }
 }
 
+void sample_history_copy(struct sample_history *to, const struct sample_history *from)
+{
+    ASSERT(to->cap == from->cap, "histories of %zu and %zu tokens", to->cap, from->cap);
+    if (from->cap == 0)
+        return;
+    to->n = from->n;
+    memcpy(to->id, from->id, from->n * sizeof(*from->id));
+    memcpy(to->count, from->count, from->n * sizeof(*from->count));
+    memcpy(to->in_prompt, from->in_prompt, from->n * sizeof(*from->in_prompt));
+    memcpy(to->slot, from->slot, from->n_slots * sizeof(*from->slot));
+}
+
 /* ---- order statistics ---- */
 
 /* Returns the next index of a pivot below N. The linear congruential sequence is fixed, so that results are
@@ -440,6 +452,16 @@ static void keep_allowed(float *x, size_t n, const uint32_t *allowed)
     }
 }
 
+/* Returns true if a stage from min_new_tokens to bad words may change a logit. */
+static bool may_change(const struct chain *c)
+{
+    const struct sample_history *h = c->h;
+
+    return holds_back_end(c) || c->p->n_bias > 0 ||
+           (h && (h->allowed || h->n_bad > 0 || (h->n > 0 && sample_history_counts(c->p)) ||
+                  (h->output && dry_is_on(c->p))));
+}
+
 /* Runs the stages from min_new_tokens to bad words. c->x becomes their result; logits are copied only if a
  * stage is active. */
 static void change_logits(struct chain *c)
@@ -452,7 +474,7 @@ static void change_logits(struct chain *c)
     float *x = c->s->x;
 
     c->x = c->logits;
-    if (holds_back_end(c) || repetition || output || dry || p->n_bias > 0 || allowed || words) {
+    if (may_change(c)) {
         memcpy(x, c->logits, c->n * sizeof(*x));
         c->x = x;
     }
@@ -870,17 +892,14 @@ static void find_chosen(struct sample_scratch *s, const float *logits, size_t n_
     r->n_top = n_ids;
 }
 
-/* Sets r->logprob, and r->top to the K likeliest tokens. */
-static void find_logprobs(struct sample_scratch *s, const float *logits, size_t n_vocab, size_t k,
-                          struct sample_result *r)
+/* Sets r->top to the K tokens with the largest X [n], whose log-probabilities are x - LOG_SUM. s->slice_max holds the
+ * maxima of X. */
+static void take_top(struct sample_scratch *s, const float *x, size_t n_vocab, size_t k, double log_sum,
+                     struct sample_result *r)
 {
-    double log_sum = find_logprob(s, logits, n_vocab, r);
-    size_t m, taken = 0, n = 0;
+    size_t m = gather_top(s, x, n_vocab, k), taken = 0, n = 0;
     float least = INFINITY;
 
-    if (k == 0)
-        return;
-    m = gather_top(s, logits, n_vocab, k);
     for (size_t i = 0; i < m; i++)
         least = s->y[i] < least ? s->y[i] : least;
     for (size_t i = 0; i < m; i++)
@@ -895,6 +914,16 @@ static void find_logprobs(struct sample_scratch *s, const float *logits, size_t 
     sort_top(s->top, n);
     r->top = s->top;
     r->n_top = n;
+}
+
+/* Sets r->logprob, and r->top to the K likeliest tokens. */
+static void find_logprobs(struct sample_scratch *s, const float *logits, size_t n_vocab, size_t k,
+                          struct sample_result *r)
+{
+    double log_sum = find_logprob(s, logits, n_vocab, r);
+
+    if (k > 0)
+        take_top(s, logits, n_vocab, k, log_sum, r);
 }
 
 /* ---- all stages ---- */
@@ -958,6 +987,30 @@ int sample_pick(struct sample_scratch *s, const struct sampling *p, const struct
         r->id = c.all ? (int32_t)at : s->id[at];
     }
     add_logprobs(s, p, logits, n_vocab, r);
+    return 0;
+}
+
+int sample_ranked(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
+                  const float *logits, size_t n_vocab, size_t n_output, size_t k, struct sample_result *r)
+{
+    struct chain c = {.s = s, .p = p, .h = h, .logits = logits, .n = n_vocab, .n_output = n_output};
+    double log_sum;
+
+    *r = (struct sample_result){.id = -1};
+    if (!all_below_infinity(logits, n_vocab))
+        return ERR_INPUT;
+    r->id = 0;
+    log_sum = find_logprob(s, logits, n_vocab, r);
+    if (may_change(&c)) {
+        for (size_t i = 0; i < n_vocab; i++)
+            s->y[i] = (float)(logits[i] - log_sum);
+        c.logits = s->y;
+        log_sum = 0;
+    }
+    change_logits(&c);
+    if (!(find_maxima(s, c.x, n_vocab) > -INFINITY))
+        return ERR_NOSPACE;
+    take_top(s, c.x, n_vocab, k, log_sum, r);
     return 0;
 }
 

@@ -84,6 +84,8 @@ size_t sample_history_cap(size_t n_prompt, size_t max_new, size_t n_vocab);
 bool sample_history_counts(const struct sampling *p);
 /* Counts an output token. Does not allocate. */
 void sample_history_add(struct sample_history *h, int32_t id);
+/* Makes TO, which has the capacity of FROM, a copy of the counts of FROM. */
+void sample_history_copy(struct sample_history *to, const struct sample_history *from);
 /* Subtracts the output token that was added last and not subtracted yet (a guess of speculative decoding). */
 void sample_history_undo(struct sample_history *h, int32_t id);
 
@@ -132,6 +134,13 @@ int sample_pick(struct sample_scratch *s, const struct sampling *p, const struct
  * as in sample_pick(). */
 int sample_forced(struct sample_scratch *s, const struct sampling *p, const float *logits, size_t n_vocab,
                   int32_t id, struct sample_result *r);
+
+/* Writes the K tokens (1 to SAMPLING_MAX_LOGPROBS) that beam search ranks first to R->top, or fewer if fewer may be
+ * chosen: the largest log-probabilities of LOGITS after the stages before the temperature, which change
+ * log-probabilities here and not logits, as in Hugging Face's beam search. Arguments and errors are those of
+ * sample_pick(). */
+int sample_ranked(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
+                  const float *logits, size_t n_vocab, size_t n_output, size_t k, struct sample_result *r);
 
 /* Writes the log-probability and rank of token ID, and the K likeliest tokens (at most SAMPLING_MAX_LOGPROBS), to *R.
  * Returns 0, or ERR_INPUT if a logit is NaN or +infinity. */

@@ -24,6 +24,7 @@ enum { LARGEST_CONFIG_BYTES = 1 << 20 };
 #define UINT64      SAMPLING_AS_SEED, false
 #define INTEGER     SAMPLING_AS_INTEGER, false
 #define NUMBER      SAMPLING_AS_NUMBER, false
+#define EARLY       SAMPLING_AS_EARLY, false
 #define DRAW_COUNT  SAMPLING_AS_COUNT, true
 #define DRAW_NUMBER SAMPLING_AS_NUMBER, true
 #define STRINGS     SAMPLING_AS_STRINGS, false
@@ -49,7 +50,7 @@ const struct sampling_row sampling_row[SAMPLING_N_FIELDS] = {
 /* clang-format on */
 
 _Static_assert(SAMPLING_MAX_LOGPROBS == 1024, "sampling.def has 1024 as the maximum of logprobs");
-_Static_assert(SAMPLING_N_FIELDS <= 32, "struct sampling.given has 32 bits");
+_Static_assert(SAMPLING_N_FIELDS <= 64, "struct sampling.given has 64 bits");
 
 /* The state of reading a JSON object. */
 struct reader {
@@ -75,12 +76,50 @@ bool sampling_given(const struct sampling *s, enum sampling_field f)
 
 void sampling_mark(struct sampling *s, enum sampling_field f)
 {
-    s->given |= UINT32_C(1) << f;
+    s->given |= UINT64_C(1) << f;
 }
 
 bool sampling_is_greedy(const struct sampling *s)
 {
     return s->greedy || !s->do_sample || s->temperature < SAMPLING_LOWEST_TEMPERATURE;
+}
+
+/* Returns true if F, a count or a number, has its neutral value in S. */
+static bool is_neutral(const struct sampling *s, enum sampling_field f)
+{
+    const struct sampling_row *r = &sampling_row[f];
+    struct sampling neutral;
+
+    sampling_default(&neutral);
+    return memcmp((const char *)s + r->at, (const char *)&neutral + r->at,
+                  r->kind == SAMPLING_AS_COUNT ? sizeof(size_t) : sizeof(double)) == 0;
+}
+
+bool sampling_is_search(const struct sampling *user)
+{
+    if (sampling_given(user, SAMPLING_USE_BEAM_SEARCH))
+        return user->use_beam_search;
+    return sampling_given(user, SAMPLING_NUM_BEAMS) && user->num_beams > 1;
+}
+
+int sampling_check_search(const struct sampling *user, struct err *e)
+{
+    enum sampling_field at = SAMPLING_N_FIELDS;
+
+    if (user->greedy || (sampling_given(user, SAMPLING_DO_SAMPLE) && !user->do_sample) ||
+        (sampling_given(user, SAMPLING_TEMPERATURE) && user->temperature < SAMPLING_LOWEST_TEMPERATURE))
+        return 0;
+    if (sampling_given(user, SAMPLING_DO_SAMPLE) || sampling_given(user, SAMPLING_TEMPERATURE))
+        at = sampling_given(user, SAMPLING_DO_SAMPLE) ? SAMPLING_DO_SAMPLE : SAMPLING_TEMPERATURE;
+    for (int f = 0; f < SAMPLING_N_FIELDS && at == SAMPLING_N_FIELDS; f++)
+        if (sampling_row[f].draws && sampling_given(user, (enum sampling_field)f) &&
+            !is_neutral(user, (enum sampling_field)f))
+            at = (enum sampling_field)f;
+    if (at == SAMPLING_N_FIELDS)
+        return 0;
+    return err_about(
+        e, ERR_UNSUPPORTED, sampling_row[at].name,
+        "beam search takes the likeliest tokens and does not draw at random; temperature 0 is expected");
 }
 
 bool sampling_has_id(const int32_t *ids, size_t n, int32_t id)
@@ -139,6 +178,7 @@ static const char *expected(const struct sampling_row *f, char *out, size_t size
     static const char *const what[] = {[SAMPLING_AS_BOOL] = "true or false",
                                        [SAMPLING_AS_COUNT] = "a whole number",
                                        [SAMPLING_AS_INTEGER] = "a whole number",
+                                       [SAMPLING_AS_EARLY] = "true, false or \"never\"",
                                        [SAMPLING_AS_SEED] = "a whole number of 64 bits"};
 
     snprintf(out, size, "%s%s",
@@ -156,6 +196,7 @@ void sampling_set_number(struct sampling *s, enum sampling_field f, double v)
     switch (sampling_row[f].kind) {
     case SAMPLING_AS_BOOL: *(bool *)at = v != 0; break;
     case SAMPLING_AS_COUNT: *(size_t *)at = (size_t)v; break;
+    case SAMPLING_AS_EARLY:
     case SAMPLING_AS_INTEGER: *(int *)at = (int)v; break;
     case SAMPLING_AS_NUMBER: *(double *)at = v; break;
     default: ASSERT(false, "%s is no number", sampling_row[f].name);
@@ -174,14 +215,17 @@ static int read_scalar(struct reader *r, const struct sampling_row *f, const jso
 {
     void *at = (char *)r->s + f->at;
     char text[64];
-    bool fits = f->kind == SAMPLING_AS_BOOL     ? json_is_boolean(v)
+    bool never = f->kind == SAMPLING_AS_EARLY && json_is_string(v) && !strcmp(json_string_value(v), "never");
+    bool is_flag = f->kind == SAMPLING_AS_BOOL || f->kind == SAMPLING_AS_EARLY;
+    bool fits = is_flag                         ? json_is_boolean(v) || never
                 : f->kind == SAMPLING_AS_NUMBER ? json_is_number(v)
                                                 : json_is_integer(v);
 
-    if (!fits || (f->kind != SAMPLING_AS_BOOL && !in_range(f, json_number_value(v))))
+    if (!fits || (!is_flag && !in_range(f, json_number_value(v))))
         return unexpected(r, f->name, v, expected(f, text, sizeof(text)));
     switch (f->kind) {
     case SAMPLING_AS_BOOL: *(bool *)at = json_is_true(v); break;
+    case SAMPLING_AS_EARLY: *(int *)at = never ? (int)SAMPLING_EARLY_NEVER : json_is_true(v); break;
     case SAMPLING_AS_NUMBER: *(double *)at = json_number_value(v); break;
     case SAMPLING_AS_COUNT: *(size_t *)at = (size_t)json_integer_value(v); break;
     case SAMPLING_AS_SEED: *(uint64_t *)at = (uint64_t)json_integer_value(v); break;
@@ -454,7 +498,8 @@ static int read_config(struct reader *r, json_t *o)
         const json_t *v = json_object_iter_value(it);
         enum sampling_field f = field_of_name(key);
 
-        if (f != SAMPLING_N_FIELDS) {
+        if (f != SAMPLING_N_FIELDS &&
+            f != SAMPLING_NUM_BEAMS) { /* a server could stream no answer with beams */
             rc = read_field(r, f, v);
         } else if (strcmp(key, "bos_token_id") == 0) {
             r->s->bos = is_id(v) ? (int32_t)json_integer_value(v) : -1;
@@ -509,10 +554,11 @@ int sampling_from_generation_config(struct folder in, struct sampling *s, struct
 static void copy_field(struct sampling *out, const struct sampling *from, enum sampling_field f)
 {
     static const size_t size[] = {
-        [SAMPLING_AS_BOOL] = sizeof(bool),     [SAMPLING_AS_COUNT] = sizeof(size_t),
-        [SAMPLING_AS_SEED] = sizeof(uint64_t), [SAMPLING_AS_INTEGER] = sizeof(int),
-        [SAMPLING_AS_NUMBER] = sizeof(double), [SAMPLING_AS_STRINGS] = sizeof(void *),
-        [SAMPLING_AS_IDS] = sizeof(void *),    [SAMPLING_AS_BIASES] = sizeof(void *)};
+        [SAMPLING_AS_BOOL] = sizeof(bool),      [SAMPLING_AS_COUNT] = sizeof(size_t),
+        [SAMPLING_AS_SEED] = sizeof(uint64_t),  [SAMPLING_AS_INTEGER] = sizeof(int),
+        [SAMPLING_AS_NUMBER] = sizeof(double),  [SAMPLING_AS_EARLY] = sizeof(int),
+        [SAMPLING_AS_STRINGS] = sizeof(void *), [SAMPLING_AS_IDS] = sizeof(void *),
+        [SAMPLING_AS_BIASES] = sizeof(void *)};
     const struct sampling_row *r = &sampling_row[f];
 
     memcpy((char *)out + r->at, (const char *)from + r->at, size[r->kind]);

@@ -39,6 +39,10 @@ enum {
     SAMPLING_MAX_LOGPROBS = 1024,    /* likeliest tokens that are reported for each token */
 };
 
+/* When a beam search ends (engine/beams/beam.h). The numbers are those of gallop_sampling.early_stopping and the order
+ * of the choices of --early-stopping. */
+enum sampling_early { SAMPLING_EARLY_FALSE, SAMPLING_EARLY_TRUE, SAMPLING_EARLY_NEVER };
+
 /* Type of a field in struct sampling, and its form in JSON. */
 enum sampling_kind {
     SAMPLING_AS_BOOL,    /* bool; true or false */
@@ -46,6 +50,7 @@ enum sampling_kind {
     SAMPLING_AS_SEED,    /* uint64_t; a 64-bit integer */
     SAMPLING_AS_INTEGER, /* int, -1 if not given; an integer */
     SAMPLING_AS_NUMBER,  /* double; a number */
+    SAMPLING_AS_EARLY,   /* int, an enum sampling_early; true, false or "never" */
     SAMPLING_AS_STRINGS, /* struct sampling_str *; a string or a list of strings */
     SAMPLING_AS_IDS,     /* int32_t *; a token id or a list of token ids */
     SAMPLING_AS_BIASES, /* struct sampling_bias *; an object of token id to number, or a list of [id, number] */
@@ -88,6 +93,7 @@ struct sampling_str {
 #define UINT64      uint64_t
 #define INTEGER     int
 #define NUMBER      double
+#define EARLY       int
 #define DRAW_COUNT  size_t
 #define DRAW_NUMBER double
 #define STRINGS     struct sampling_str
@@ -95,7 +101,7 @@ struct sampling_str {
 #define BIASES      struct sampling_bias
 struct sampling {
     /* Bit (1 << enum sampling_field) is set if the user or generation_config.json gave the field. */
-    uint32_t given;
+    uint64_t given;
     /* The fields of sampling.def; a list is MEMBER [n_MEMBER]. A count of SIZE_MAX means no limit. The seed
      * is valid if it is given. Ids of biases and end tokens are ascending and distinct. */
 #define SAMPLING_FIELD(field, member, kind, ...)                         kind member;
@@ -119,6 +125,7 @@ struct sampling {
 #undef UINT64
 #undef INTEGER
 #undef NUMBER
+#undef EARLY
 #undef DRAW_COUNT
 #undef DRAW_NUMBER
 #undef STRINGS
@@ -171,6 +178,13 @@ int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e);
 
 /* Returns true if the likeliest token is always chosen. */
 bool sampling_is_greedy(const struct sampling *s);
+
+/* Returns true if USER, the parameters of a request, asks for beam search: use_beam_search, or num_beams above 1
+ * without use_beam_search false. */
+bool sampling_is_search(const struct sampling *user);
+/* Returns 0, or ERR_UNSUPPORTED and the name of the parameter of USER that draws tokens at random, which beam search
+ * does not. */
+int sampling_check_search(const struct sampling *user, struct err *e);
 
 /* Adds the end token ID of config.json or of the tokenizer to S. Returns 0 or ERR_NOMEM. */
 int sampling_add_eos(struct sampling *s, int32_t id, struct arena *a, struct err *e);

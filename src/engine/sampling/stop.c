@@ -80,6 +80,27 @@ int stop_begin(struct stop *st, const struct stop *from, const struct sampling *
     return 0;
 }
 
+void stop_copy(struct stop *to, const struct stop *from)
+{
+    to->n_output = from->n_output;
+    to->why = from->why;
+    to->token = from->token;
+    to->string = from->string;
+    for (size_t i = 0; i < from->s->n_stop; i++)
+        to->text[i].matched = from->text[i].matched;
+    if ((to->n_held = from->n_held) > 0)
+        memcpy(to->held, from->held, from->n_held);
+}
+
+void stop_reset(struct stop *st)
+{
+    st->n_output = st->n_held = 0;
+    st->why = STOP_NONE;
+    st->token = -1;
+    for (size_t i = 0; i < st->s->n_stop; i++)
+        st->text[i].matched = 0;
+}
+
 enum stop_why stop_token(struct stop *st, int32_t id, size_t n_output)
 {
     const struct sampling *s = st->s;

@@ -54,6 +54,11 @@ size_t stop_longest(const struct sampling *s);
  * outlives ST. S replaces the parameters of FROM and has the same lists. ERR_NOMEM. */
 int stop_begin(struct stop *st, const struct stop *from, const struct sampling *s, struct arena *a);
 
+/* Makes TO, which has the same stop strings, a copy of the state of FROM. */
+void stop_copy(struct stop *to, const struct stop *from);
+/* Puts ST back into the state before the first token. */
+void stop_reset(struct stop *st);
+
 /* Processes output token number N_OUTPUT (from 1). Returns the reason if the text ends by this token or by
  * its length, else STOP_NONE. */
 enum stop_why stop_token(struct stop *st, int32_t id, size_t n_output);

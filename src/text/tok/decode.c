@@ -376,3 +376,20 @@ int decode_end(struct decode_run *r, struct buf *out, struct err *e)
     }
     return rc;
 }
+
+int decode_copy(struct decode_run *to, const struct decode_run *from, struct err *e)
+{
+    bool room = true;
+
+    for (size_t k = 0; k < from->n; k++) {
+        const struct state *a = &from->state[k];
+        struct state *b = &to->state[k];
+
+        buf_clear(&b->hold);
+        buf_add(&b->hold, a->hold.data ? a->hold.data : "", a->hold.len);
+        b->count = a->count;
+        b->done = a->done;
+        room = room && !b->hold.oom;
+    }
+    return room ? 0 : err_nomem(e, "decoder");
+}

@@ -39,4 +39,7 @@ int decode_put(struct decode_run *r, const char *token, size_t n, struct buf *ou
 /* Ends the sequence: appends the text that was held back, and resets R for another sequence. */
 int decode_end(struct decode_run *r, struct buf *out, struct err *e);
 
+/* Makes TO, a run of the same chain, a copy of the state of FROM. The only possible error is ERR_NOMEM. */
+int decode_copy(struct decode_run *to, const struct decode_run *from, struct err *e);
+
 #endif

@@ -302,6 +302,11 @@ int tok_stream_end(struct tok_stream *d, struct buf *out, struct err *e)
     return decode_end(d->run, out, e);
 }
 
+int tok_stream_copy(struct tok_stream *to, const struct tok_stream *from, struct err *e)
+{
+    return decode_copy(to->run, from->run, e);
+}
+
 int tok_decode(const struct tok *t, const int32_t *ids, size_t n, bool skip_special, struct buf *out,
                struct err *e)
 {

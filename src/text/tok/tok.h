@@ -138,6 +138,9 @@ int tok_stream_put(struct tok_stream *d, int32_t id, struct buf *out, struct err
 /* Ends the sequence: appends the text that was held back. The next tok_stream_put() begins a new sequence. */
 int tok_stream_end(struct tok_stream *d, struct buf *out, struct err *e);
 
+/* Makes TO, a stream of the same tokenizer, a copy of the state of FROM. The only possible error is ERR_NOMEM. */
+int tok_stream_copy(struct tok_stream *to, const struct tok_stream *from, struct err *e);
+
 void tok_stream_free(struct tok_stream *d); /* NULL is fine */
 
 #endif

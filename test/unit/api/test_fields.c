@@ -112,7 +112,8 @@ static void every_field_is_held_by_its_type(void **state)
             check(&r, "[\"a\"]", false);
             check(&r, "true", false);
         } else if (strcmp(r.kind, "own") == 0) {
-            check(&r, "true", strcmp(r.name, "think") == 0); /* which is a boolean or a level */
+            /* `think` is a boolean or a level, `early_stopping` a boolean or "never". */
+            check(&r, "true", strcmp(r.name, "think") == 0 || strcmp(r.name, "early_stopping") == 0);
             check(&r, "0.5", false);
         } else if (strcmp(r.kind, "empty") == 0) {
             check(&r, "[1]", true);
@@ -223,7 +224,8 @@ static void what_is_not_built_is_refused_unless_it_asks_for_nothing(void **state
                  {"\"tool_choice\":{\"type\":\"function\"}", ERR_INPUT},
                  {"\"tool_choice\":{\"type\":\"web_search\"}", ERR_UNSUPPORTED},
                  {"\"use_beam_search\":false", 0},
-                 {"\"use_beam_search\":true", ERR_UNSUPPORTED},
+                 {"\"use_beam_search\":true,\"early_stopping\":\"never\"", 0},
+                 {"\"early_stopping\":\"always\"", ERR_INPUT},
                  {"\"modalities\":[\"text\"]", 0},
                  {"\"modalities\":[\"text\",\"audio\"]", ERR_UNSUPPORTED}};
 

@@ -35,7 +35,7 @@ struct numbers {
     int small; /* an option of half its width */
     enum dtype_choice choice;
     bool is_bf16;
-    uint32_t given; /* bit 3: the seed, 31: small */
+    uint64_t given; /* bit 3: the seed, 63: small */
 };
 
 #define INTO(member)  OPT_INTO(struct usual, member)
@@ -72,7 +72,7 @@ static const struct opt_row numbers[] = {
      OPT_MARK(struct numbers, given, 3)},
     {"offset", 0, OPT_INT, NULL, NUMBERS, .help = "anything", COUNT(offset)},
     {"small", 0, OPT_INT, NULL, NUMBERS, .help = "what 32 bits hold", .range = "[-2147483648,2147483647]",
-     .env = "GALLOP_TEST_SMALL", COUNT(small), OPT_MARK(struct numbers, given, 31)},
+     .env = "GALLOP_TEST_SMALL", COUNT(small), OPT_MARK(struct numbers, given, 63)},
     {"choice", 0, OPT_CHOICE, NULL, NUMBERS, .help = "by its index", .choices = "fp32|bf16", COUNT(choice)},
     {"is-bf16", 0, OPT_CHOICE, NULL, NUMBERS, .help = "the first or the second", .choices = "fp32|bf16",
      COUNT(is_bf16)},
@@ -170,7 +170,7 @@ static void an_unsigned_number_has_all_its_64_bits(void **state)
     static char *const bad[] = {"-1", " -1", "18446744073709551616", "1.5", "0x10", ""};
 
     assert_int_equal(PARSE("--seed", "0"), 0);
-    assert_true(o.numbers.given == 1u << 3 && o.numbers.seed == 0);
+    assert_true(o.numbers.given == 8 && o.numbers.seed == 0);
     assert_int_equal(PARSE("--seed", "9223372036854775808"), 0);
     assert_true(o.numbers.seed == UINT64_C(9223372036854775808));
     assert_int_equal(PARSE("--seed", "18446744073709551615"), 0);
@@ -454,7 +454,7 @@ static void members_of_every_kind_are_filled_and_others_keep_what_they_have(void
     (void)state;
     assert_int_equal(PARSE("--small", "-2147483648", "--choice", "bf16", "--is-bf16", "bf16"), 0);
     assert_true(o.numbers.small == INT32_MIN && o.numbers.choice == BF16 && o.numbers.is_bf16);
-    assert_true(o.numbers.given == 1u << 31);
+    assert_true(o.numbers.given == UINT64_C(1) << 63);
     assert_int_equal(PARSE("--is-bf16", "fp32"), 0);
     assert_true(!o.numbers.is_bf16 && o.numbers.given == 0);
     o = (struct options){.numbers = {.small = 7, .choice = BF16, .is_bf16 = true, .half = 0.75, .given = 1}};
@@ -463,7 +463,7 @@ static void members_of_every_kind_are_filled_and_others_keep_what_they_have(void
     assert_true(o.numbers.half == 0.75 && o.numbers.given == 1);
     setenv("GALLOP_TEST_SMALL", "3", 1);
     assert_int_equal(PARSE("x"), 0);
-    assert_true(o.numbers.small == 3 && o.numbers.given == 1u << 31);
+    assert_true(o.numbers.small == 3 && o.numbers.given == UINT64_C(1) << 63);
     unsetenv("GALLOP_TEST_SMALL");
 }
 

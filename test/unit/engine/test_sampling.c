@@ -67,8 +67,11 @@ static void every_field_is_read(void **state)
             "\"top_k\":7,\"top_p\":0.25,\"min_p\":0.125,\"repetition_penalty\":1.5,\"frequency_penalty\":-2,"
             "\"presence_penalty\":3,\"logit_bias\":{\"9\":1.5,\"4\":-100},\"stop\":[\"a\",\"\\u00e9\"],"
             "\"stop_token\":[8,3,8],\"bad_words\":[\"c d\"],"
+            "\"use_beam_search\":true,\"num_beams\":5,\"length_penalty\":-0.5,\"early_stopping\":\"never\","
             "\"eos_token_id\":2,\"ignore_eos\":true,\"seed\":-1,\"logprobs\":4}"),
         0);
+    assert_true(s.use_beam_search && s.num_beams == 5 && s.length_penalty == -0.5 &&
+                s.early_stopping == SAMPLING_EARLY_NEVER);
     assert_true(s.max_new_tokens == 5 && s.min_new_tokens == 2 && s.thinking_token_budget == 3 &&
                 s.do_sample && !s.greedy && s.temperature == 0.5);
     assert_true(s.top_k == 7 && s.top_p == 0.25 && s.min_p == 0.125 && s.repetition_penalty == 1.5);
@@ -352,6 +355,10 @@ static void each_field_alone_asks_for_sampling_or_does_not(void **state)
         [SAMPLING_IGNORE_EOS] = {"\"ignore_eos\":true", false},
         [SAMPLING_SEED] = {"\"seed\":4", false},
         [SAMPLING_LOGPROBS] = {"\"logprobs\":2", false},
+        [SAMPLING_USE_BEAM_SEARCH] = {"\"use_beam_search\":true", false},
+        [SAMPLING_NUM_BEAMS] = {"\"num_beams\":2", false},
+        [SAMPLING_LENGTH_PENALTY] = {"\"length_penalty\":2", false},
+        [SAMPLING_EARLY_STOPPING] = {"\"early_stopping\":true", false},
     };
 
     for (int f = 0; f < SAMPLING_N_FIELDS; f++) {

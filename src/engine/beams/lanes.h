@@ -1,0 +1,50 @@
+/* lanes.h - the sequences of a beam search: their tokens and their rows in the executor.
+ *
+ * A request with beam search has a sequence for each beam, its lanes. They are admitted, preempted and ended together:
+ * the queue and the lists of the step contain only the first lane, the head, which has a slot for each lane. A lane
+ * holds the tokens and rows of one running hypothesis, in any order; seq_beams.running has the order of beam.h.
+ *
+ * At first, the head computes the prompt as any sequence, and the other lanes are empty. After each step in which every
+ * running lane has drawn, lanes_step() re-arranges them: a hypothesis that goes on with several tokens is forked into
+ * lanes whose hypotheses are dropped. Every running lane lacks one row then, and the step computes all of them or none.
+ * After a preemption, or if a fork fails, a lane lacks more rows. Then the lanes compute them one after another up to
+ * the last row, which they compute together.
+ */
+#ifndef GALLOP_ENGINE_BEAMS_LANES_H
+#define GALLOP_ENGINE_BEAMS_LANES_H
+
+#include "engine/executor.h"
+#include "engine/seq.h"
+
+/* Functions for every sequence; without beam search, S is its only lane. */
+struct seq *lanes_head(struct seq *s);
+size_t lanes_n(const struct seq *s); /* number of lanes, each of which has a slot while the sequence runs */
+struct seq *lanes_at(struct seq *s, size_t i);
+bool lanes_hold_rows(struct seq *s); /* whether a lane has rows */
+
+static inline bool lanes_search(const struct seq *s)
+{
+    return s->common->rules.width > 0;
+}
+
+/* Returns true if each running lane of HEAD lacks only the row of its last token. */
+bool lanes_are_level(const struct seq *head);
+
+/* Returns the lane that computes rows next if the lanes are not level. If it has no rows, first gives it the rows of
+ * another lane or of the prefix cache. */
+struct seq *lanes_behind(struct seq *head, const struct executor *x);
+
+/* Releases the rows of the lanes of S, except those of the head. */
+void lanes_drop_rows(struct seq *s, const struct executor *x);
+
+/* Extends the running hypotheses of HEAD, whose lanes have drawn their lists. Returns true if the search has ended. */
+bool lanes_step(struct seq *head, const struct executor *x);
+
+/* Gives the finished hypotheses to the lanes that are results, the best to the head. Lanes for which there is none get
+ * a fault. */
+void lanes_finish(struct seq *head);
+
+/* Ends the lanes of HEAD, which has ended, in the state of HEAD. Without results, they have no output. */
+void lanes_end(struct seq *head);
+
+#endif
