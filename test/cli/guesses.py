@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""guesses.py - tools/guess-simulate counts as by hand what guesses from known tokens are right."""
+"""guesses.py - tools/guess-simulate counts as by hand what guesses from known tokens are right,
+and the program counts what it does."""
 import json
 import os
 import subprocess
 import sys
 
-from _cli import ROOT, expect, run_all
+from _cli import ROOT, call, check, expect, run_all
 
 TOOL = os.path.join(ROOT, "tools", "guess-simulate")
 
@@ -47,6 +48,46 @@ def no_guess_exceeds_the_limit_of_the_output():
            "one token is lacking")
     expect(_simulate([1, 2, 3, 4], [1], "-k", "4"), [0, 0, 0, [0] * 4], "none is lacking")
     expect(_simulate([], [], "-k", "0"), [0, 0, 0, []], "nothing")
+
+
+def _run(*options, prompt="one two three one two three one"):
+    """Returns the result of an answer of 60 tokens as JSON."""
+    r = call("run", prompt, "-n", "60", "--ignore-eos", "--json", *options)
+    expect(r.returncode, 0, f"{options}: {r.stderr}")
+    return json.loads(r.stdout)
+
+
+def guesses_change_the_steps_of_an_answer_and_nothing_else():
+    config = {"method": "ngram", "num_speculative_tokens": 4, "adaptive": False,
+              "prompt_lookup_max": 128}
+    for more in ((), ("--temperature", "1", "--seed", "3"), ("--repetition-penalty", "1.3")):
+        plain, guessed = _run(*more), _run("--speculative-config", json.dumps(config), *more)
+        expect("speculation" in plain, False, "counts without guesses")
+        counts = guessed.pop("speculation")
+        expect({**guessed, "timing": 0}, {**plain, "timing": 0}, "the answer")
+        steps, *found = _simulate(plain["prompt_ids"], plain["output_ids"], "-k", "4",
+                                  reason="length")
+        expect([counts["steps"], counts["drafted"], counts["accepted"],
+                counts["accepted_per_pos"]], [steps + 1, *found], f"counts with {more}")
+
+
+def a_line_of_a_batch_can_ask_for_no_guesses():
+    lines = [{"prompt": "one two one two one", "max_tokens": 30, "speculative": x, "ignore_eos": True}
+             for x in (True, False)]
+    text = "\n".join(map(json.dumps, lines)).encode()
+    r = call("run", "--batch", "-", "--json", "--speculative-config",
+             '{"method":"suffix","adaptive":false}', stdin=text)
+    got = [json.loads(x) for x in r.stdout.splitlines()]
+    expect([x["output_ids"] for x in got], [got[0]["output_ids"]] * 2, "answers")
+    expect([x.get("speculation", {}).get("drafted", 0) > 0 for x in got], [True, False], "guesses")
+    r = call("run", "--batch", "-", stdin=b'{"prompt":"x","speculative":1}')
+    check(b"speculative: expected true or false" in r.stderr, f"{r.stderr}")
+
+
+def a_configuration_that_is_not_built_is_refused_by_name():
+    r = call("run", "x", "--speculative-config", '{"method":"eagle3"}')
+    expect(r.returncode, 1, "status")
+    check(b'--speculative-config: method "eagle3" is not supported' in r.stderr, f"{r.stderr}")
 
 
 if __name__ == "__main__":

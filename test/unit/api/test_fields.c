@@ -350,7 +350,6 @@ static void an_option_that_is_not_built_is_told(void **state)
     } cases[] = {{"\"mirostat\":0,\"tfs_z\":1,\"typical_p\":1.0,\"repeat_last_n\":-1", ""},
                  {"\"mirostat\":1", "options.mirostat"},
                  {"\"tfs_z\":0.5", "options.tfs_z"},
-                 {"\"typical_p\":0.7", "options.typical_p"},
                  {"\"repeat_last_n\":64", "options.repeat_last_n"},
                  {"\"repeat_last_n\":null,\"seed\":1.0,\"num_ctx\":8", ""},
                  {"\"penalize_newline\":true", "options.penalize_newline"}};
