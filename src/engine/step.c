@@ -787,7 +787,6 @@ static void step_guess(struct step *g)
     for (size_t i = 0; i < g->n_running; i++) {
         struct seq *s = g->running[i];
 
-        s->guess.n = 0;
         if ((s->guess.most = room_for_guesses(g, s)) > 0)
             g->guessing[n++] = s;
     }
@@ -870,8 +869,11 @@ static size_t step_plan(struct step *g)
         .every_guess = g->guesser && (!g->guesser->adaptive || g->guess_counts.n_drafts < FIRST_DRAFTS),
         .trial_s = g->n_steps % TRIAL == 0 ? g->trial_s : 0};
 
-    for (size_t i = 0; i < g->n_running; i++)
+    for (size_t i = 0; i < g->n_running; i++) {
+        g->running[i]->guess.n =
+            0; /* a sequence that was preempted or left out may have guesses of an earlier step */
         renew_rows(g, g->running[i]);
+    }
     if (g->guesser && caps->guesses && !is_without_guesses(g))
         step_guess(g);
     g->n_lacking = 0;
@@ -932,32 +934,40 @@ static void reserve_rows(struct step *g, struct seq *s, size_t n)
     }
 }
 
-/* Reserves KV rows for the rows of S in the plan. Guesses are dropped if the cache has no room for them. */
-static void reserve_pick(struct step *g, struct seq *s, struct sched_pick *pick)
+/* Returns how many rows of PICK are those of known tokens of S. The others are rows of guesses. */
+static size_t known_rows(const struct seq *s, const struct sched_pick *pick)
 {
-    size_t known = s->n_known - s->n_computed;
+    size_t lack = s->n_known - s->n_computed;
 
-    if (pick->n > known && g->x->reserve(g->x->ctx, s->slot, s->n_computed + pick->n) == 0)
-        return;
-    pick->n = pick->n > known ? known : pick->n;
-    reserve_rows(g, s, s->n_computed + pick->n);
+    return pick->n < lack ? pick->n : lack;
 }
 
 /* Reserves KV rows for the N_PICKS sequences of the plan. Sequences that are preempted or end are removed
- * from the plan. Returns the number of sequences that remain. */
+ * from the plan, and guesses are dropped if the cache has no room for them. Returns the number of sequences that
+ * remain. */
 static size_t step_reserve(struct step *g, size_t n_picks)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < n_picks; i++)
-        if (g->picked[i]->state == SEQ_RUNNING)
-            reserve_pick(g, g->picked[i], &g->pick[i]);
-    /* A second loop, since reserving rows for a later sequence may preempt an earlier one of the plan. */
-    for (size_t i = 0; i < n_picks; i++)
-        if (g->picked[i]->state == SEQ_RUNNING) {
-            g->pick[n] = g->pick[i];
-            g->picked[n++] = g->picked[i];
-        }
+    for (size_t i = 0; i < n_picks; i++) {
+        struct seq *s = g->picked[i];
+
+        if (s->state == SEQ_RUNNING)
+            reserve_rows(g, s, s->n_computed + known_rows(s, &g->pick[i]));
+    }
+    /* A second loop, since reserving rows for a later sequence may preempt an earlier one of the plan, and since
+     * guesses must not take the rows that a known token needs. */
+    for (size_t i = 0; i < n_picks; i++) {
+        struct seq *s = g->picked[i];
+        struct sched_pick pick = g->pick[i];
+
+        if (s->state != SEQ_RUNNING)
+            continue;
+        if (pick.n > known_rows(s, &pick) && g->x->reserve(g->x->ctx, s->slot, s->n_computed + pick.n) != 0)
+            pick.n = known_rows(s, &pick);
+        g->pick[n] = pick;
+        g->picked[n++] = s;
+    }
     return n;
 }
 

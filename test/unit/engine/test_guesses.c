@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "engine/guess/config.h"
+#include "engine/guess/oracle.h"
 #include "engines.h"
 #include "ways.h"
 
@@ -193,6 +194,45 @@ static void counts_of_ngram_follow_from_the_tokens(void **state)
     gallop_close(g);
 }
 
+static const int32_t *right_answer(void *ctx, const struct seq *s, size_t *n)
+{
+    const struct engines_answer *a = (const struct engines_answer *)ctx + (size_t)(uintptr_t)s->user;
+
+    *n = a->n;
+    return a->token;
+}
+
+/* Guesses use only rows that no known token needs. */
+static void wrong_guesses_preempt_no_sequence(void **state)
+{
+    static struct engines_answer plain[8], got[8];
+    struct gallop_stats stats[2];
+    char says[256];
+
+    for (int k = 0; k < 2; k++) {
+        struct gallop_options o = engines_options(8, 256, LONGEST);
+        struct oracle oracle = {.ctx = plain, .answer = right_answer};
+        struct gallop *g;
+
+        o.kv_cache_tokens = 400;
+        g = engines_open("llama3-rope", &o);
+        oracle.n_vocab = engine_llm(g)->model.info.vocab;
+        oracle_init(&oracle, 24);
+        engine_loop(g)->guesser = k ? &oracle.guesser : NULL;
+        memset(k ? got : plain, 0, sizeof(got));
+        for (size_t i = 0; i < 8; i++)
+            engines_submit_text(g, 5 + 3 * i, 90, i);
+        engines_run(g, k ? got : plain);
+        stats[k] = engines_stats(g);
+        gallop_close(g);
+    }
+    if (engines_differ(got, plain, 8, says))
+        fail_msg("%s", says);
+    assert_true(stats[0].n_preempted > 0 && stats[1].n_draft_tokens > 1000);
+    assert_int_equal(stats[1].n_preempted, stats[0].n_preempted);
+    assert_int_equal(stats[1].n_steps, stats[0].n_steps);
+}
+
 /* Returns how many guesses were right when request 0 was repeated with the salt AGAIN. */
 static uint64_t right_in_repetition(const char *first, const char *again)
 {
@@ -372,6 +412,7 @@ int main(void)
         cmocka_unit_test(answers_are_those_without_guesses),
         cmocka_unit_test(int4_weights_guess_behind_rows_of_every_cache),
         cmocka_unit_test(counts_of_ngram_follow_from_the_tokens),
+        cmocka_unit_test(wrong_guesses_preempt_no_sequence),
         cmocka_unit_test(tokens_of_one_client_are_not_guessed_for_another),
         cmocka_unit_test(a_request_can_ask_for_no_guesses),
         cmocka_unit_test(tokens_that_a_schema_forces_are_guessed),
