@@ -252,11 +252,15 @@ static int new_common(struct seq_common **out, const struct seq_request *r, cons
     c->tok = tok;
     c->n_vocab = n_vocab;
     c->skip_special = !r->keep_special;
-    c->most_guesses = r->n_beams ? 0 : r->most_guesses;
-    c->lookup_length = c->most_guesses ? r->lookup_length : 0;
     c->n_hidden = r->n_hidden;
-    if ((rc = fill_common(c, r, n_vocab, max_len, e)) != 0 ||
-        (r->n_beams && (rc = fill_rules(c, r->n_beams, e)) != 0))
+    rc = fill_common(c, r, n_vocab, max_len, e);
+    if (rc == 0 && r->n_beams)
+        rc = fill_rules(c, r->n_beams, e);
+    if (rc == 0 && c->stop.limit > 1 && !r->n_beams) { /* the last token is never guessed */
+        c->most_guesses = r->most_guesses;
+        c->lookup_length = r->most_guesses ? r->lookup_length : 0;
+    }
+    if (rc)
         let_go(c);
     else
         *out = c;
@@ -343,7 +347,8 @@ static int fill_constraint(struct seq *s)
                    : ERR_NOMEM;
 }
 
-/* Allocates the state of S for speculative decoding. */
+/* Allocates the state of S for speculative decoding. A sequence runs without lookup if there is no memory for its
+ * index. */
 static int fill_guesses(struct seq *s)
 {
     const struct seq_common *c = s->common;
@@ -352,7 +357,7 @@ static int fill_guesses(struct seq *s)
     if (c->lookup_length)
         s->lookup = guess_lookup_new(s->cap, c->lookup_length, s->has_salt ? s->salt : NULL,
                                      s->choice ? s->n_prompt : 0);
-    return s->accepted_at && (s->lookup || !c->lookup_length) ? 0 : ERR_NOMEM;
+    return s->accepted_at ? 0 : ERR_NOMEM;
 }
 
 /* Allocates the state of the beam search whose head is S. */

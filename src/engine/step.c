@@ -870,8 +870,8 @@ static size_t step_plan(struct step *g)
         .trial_s = g->n_steps % TRIAL == 0 ? g->trial_s : 0};
 
     for (size_t i = 0; i < g->n_running; i++) {
-        g->running[i]->guess.n =
-            0; /* a sequence that was preempted or left out may have guesses of an earlier step */
+        /* A sequence that was preempted or left out may have guesses of an earlier step. */
+        g->running[i]->guess.n = 0;
         renew_rows(g, g->running[i]);
     }
     if (g->guesser && caps->guesses && !is_without_guesses(g))

@@ -15,6 +15,9 @@ static bool is_draft(enum guess_source source)
     return source == GUESS_DRAFT || source == GUESS_SELF;
 }
 
+/* Maximum number of tokens of long prompts that are indexed before a step, in at most a few milliseconds. */
+enum { INDEXED = 2048 };
+
 /* Maximum number of guesses of ngram for each token of a match. */
 static const double ngram_factor = 2;
 
@@ -39,12 +42,20 @@ static size_t look_up(struct guess_sources *g, struct seq *s, enum guess_source 
                         guess, &s->guess.match);
 }
 
-/* Writes the new tokens of S into its index and the history. */
-static void remember(struct guess_sources *g, struct seq *s, bool ends)
+/* Writes the new tokens of S into its index and the history, but not more than *LEFT of those that it lacks beyond a
+ * step's tokens. A sequence whose index is not complete has no guesses by lookup. */
+static void remember(struct guess_sources *g, struct seq *s, size_t *left)
 {
-    match_add(&s->lookup->own, s->token, s->n_known);
+    struct match *own = &s->lookup->own;
+    size_t n = s->n_known - own->n_tokens;
+
+    if (n > GUESS_MOST + 1) {
+        n = n < *left ? n : *left;
+        *left -= n;
+    }
+    match_add(own, s->token, own->n_tokens + n);
     if (g->has_history)
-        history_write(&g->history, &s->lookup->writer, s->token, s->n_known, ends);
+        history_write(&g->history, &s->lookup->writer, s->token, own->n_tokens, false);
 }
 
 /* Guesses tokens that constraints force, for the first N_LEFT sequences of g->left, when N sequences ask. Returns how
@@ -101,20 +112,22 @@ static void ask_draft(struct guess_sources *g, enum guess_source source, size_t 
 static void propose(void *ctx, struct seq **seq, size_t n)
 {
     struct guess_sources *g = ctx;
-    size_t n_left = 0;
+    size_t n_left = 0, left = INDEXED;
 
     for (size_t i = 0; i < n; i++) {
         seq[i]->guess.n = 0;
         if (seq[i]->lookup)
-            remember(g, seq[i], false);
+            remember(g, seq[i], &left);
         g->left[n_left++] = seq[i];
     }
     n_left = force(g, n_left, n);
     for (size_t m = 0; m < g->config.n_methods; m++) {
         enum guess_source source = g->config.method[m];
-        size_t most = guess_config_most(&g->config, source, n), n_still = 0;
+        bool has_passes = is_draft(source);
+        size_t most = guess_config_most(&g->config, has_passes ? g->maker.draft : source, n), n_still = 0;
 
-        if (is_draft(source)) {
+        if (has_passes) {
+            g->maker.depth = most < g->maker.depth ? most : g->maker.depth;
             if (g->maker.depth && n_left)
                 ask_draft(g, source, n_left);
             n_left = 0; /* the last method */
@@ -140,8 +153,12 @@ static void leave(void *ctx, const struct seq *seq)
 {
     struct guess_sources *g = ctx;
 
-    if (seq->lookup)
-        remember(g, (struct seq *)(uintptr_t)seq, true);
+    if (seq->lookup && g->has_history) {
+        struct history_writer *w = &seq->lookup->writer;
+        size_t known = seq->n_known, n = known < w->n_written + INDEXED ? known : w->n_written + INDEXED;
+
+        history_write(&g->history, w, seq->token, n, n == known);
+    }
     if (g->draft)
         draft_leave(g->draft, seq);
 }
@@ -151,7 +168,6 @@ static int open_history(struct guess_sources *g, struct err *e)
     int rc = 0;
 
     for (size_t i = 0; i < g->config.n_methods; i++) {
-        g->has_lookup |= g->config.method[i] == GUESS_NGRAM || g->config.method[i] == GUESS_SUFFIX;
         g->has_history |= g->config.method[i] == GUESS_SUFFIX && g->config.max_cached_requests > 0;
     }
     if (g->has_history)
@@ -263,8 +279,14 @@ void guess_sources_close(struct guess_sources *g)
 size_t guess_sources_lookup(const struct guess_sources *g)
 {
     const struct guess_config *c = &g->config;
+    size_t longest = 0;
 
-    if (!g->has_lookup)
-        return 0;
-    return c->lookup_max > c->max_tree_depth ? c->lookup_max : c->max_tree_depth;
+    for (size_t i = 0; i < c->n_methods; i++) {
+        size_t length = c->method[i] == GUESS_NGRAM    ? c->lookup_max
+                        : c->method[i] == GUESS_SUFFIX ? c->max_tree_depth
+                                                       : 0;
+
+        longest = length > longest ? length : longest;
+    }
+    return longest;
 }

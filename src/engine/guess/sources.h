@@ -14,7 +14,6 @@ struct guess_sources {
     struct guess_maker maker; /* what the step calls */
     struct guess_config config;
     struct arena arena; /* strings of `config` */
-    bool has_lookup;    /* sequences have a struct guess_lookup */
     bool has_history;
     struct history history;        /* tokens of all sequences, for the method suffix */
     struct draft *draft;           /* the draft model; NULL: none */

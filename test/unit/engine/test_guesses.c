@@ -74,7 +74,10 @@ static void answers_are_those_without_guesses(void **state)
         "/models/demo-draft\",\"adaptive\":false}",
         "{\"method\":\"self\",\"num_speculative_tokens\":3}",
         "{\"method\":\"suffix,self\",\"adaptive\":false}",
-        "{\"method\":\"ngram\",\"num_speculative_tokens_per_batch_size\":[[1,4096,0]]}"};
+        "{\"method\":\"ngram\",\"num_speculative_tokens_per_batch_size\":[[1,4096,0]]}",
+        "{\"method\":\"self\",\"num_speculative_tokens_per_batch_size\":[[1,4096,0]]}",
+        "{\"model\":\"" GALLOP_SOURCE_DIR
+        "/models/demo-draft\",\"num_speculative_tokens_per_batch_size\":[[1,4096,0]]}"};
     static struct engines_answer plain[N], got[N];
     struct gallop *g = open_with(NULL, 8);
     char says[256];
@@ -131,16 +134,16 @@ static void int4_weights_guess_behind_rows_of_every_cache(void **state)
     assert_true(n_right > 500);
 }
 
-/* Finds the longest suffix of TOKEN [n] that occurred before, and its most recent occurrence. Returns its length, and
- * the end of the occurrence in *END. */
-static size_t naive_match(const int32_t *token, size_t n, size_t *end)
+/* Finds the longest suffix of TOKEN [n] with at most LONGEST_MATCH tokens that occurred before, and its most recent
+ * occurrence. Returns its length, and the end of the occurrence in *END. */
+static size_t naive_match(const int32_t *token, size_t n, size_t longest_match, size_t *end)
 {
     size_t best = 0;
 
     for (size_t at = n; at-- > 1;) {
         size_t len = 0;
 
-        while (len < at && token[at - 1 - len] == token[n - 1 - len])
+        while (len < at && len < longest_match && token[at - 1 - len] == token[n - 1 - len])
             len++;
         if (len > best) {
             best = len;
@@ -150,13 +153,17 @@ static size_t naive_match(const int32_t *token, size_t n, size_t *end)
     return best;
 }
 
-static void counts_of_ngram_follow_from_the_tokens(void **state)
+static void check_counts_of_ngram(size_t longest_match)
 {
     static struct engines_answer got[N];
-    struct gallop *g = open_with("{\"method\":\"ngram\",\"num_speculative_tokens\":4,\"adaptive\":false,"
-                                 "\"prompt_lookup_max\":128}",
-                                 1);
+    char config[128];
+    struct gallop *g;
 
+    snprintf(
+        config, sizeof(config),
+        "{\"method\":\"ngram\",\"num_speculative_tokens\":4,\"adaptive\":false,\"prompt_lookup_max\":%zu}",
+        longest_match);
+    g = open_with(config, 1);
     run_all(g, got, true);
     for (size_t q = 0; q < N; q++) {
         const struct gallop_speculation *found = &got[q].end.speculation;
@@ -168,8 +175,8 @@ static void counts_of_ngram_follow_from_the_tokens(void **state)
         engines_text(q, 0, 40, token + 40);
         memcpy(token + 80, got[q].token, got[q].n * sizeof(*token));
         while (n < got[q].n) {
-            size_t end = 0, len = naive_match(token, 80 + n, &end), most = 2 * len < 4 ? 2 * len : 4, k = 0,
-                   right = 0;
+            size_t end = 0, len = naive_match(token, 80 + n, longest_match, &end),
+                   most = 2 * len < 4 ? 2 * len : 4, k = 0, right = 0;
 
             most = most < limit - n - 1 ? most : limit - n - 1;
             for (; k < most && end + k < 80 + n; k++)
@@ -190,6 +197,53 @@ static void counts_of_ngram_follow_from_the_tokens(void **state)
         assert_int_equal(found->n_drafts, want.n_drafts);
         assert_int_equal(found->n_draft_tokens, want.n_draft_tokens);
         assert_int_equal(found->n_positions, want.n_positions);
+    }
+    gallop_close(g);
+}
+
+static void counts_of_ngram_follow_from_the_tokens(void **state)
+{
+    check_counts_of_ngram(128);
+    check_counts_of_ngram(1);
+}
+
+/* Asks for N_NEW tokens behind a long prompt, which are the same token. */
+static void submit_long(struct gallop *g, int64_t n_new)
+{
+    static const int32_t same = 7;
+    static const float bias = 100;
+    static int32_t ids[5000];
+    struct gallop_request r;
+
+    for (size_t i = 0; i < 5000; i++)
+        ids[i] = 3 + (int32_t)(i % 50);
+    gallop_request_init(&r);
+    r.ids = ids;
+    r.n_ids = 5000;
+    r.sampling.max_new_tokens = n_new;
+    r.sampling.bias_id = &same;
+    r.sampling.bias = &bias;
+    r.sampling.n_bias = 1;
+    assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+}
+
+/* Before a step at most 2048 tokens of long prompts are indexed, so that other sequences hardly wait. */
+static void a_long_prompt_is_indexed_in_several_steps(void **state)
+{
+    static const int64_t n_new[] = {3, 40}; /* The index is complete before the fourth token. */
+    static struct engines_answer got[1];
+    struct gallop_options o = engines_options(2, 512, 5100);
+    struct gallop *g;
+
+    o.speculative_config = "{\"method\":\"suffix\",\"adaptive\":false}";
+    g = engines_open("llama3-rope", &o);
+    for (int k = 0; k < 2; k++) {
+        memset(got, 0, sizeof(got));
+        submit_long(g, n_new[k]);
+        engines_run(g, got);
+        assert_int_equal(got->n, n_new[k]);
+        assert_true(k == 0 ? got->end.speculation.n_draft_tokens == 0
+                           : got->end.speculation.n_accepted_tokens > 20);
     }
     gallop_close(g);
 }
@@ -231,6 +285,19 @@ static void wrong_guesses_preempt_no_sequence(void **state)
     assert_true(stats[0].n_preempted > 0 && stats[1].n_draft_tokens > 1000);
     assert_int_equal(stats[1].n_preempted, stats[0].n_preempted);
     assert_int_equal(stats[1].n_steps, stats[0].n_steps);
+}
+
+static void an_answer_of_one_token_has_no_guesses(void **state)
+{
+    static struct engines_answer got[1];
+    struct gallop *g = open_with("{\"method\":\"suffix\",\"adaptive\":false}", 1);
+
+    memset(got, 0, sizeof(got));
+    engines_submit_text(g, 20, 1, 0);
+    engines_run(g, got);
+    assert_int_equal(got->end.speculation.n_positions, 0);
+    assert_int_equal(got->end.speculation.n_steps, 1);
+    gallop_close(g);
 }
 
 /* Returns how many guesses were right when request 0 was repeated with the salt AGAIN. */
@@ -412,7 +479,9 @@ int main(void)
         cmocka_unit_test(answers_are_those_without_guesses),
         cmocka_unit_test(int4_weights_guess_behind_rows_of_every_cache),
         cmocka_unit_test(counts_of_ngram_follow_from_the_tokens),
+        cmocka_unit_test(a_long_prompt_is_indexed_in_several_steps),
         cmocka_unit_test(wrong_guesses_preempt_no_sequence),
+        cmocka_unit_test(an_answer_of_one_token_has_no_guesses),
         cmocka_unit_test(tokens_of_one_client_are_not_guessed_for_another),
         cmocka_unit_test(a_request_can_ask_for_no_guesses),
         cmocka_unit_test(tokens_that_a_schema_forces_are_guessed),
