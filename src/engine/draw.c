@@ -28,8 +28,8 @@ static int make_mask(struct seq *s, uint32_t *mask, struct err *e)
     return e->code;
 }
 
-/* Computes the masks of the last known token of S and of its guesses. A guess whose mask cannot be computed is
- * dropped; only an error at the last known token is an error of S. */
+/* Computes the masks of the last known token of S and of its guesses. A guess whose mask cannot be computed, or
+ * would take much work, is dropped; only an error at the last known token is an error of S. */
 static void make_masks(struct seq *s)
 {
     double begin = clock_seconds();
@@ -39,7 +39,9 @@ static void make_masks(struct seq *s)
     if (make_mask(s, s->mask, &e) != 0 && s->fault.code == 0)
         s->fault = e;
     s->guess.n = 0;
-    for (size_t i = 0; i < n && !e.code && constraint_run_add(&s->run, s->token[s->n_known + i]); i++)
+    for (size_t i = 0; i < n && !e.code && constraint_run_may_guess(&s->run) &&
+                       constraint_run_add(&s->run, s->token[s->n_known + i]);
+         i++)
         if (make_mask(s, s->mask + (i + 1) * s->mask_words, &e) == 0)
             s->guess.n++;
     constraint_run_truncate(&s->run, n_known);

@@ -736,7 +736,8 @@ static void cut_guesses(const struct step *g, struct seq *s)
         bool ends =
             (is_in(p->eos, p->n_eos, id) && !p->ignore_eos) || is_in(p->stop_token, p->n_stop_token, id);
 
-        if (id < 0 || (size_t)id >= g->x->caps.n_vocab || (s->mask && !constraint_run_add(&s->run, id)))
+        if (id < 0 || (size_t)id >= g->x->caps.n_vocab ||
+            (s->mask && !(constraint_run_may_guess(&s->run) && constraint_run_add(&s->run, id))))
             break;
         s->guess.n++;
         if (ends)

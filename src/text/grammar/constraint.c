@@ -25,6 +25,9 @@
 enum {
     COMPILE_STEPS = 20000000, /* for compiling a source: at most about 2 s */
     MASK_STEPS = 1000000,     /* for computing one mask */
+    /* A mask or token that takes more is not followed by guesses. Successive tokens take similar work, so guesses stay
+     * far from MASK_STEPS. */
+    GUESS_STEPS = MASK_STEPS / 64,
 };
 
 struct constraint_vocabulary {
@@ -42,6 +45,7 @@ struct constraint {
     struct token_masks masks, first_masks;
     struct constraint_budget *budget; /* memory budget shared with other constraints; NULL: none */
     size_t n_counted, n_more;         /* bytes counted in the budget, and the caller's bytes among them */
+    size_t last_steps;                /* steps of the last mask or token */
     char **warning;                   /* [n_warnings] sentences about keywords that are not enforced */
     size_t n_warnings, cap_warnings;
     _Atomic bool is_spent; /* see constraint_is_spent() */
@@ -457,9 +461,10 @@ static void limit_use(struct constraint *c)
                        : CONSTRAINT_MAX_BYTES;
 }
 
-/* Updates the budget, and records whether C can be used for more answers. */
+/* Updates the budget, and records the work and whether C can be used for more answers. */
 static void note_use(struct constraint *c)
 {
+    c->last_steps = c->g.regex.steps + MASK_STEPS - c->g.regex.max_steps;
     if (c->budget)
         count_bytes(c);
     if (c->g.regex.fault != REGEX_FINE || c->g.regex.bytes > CONSTRAINT_MAX_BYTES / 2)
@@ -525,6 +530,11 @@ static int32_t longest_of_one_text(const struct token_trie *t, const uint32_t *m
     return found;
 }
 
+bool constraint_run_may_guess(const struct constraint_run *r)
+{
+    return r->c->last_steps <= GUESS_STEPS && !constraint_is_spent(r->c);
+}
+
 size_t constraint_run_guess(struct constraint_run *r, uint32_t *mask, int32_t *token, size_t most)
 {
     const struct token_masks *masks = masks_of(r);
@@ -534,7 +544,8 @@ size_t constraint_run_guess(struct constraint_run *r, uint32_t *mask, int32_t *t
     for (; n < most && !constraint_run_may_end(r); n++) {
         memset(mask, 0, constraint_mask_words(r->c->v) * sizeof(*mask));
         if (constraint_run_mask(r, mask, &e) == 0 ||
-            (token[n] = longest_of_one_text(masks->trie, mask)) < 0 || !constraint_run_add(r, token[n]))
+            (token[n] = longest_of_one_text(masks->trie, mask)) < 0 || !constraint_run_may_guess(r) ||
+            !constraint_run_add(r, token[n]))
             break;
         masks = masks_of(r);
     }

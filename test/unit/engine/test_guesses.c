@@ -392,6 +392,68 @@ static void tokens_that_a_schema_forces_are_guessed(void **state)
                 n_steps[0]); /* the demo model has hardly a preference, and takes long tokens, too */
 }
 
+/* Asks for "x", and then for "a" many times, with the constraint GRAMMAR. Lookup guesses OTHER behind "x". */
+static void submit_misleading(struct gallop *g, const char *grammar, const char *other)
+{
+    const struct tok *tok = engine_llm(g)->tok;
+    struct tok_ids ids = {0}, a = {0}, x = {0};
+    const float bias = 100;
+    struct gallop_request r;
+    int32_t prompt[128];
+
+    assert_int_equal(tok_encode(tok, other, strlen(other), 0, &ids, NULL), 0);
+    assert_int_equal(tok_encode(tok, "a", 1, 0, &a, NULL), 0);
+    assert_int_equal(tok_encode(tok, "x", 1, 0, &x, NULL), 0);
+    assert_true(ids.n > 32 && ids.n <= 90 && a.n == 1 && x.n == 1);
+    engines_text(0, 0, 16, prompt);
+    prompt[16] = x.id[0];
+    memcpy(prompt + 17, ids.id, ids.n * sizeof(*prompt));
+    engines_text(0, 0, 16, prompt + 17 + ids.n);
+    gallop_request_init(&r);
+    r.ids = prompt;
+    r.n_ids = 33 + ids.n;
+    r.sampling.max_new_tokens = 40;
+    r.sampling.ignore_eos = 1;
+    r.sampling.bias_id = a.id;
+    r.sampling.bias = &bias;
+    r.sampling.n_bias = 1;
+    r.structured_outputs.grammar = grammar;
+    assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+    tok_ids_fini(&ids);
+    tok_ids_fini(&a);
+    tok_ids_fini(&x);
+}
+
+/* The masks behind "b" take more work with each token, and the 22nd exceeds the limit. */
+static void wrong_guesses_bring_no_constraint_to_its_limit(void **state)
+{
+    static const char grammar[] = "root ::= \"x\" (\"a\" [a-z]* | \"b\" s)\n"
+                                  "s ::= s t | t s | t t t | v u | [a-z ]\n"
+                                  "t ::= s s | u t | t u | v s | [a-z ] s\n"
+                                  "u ::= s s s | t t | v v | \"\" | [a-z ]\n"
+                                  "v ::= s t u | t u v | u v w | v w s | [a-z ] v\n"
+                                  "w ::= w v u t s | s t u v w | [a-z ]\n";
+    static const char other[] =
+        "b the the the the the the the the the the the the the the the the the the the "
+        "the the the the the the the the the the the the the the the the";
+    static struct engines_answer plain[1], got[1];
+    char says[256];
+
+    for (int k = 0; k < 2; k++) {
+        struct gallop *g = open_with(
+            k ? "{\"method\":\"ngram\",\"num_speculative_tokens\":32,\"adaptive\":false}" : NULL, 1);
+
+        memset(k ? got : plain, 0, sizeof(got));
+        submit_misleading(g, grammar, other);
+        engines_run(g, k ? got : plain);
+        gallop_close(g);
+    }
+    assert_int_equal(plain->end.finish, GALLOP_FINISH_LENGTH);
+    if (engines_differ(got, plain, 1, says))
+        fail_msg("%s", says);
+    assert_true(got->end.speculation.n_accepted_tokens > 10);
+}
+
 static void malformed_configurations_are_refused_by_name(void **state)
 {
     static const struct {
@@ -485,6 +547,7 @@ int main(void)
         cmocka_unit_test(tokens_of_one_client_are_not_guessed_for_another),
         cmocka_unit_test(a_request_can_ask_for_no_guesses),
         cmocka_unit_test(tokens_that_a_schema_forces_are_guessed),
+        cmocka_unit_test(wrong_guesses_bring_no_constraint_to_its_limit),
         cmocka_unit_test(malformed_configurations_are_refused_by_name),
         cmocka_unit_test(members_have_vllms_and_paces_names),
     };
