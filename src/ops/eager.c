@@ -7,6 +7,8 @@
 #include "base/files/map.h"
 #include "base/mem.h"
 
+enum { VERIFIED = 16 }; /* rows of a sequence whose attention is split even at the maximum length */
+
 /* ---- begin: cosines ---- */
 
 struct begin_job {
@@ -282,13 +284,13 @@ static size_t lay_out(struct eager *g, char *base)
     return at;
 }
 
-/* Returns the number of partial results of attention that the sink has room for: one for each head and chunk
- * of a sequence of the maximum length and one more for each head of every sequence, within 32 MiB. */
+/* Returns the number of partial results of attention that the sink has room for: one for each head, chunk and row of a
+ * sequence of the maximum length with VERIFIED rows, and one more for each head of every sequence, within 32 MiB. */
 static size_t count_partials(const struct eager_limits *l)
 {
     size_t chunks = (l->max_len + KERN_CHUNK - 1) / KERN_CHUNK,
            most = ((size_t)32 << 20) / (l->head_dim * 4 + 8);
-    size_t want = l->n_heads * (chunks + l->max_seqs);
+    size_t want = l->n_heads * (VERIFIED * chunks + l->max_seqs);
 
     return want < most ? want : most;
 }

@@ -1,9 +1,9 @@
 /* eager_attn.c - attention of the eager sink: stores the new rows, then scores them chunk by chunk.
  *
  * Keys are cut into chunks of 256 absolute positions. Each chunk gives (max, sum, output) for a row, and
- * chunks are folded in ascending order by one formula. For a sequence with few rows (decode, short
- * continuations) the chunks are divided among threads and folded afterwards; for a sequence with many rows,
- * its tiles of rows are divided among threads. Both ways give the same bits, because the result of a chunk
+ * chunks are folded in ascending order by one formula. For a sequence with few rows (decode, guesses,
+ * short continuations) the chunks may be divided among threads and folded afterwards; else its heads and
+ * tiles of rows are divided among threads. Both ways give the same bits, because the result of a chunk
  * does not depend on the thread. The rows of the query heads that share a KV head are stacked, so that each K
  * and V tile is loaded once for all of them. All rows are stored before any row is read, because sequences of
  * a batch may share KV blocks that this step computes.
@@ -23,8 +23,10 @@ enum {
     MAX_DIM = KERN_ATTN_DIM,
     /* Maximum rows of a tile of rows. */
     ROWS = KERN_ATTN_ROWS,
-    /* Maximum rows of a split sequence: one task scores a chunk for all of them, reading it once. */
-    SPLIT_ROWS = 64,
+    /* Maximum stacked rows of a sequence with few rows: one task scores a chunk for all of them, reading it once. */
+    SPLIT_ROWS = 128,
+    /* Tasks of equal work for each thread that keep all threads busy. */
+    TASKS_A_THREAD = 4,
 };
 
 /* ---- the job of all phases ---- */
@@ -52,8 +54,8 @@ struct attn_job {
 struct eager_attn_plan {
     /* Number of stacked rows: n rows times G query heads for each KV head. */
     size_t rows;
-    /* Number of tiles of stacked rows. */
-    size_t tiles;
+    /* Number of tiles of stacked rows, and rows of a tile (of the last tile at most). */
+    size_t tiles, tile_rows;
     /* Number of pieces (chunks of keys) into which the sink is cut. */
     size_t sinks;
     /* The first chunk that any row sees. */
@@ -102,23 +104,45 @@ static size_t tiles_of(const struct batch_seq *q)
     return (q->pos + q->n - 1) / KERN_TILE - q->pos / KERN_TILE + 1;
 }
 
-/* Plans all sequences of the batch. Returns the number of partial results that they need. */
+/* Returns the pairs of row and key of Q, without regard to windows. */
+static size_t work_of(const struct batch_seq *q)
+{
+    return q->n * (q->pos + q->n);
+}
+
+/* Returns the largest number of pairs in a task that leaves enough tasks for all threads. */
+static size_t largest_task(const struct attn_job *j)
+{
+    size_t work = 0;
+
+    for (size_t s = 0; s < j->b->n_seqs; s++)
+        work += j->w->n_kv * work_of(&j->b->seq[s]);
+    return work / (TASKS_A_THREAD * (size_t)pool_threads(j->g->pool));
+}
+
+/* Plans all sequences of the batch. Returns the number of partial results that they need. A sequence with one row is
+ * split if possible. One with a few rows (guesses that are verified) is split only if its heads are too few to keep
+ * all threads busy, because it has a partial result to write and to fold for each of its rows. */
 static size_t plan(struct attn_job *j, struct eager_attn_plan *p)
 {
     size_t G = j->w->n_heads / j->w->n_kv, n_kv = j->w->n_kv, partials = 0, stored = 0, want;
+    size_t most = largest_task(j);
 
     j->plan = p;
     for (size_t s = 0; s < j->b->n_seqs; s++, p++) {
         const struct batch_seq *q = &j->b->seq[s];
         size_t last = q->pos + q->n - 1;
+        bool whole = work_of(q) <= most;
 
         p->rows = q->n * G;
         p->sinks = sink_pieces(j, last);
         p->first_chunk = lowest_key(j, q->pos) / KERN_CHUNK;
         p->pieces = p->sinks + last / KERN_CHUNK + 1 - p->first_chunk;
         want = p->rows * n_kv * p->pieces;
-        p->split = p->pieces > 1 && p->rows <= SPLIT_ROWS && partials + want <= j->g->n_partials;
-        p->tiles = p->split ? 1 : (p->rows + ROWS - 1) / ROWS;
+        p->split = p->pieces > 1 && p->rows <= SPLIT_ROWS && partials + want <= j->g->n_partials &&
+                   (q->n == 1 || !whole);
+        p->tiles = p->split || (whole && p->rows <= SPLIT_ROWS) ? 1 : (p->rows + ROWS - 1) / ROWS;
+        p->tile_rows = (p->rows + p->tiles - 1) / p->tiles;
         p->partial = partials;
         partials += p->split ? want : 0;
         p->store_end = stored += tiles_of(q) * n_kv;
@@ -525,8 +549,8 @@ static void find_task(const struct attn_job *j, size_t *seq, size_t item, struct
         return;
     }
     u->p.head = i / plan->tiles;
-    u->p.row = (plan->tiles - 1 - i % plan->tiles) * ROWS;
-    u->p.rows = plan->rows - u->p.row < ROWS ? plan->rows - u->p.row : ROWS;
+    u->p.row = (plan->tiles - 1 - i % plan->tiles) * plan->tile_rows;
+    u->p.rows = plan->rows - u->p.row < plan->tile_rows ? plan->rows - u->p.row : plan->tile_rows;
     last = q->pos + (j->w->two_sided ? q->n - 1 : (u->p.row + u->p.rows - 1) / G);
     u->sinks = sink_pieces(j, last);
     u->first_chunk = lowest_key(j, q->pos + u->p.row / G) / KERN_CHUNK;
