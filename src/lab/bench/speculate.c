@@ -355,7 +355,8 @@ static size_t most_of(const size_t *x, size_t n)
 /* Sets the engine's options to the sizes that the measurements need. */
 static int size_engine(const struct speculate *b, size_t context, size_t batch, struct gallop_options *o)
 {
-    size_t len = context + b->o->decode, room = len + KV_MAX_BLOCK;
+    /* The prompts stay in the prefix cache, beside the sequences. */
+    size_t len = context + b->o->decode, room = len + context + 2 * KV_MAX_BLOCK;
 
     if (o->max_model_len == 0)
         o->max_model_len = (int64_t)len;
