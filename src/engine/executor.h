@@ -37,6 +37,7 @@ struct executor_caps {
     bool chunks; /* the rows of a prompt may be computed in several steps */
     bool
         guesses; /* a decoding sequence may compute rows of guessed tokens, too, which may be dropped later */
+    bool shares; /* fork() shares the KV blocks of the forked rows instead of copying them */
     size_t block; /* rows of a KV block, which are reserved together */
     /* Number of KV blocks that the caller owns, including block 0, which contains zeros and is never written.
      * 0: the executor has slots. */

@@ -717,6 +717,7 @@ void llm_executor(struct llm *m, struct executor *x)
                                     .mixes = true,
                                     .chunks = !m->model.bidirectional,
                                     .guesses = !m->model.bidirectional,
+                                    .shares = kv_type_pooled(m->kv.type->name),
                                     .block = m->kv.lim.block,
                                     .n_blocks = kv_n_blocks(&m->kv),
                                     .n_vocab = m->model.info.vocab,

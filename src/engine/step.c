@@ -232,7 +232,7 @@ static void leave_slot(struct step *g, struct seq *s)
         g->guesser->leave(g->guesser->ctx, s);
     waiting_charge(&g->waiting, s->wait.key, -(int64_t)s->n_charged);
     s->n_charged = 0;
-    waiting_run(&g->waiting, s->wait.key, -1);
+    waiting_run(&g->waiting, s->wait.key, -(int)lanes_n(s));
     while (g->running[at] != s)
         at++;
     memmove((void *)(g->running + at), (void *)(g->running + at + 1),
@@ -488,19 +488,31 @@ static struct executor_want ahead(const struct step *g, const struct seq *s, siz
     return (struct executor_want){.slot = slot, .n = g->opt.worst_case || n > most ? most : n};
 }
 
+/* Appends the demands of S to g->want [n] and returns the new length. STARTS: S has no slots yet and would get the next
+ * free ones. A lane without rows will be forked, and then shares the full blocks of the prompt. */
+static size_t add_wants(struct step *g, struct seq *s, bool starts, size_t n)
+{
+    size_t block = g->x->caps.block;
+
+    for (size_t k = 0; k < lanes_n(s); k++) {
+        struct seq *lane = lanes_at(s, k);
+        struct executor_want want = ahead(g, lane, starts ? g->free_slot[g->n_free - 1 - k] : lane->slot);
+
+        if (k && g->x->caps.shares && lane->n_computed == 0)
+            want.n -= (s->n_prompt - 1) / block * block;
+        g->want[n++] = want;
+    }
+    return n;
+}
+
 /* Returns true if the KV cache has room for S beside all running sequences (ahead()). */
 static bool step_has_room(struct step *g, struct seq *s)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < g->n_running; i++)
-        for (size_t k = 0; k < lanes_n(g->running[i]); k++) {
-            struct seq *lane = lanes_at(g->running[i], k);
-
-            g->want[n++] = ahead(g, lane, lane->slot);
-        }
-    for (size_t k = 0; k < lanes_n(s); k++)
-        g->want[n++] = ahead(g, lanes_at(s, k), g->free_slot[g->n_free - 1 - k]);
+        n = add_wants(g, g->running[i], false, n);
+    n = add_wants(g, s, true, n);
     return g->x->has_room(g->x->ctx, g->want, n);
 }
 
@@ -559,7 +571,7 @@ static void step_start(struct step *g, struct seq *s)
         lanes_at(s, i)->slot = g->free_slot[--g->n_free];
         lanes_at(s, i)->state = SEQ_RUNNING;
     }
-    waiting_run(&g->waiting, s->wait.key, 1);
+    waiting_run(&g->waiting, s->wait.key, (int)lanes_n(s));
     s->n_computed = rows_there(g, s);
     if (!s->begun) {
         s->begun = true;
@@ -1067,13 +1079,13 @@ static bool follow_constraint(struct seq *s, int32_t id)
     return constraint_run_may_end(&s->run) && constraint_run_mask(&s->run, s->mask, &e) == 0 && !e.code;
 }
 
-/* Records that S has a new token. */
-static void note_token(struct step *g, struct seq *s)
+/* Records that S has N_TOKENS new tokens. */
+static void note_tokens(struct step *g, struct seq *s, size_t n_tokens)
 {
     s->t_last = g->x->clock_s(g->x->ctx);
     if (s->n_known == s->n_prompt)
         s->t_token = s->t_last;
-    waiting_charge(&g->waiting, s->wait.key, 1);
+    waiting_charge(&g->waiting, s->wait.key, (int64_t)n_tokens);
 }
 
 /* Appends the token that R chose to S, applies the stop rules and emits the events. */
@@ -1083,7 +1095,7 @@ static void deliver(struct step *g, struct seq *s, const struct step_row *r)
     struct err e = {0};
     enum stop_why why;
 
-    note_token(g, s);
+    note_tokens(g, s, 1);
     s->token[s->n_known++] = id;
     sample_history_add(&s->history, id);
     why = show(g, s, r, seq_n_output(s));
@@ -1212,7 +1224,7 @@ static void step_search(struct step *g, size_t n)
         if (!lanes_search(s) || s->state != SEQ_RUNNING || g->picked[i] != s->beams->running[0] ||
             !s->beams->running[0]->list.list)
             continue;
-        note_token(g, s);
+        note_tokens(g, s, s->beams->search.n_running);
         if (!lanes_step(s, g->x))
             continue;
         if (s->fault.code == 0)

@@ -83,7 +83,7 @@ struct waiting_entry *waiting_next(struct waiting *w);
  * are. */
 bool waiting_before(const struct waiting *w, const struct waiting_entry *a, const struct waiting_entry *b);
 
-/* Records that a sequence of KEY got a slot (CHANGE is 1) or left it (-1). */
+/* Records that KEY has CHANGE more slots, or fewer if CHANGE is negative. */
 void waiting_run(struct waiting *w, uint32_t key, int change);
 
 /* Subtracts TOKENS, which a request of KEY will compute, from the credit of KEY. A negative number gives back

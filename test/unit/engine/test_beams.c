@@ -319,6 +319,43 @@ static void a_preempted_search_gets_other_results(void **state)
         assert_true(want[q].n == 90 && want[q].end.has_score);
 }
 
+/* The lanes of a search share the blocks of its prompt, so that four of them need not wait for a pool that could hold
+ * four such prompts. */
+static void a_search_waits_for_rows_that_it_shares(void **state)
+{
+    static struct engines_answer got[N];
+    struct gallop_options o = engines_options(8, 0, 256);
+    struct gallop *g;
+    struct gallop_request r;
+    int32_t ids[128];
+    size_t most = 0;
+
+    o.kv_cache_type = "paged";
+    o.kv_cache_tokens = 400;
+    g = engines_open("demo", &o);
+    memset(got, 0, sizeof(got));
+    submit_asked(g, 0);
+    gallop_request_init(&r);
+    engines_text(9, 0, 128, ids);
+    r.ids = ids;
+    r.n_ids = 128;
+    r.n = 4;
+    r.user = (void *)1;
+    r.sampling.use_beam_search = 1;
+    r.sampling.max_new_tokens = 9;
+    assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+    while (gallop_step(g, 0)) {
+        struct gallop_event ev;
+
+        most = engines_stats(g).n_running > most ? engines_stats(g).n_running : most;
+        while (gallop_take(g, &ev))
+            engines_take(got, &ev);
+    }
+    assert_int_equal(most, 2);
+    assert_true(got[4].ended && got[4].end.has_score);
+    gallop_close(g);
+}
+
 /* The sum of a result is that of the log-probabilities of its tokens in a prompt. */
 static void the_score_is_not_that_of_the_output(void **state)
 {
@@ -668,6 +705,7 @@ int main(void)
         cmocka_unit_test(results_differ_from_hugging_face),
         cmocka_unit_test(answers_are_the_same_alone_and_in_company),
         cmocka_unit_test(a_preempted_search_gets_other_results),
+        cmocka_unit_test(a_search_waits_for_rows_that_it_shares),
         cmocka_unit_test(the_score_is_not_that_of_the_output),
         cmocka_unit_test(a_search_across_the_border_of_longrope_differs_in_company),
         cmocka_unit_test(a_failed_fork_changes_the_answer),

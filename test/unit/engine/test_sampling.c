@@ -233,6 +233,22 @@ static const char *warning_of(const char *text)
     return help_said();
 }
 
+static void a_generation_config_does_not_ask_for_beam_search(void **state)
+{
+    struct sampling config, merged, user;
+    struct arena a;
+    static const char text[] = "{\"num_beams\":4,\"length_penalty\":0.5,\"early_stopping\":\"never\"}";
+
+    arena_init(&a, MEM_ENGINE);
+    assert_int_equal(sampling_from_text(text, sizeof(text) - 1, "x", &config, &a, &e), 0);
+    sampling_default(&user);
+    sampling_merge(&merged, &user, &config);
+    assert_true(merged.num_beams == 1 && merged.length_penalty == 0.5 &&
+                merged.early_stopping == SAMPLING_EARLY_NEVER);
+    assert_false(sampling_is_search(&merged));
+    arena_fini(&a);
+}
+
 static void other_decoding_is_warned_of_once(void **state)
 {
     assert_string_equal(
@@ -496,6 +512,7 @@ int main(void)
         TEST(unknown_names_are_refused),
         TEST(a_generation_config_is_read),
         TEST(a_broken_generation_config_is_refused_with_the_file_named),
+        TEST(a_generation_config_does_not_ask_for_beam_search),
         TEST(other_decoding_is_warned_of_once),
         TEST(a_folder_without_generation_config_is_neutral),
         TEST(the_users_word_beats_the_models_and_that_the_neutral),
