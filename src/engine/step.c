@@ -1037,6 +1037,17 @@ static void count_rows(struct step *g, struct seq *s, size_t n)
         g->n_prompt_tokens += s->n_reached - before;
 }
 
+/* Adds a share of the SECONDS of a step of N sequences to the time for guesses that are not expected to pay. Time that
+ * a trial did not use, because a guess takes longer, is kept for the next one, up to the time of a step. */
+static void add_trial_time(struct step *g, size_t n, double seconds)
+{
+    bool is_used = false;
+
+    for (size_t i = 0; i < n && g->n_steps % TRIAL == 0; i++)
+        is_used |= g->picked[i]->guess.n > 0;
+    g->trial_s = fmin((is_used ? 0 : g->trial_s) + trial_share * seconds, seconds);
+}
+
 /* Computes the plan of N sequences: runs the executor and samples tokens into g->row. */
 static void step_compute(struct step *g, size_t n)
 {
@@ -1059,7 +1070,7 @@ static void step_compute(struct step *g, size_t n)
     if (g->n_steps >
         0) /* the first step touches memory for the first time, and takes up to 1000 times as long */
         cost_learn(&g->cost, &step, seconds);
-    g->trial_s = (g->n_steps % TRIAL == 0 ? 0 : g->trial_s) + trial_share * seconds;
+    add_trial_time(g, n, seconds);
     g->n_steps++;
 }
 

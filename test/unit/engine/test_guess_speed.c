@@ -217,12 +217,31 @@ static void a_change_of_the_chances_is_followed(void **state)
     close_world(&w);
 }
 
+/* The same on a machine whose rows take half the time of a step, which is more than a trial has. */
+static void expensive_guesses_are_tried_again(void **state)
+{
+    double early, plain = plain_rate(1, 2, &early), found;
+    struct world w;
+
+    open_world(&w, 1, 2, 0, 0);
+    w.step.guesser = &w.oracle.guesser;
+    run(&w, WARM);
+    found = rate(&w, STEPS);
+    assert_true(found > .985 * plain);
+    w.oracle.accept = .95;
+    run(&w, 4000);
+    found = rate(&w, STEPS);
+    assert_true(found > 1.6 * plain);
+    close_world(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_number_of_guesses_is_nearly_the_best),
         cmocka_unit_test(guesses_that_are_never_right_cost_next_to_nothing),
         cmocka_unit_test(a_change_of_the_chances_is_followed),
+        cmocka_unit_test(expensive_guesses_are_tried_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
