@@ -22,7 +22,7 @@ set(test_costs
     unit/kern/attn=12 unit/engine/store=12 cli/serve_operations=12 cli/pack=12 net/hub=10 cli/numbers=10 cli/verbs=9
     unit/kern/blocks=9 unit/engine/restart=9 unit/engine/oom=8 unit/engine/many=8 cli/serve=8 cli/serve_tls=8
     cli/quantised=8 cli/run=8 unit/kv/windows=6 unit/kern/i4=5 unit/kv/store=5 unit/kv/random=5 unit/lab/bench_fill=4
-    unit/kv/adopt=4)
+    unit/kv/adopt=4 unit/engine/beams=4)
 set(test_environment
     GALLOP_BIN=${CMAKE_BINARY_DIR}/gallop
     GALLOP_SOURCE_DIR=${CMAKE_SOURCE_DIR}

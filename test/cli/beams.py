@@ -72,6 +72,14 @@ def what_beams_do_not_do_is_refused():
     expect_error(call("chat", "-m", DEMO, "--num-beams", 2), 2, "--num-beams")
 
 
+def what_a_request_excludes_is_no_result():
+    two = {"prompt": PROMPT, "use_beam_search": True, "n": 4, "allowed_token_ids": [300, 301]}
+    got = lines(_batch({**two, "max_new_tokens": 1}, {**two, "max_new_tokens": 2}))
+    check("only 2 outputs" in got[0]["error"], f"{got[0]}")
+    expect(sorted(a["output_ids"] for a in got[1:]),
+           [[300, 300], [300, 301], [301, 300], [301, 301]], "all outputs of two tokens")
+
+
 def an_answer_of_the_server_is_that_of_run():
     want = lines(_batch({"prompt": PROMPT, "max_new_tokens": 12, **SEARCH}))
     status, body = server.post(COMPLETIONS, prompt=PROMPT, max_tokens=12, **SEARCH)
