@@ -727,14 +727,6 @@ static size_t room_for_guesses(const struct step *g, const struct seq *s)
     return most;
 }
 
-static bool is_in(const int32_t *list, size_t n, int32_t id)
-{
-    for (size_t i = 0; i < n; i++)
-        if (list[i] == id)
-            return true;
-    return false;
-}
-
 /* Drops the guesses of S from the first one that cannot be right, and those behind one that would end the answer. */
 static void cut_guesses(const struct step *g, struct seq *s)
 {
@@ -745,8 +737,8 @@ static void cut_guesses(const struct step *g, struct seq *s)
     while (s->guess.n < n) {
         int32_t id = s->token[s->n_known + s->guess.n];
 
-        bool ends =
-            (is_in(p->eos, p->n_eos, id) && !p->ignore_eos) || is_in(p->stop_token, p->n_stop_token, id);
+        bool ends = (sampling_has_id(p->eos, p->n_eos, id) && !p->ignore_eos) ||
+                    sampling_has_id(p->stop_token, p->n_stop_token, id);
 
         if (id < 0 || (size_t)id >= g->x->caps.n_vocab ||
             (s->mask && !(constraint_run_may_guess(&s->run) && constraint_run_add(&s->run, id))))

@@ -140,7 +140,7 @@ static void write_durations(const char *name, const char *help, const struct gal
 /* Writes the results of speculative decoding. */
 static void write_speculation(const struct gallop_stats *s, const struct labels *l, struct buf *out)
 {
-    char position[32];
+    char position[48];
 
     if (!s->n_draft_positions)
         return;

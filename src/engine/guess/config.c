@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json/json_pull.h"
+#include "engine/guess/match.h"
 
 static const char subject[] = "speculative_config";
 
@@ -145,7 +146,7 @@ static int read_member(struct guess_config *c, const char *name, const json_t *v
     if (strcmp(name, "adaptive") == 0)
         return config_flag(v, name, &c->adaptive, e);
     if (strcmp(name, "prompt_lookup_min") == 0)
-        return read_size(v, name, 1, longest, &c->lookup_min, e);
+        return read_size(v, name, 1, MATCH_MAX_LENGTH, &c->lookup_min, e);
     if (strcmp(name, "prompt_lookup_max") == 0)
         return read_size(v, name, 1, longest, &c->lookup_max, e);
     if (strcmp(name, "suffix_decoding_max_tree_depth") == 0)

@@ -478,6 +478,8 @@ static void malformed_configurations_are_refused_by_name(void **state)
         {"{\"method\":\"ngram\",\"num_speculative_tokens\":2.5}", "num_speculative_tokens: expected"},
         {"{\"method\":\"ngram\",\"prompt_lookup_min\":3,\"prompt_lookup_max\":2}", "prompt_lookup_min is 3"},
         {"{\"method\":\"ngram\",\"prompt_lookup_max\":0}", "prompt_lookup_max: expected"},
+        {"{\"method\":\"ngram\",\"prompt_lookup_min\":129}",
+         "prompt_lookup_min: expected an integer from 1 to 128"},
         {"{\"method\":\"suffix\",\"suffix_decoding_min_token_prob\":1.5}", "from 0 to 1"},
         {"{\"method\":\"suffix\",\"adaptive\":1}", "adaptive: expected true or false"},
         {"{\"method\":\"ngram\",\"depth\":1}", "the member \"depth\" is not known"},
