@@ -16,7 +16,9 @@ from _server import Server, read_all
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 PROMPT = "Once upon a time"
-HELD = {"prompt": PROMPT, "max_tokens": 900, "min_tokens": 900, "ignore_eos": True, "stream": True}
+# A request that is held open, with a model of _patient().
+HELD = {"prompt": PROMPT, "max_tokens": 100000, "min_tokens": 100000, "ignore_eos": True,
+        "stream": True}
 
 
 def _demo(folder, **generation):
@@ -153,9 +155,11 @@ def the_prefix_cache_is_on_and_can_be_off():
 
 
 def as_many_run_as_may():
+    folder = tempfile.TemporaryDirectory()
+    model = _patient(folder.name)
     for more, running in ((["--max-num-seqs", 1], 1), (["--max-num-seqs", 2], 2),
                           (["--scheduler", "iterative"], 1)):
-        with Server("--no-access-log", *more) as s:
+        with Server("--no-access-log", *more, model=model) as s:
             held = [s.send(COMPLETIONS, **HELD) for _ in range(3)]
             check(s.wait(lambda g: g["num_requests_running"] == running
                          and g["num_requests_waiting"] == 3 - running), f"{more}: {s.gauges()}")
@@ -165,7 +169,9 @@ def as_many_run_as_may():
 
 
 def tokens_that_wait_are_limited():
-    with Server("--no-access-log", "--max-num-seqs", 1, "--max-num-queued-tokens", 8) as s:
+    folder = tempfile.TemporaryDirectory()
+    with Server("--no-access-log", "--max-num-seqs", 1, "--max-num-queued-tokens", 8,
+                model=_patient(folder.name)) as s:
         held = [s.send(COMPLETIONS, **HELD)]
         check(s.wait(lambda g: g["num_requests_running"] == 1), "it runs")
         held.append(s.send(COMPLETIONS, **HELD))  # Five tokens wait.
@@ -186,7 +192,9 @@ def priorities_are_obeyed_where_the_policy_has_them():
     with Server("--no-access-log") as s:
         expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1, priority=1)[0], 400,
                "fcfs has none")
-    with Server("--no-access-log", "--max-num-seqs", 1, "--scheduling-policy", "priority") as s:
+    folder = tempfile.TemporaryDirectory()
+    with Server("--no-access-log", "--max-num-seqs", 1, "--scheduling-policy", "priority",
+                model=_patient(folder.name)) as s:
         first = s.send(COMPLETIONS, **HELD)
         check(s.wait(lambda g: g["num_requests_running"] == 1), "it runs")
         late = s.send(COMPLETIONS, **{**HELD, "max_tokens": 300, "min_tokens": 300}, priority=5,

@@ -128,9 +128,9 @@ void constraint_run_close(struct constraint_run *r); /* R may be zeroed */
  * or the constraint has reached a limit, and *E has the error. */
 size_t constraint_run_mask(struct constraint_run *r, uint32_t *mask, struct err *e);
 
-/* True if tokens that may be wrong can be added to R, and their masks computed: the last token or mask took little work,
- * and the constraint has used less than half of its memory. Otherwise wrong tokens could bring the constraint to a limit
- * that the answer itself does not reach. */
+/* True if tokens that may be wrong can be added to R, and their masks computed: the last token or mask took little
+ * work, and the constraint has used less than half of its memory. Otherwise wrong tokens could bring the constraint
+ * to a limit that the answer itself does not reach. */
 bool constraint_run_may_guess(const struct constraint_run *r);
 
 /* Guesses the next tokens where the constraint leaves no choice of text, only of its division into tokens: the
