@@ -235,6 +235,13 @@ static void answer_alone(const char *model, struct engines_answer *usual)
     close_pair(&p);
 }
 
+/* Sanitizers are slow: they get a part of the cases. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { THIN = 5 };
+#else
+enum { THIN = 1 };
+#endif
+
 static void a_draft_changes_no_token(void **state)
 {
     static struct engines_answer got[N], want[N];
@@ -243,7 +250,7 @@ static void a_draft_changes_no_token(void **state)
     char says[256];
 
     answer_alone("demo", want);
-    for (int i = 0; i < 16; i++) {
+    for (int i = 0; i < 16; i += THIN) {
         const char *type = ways_types[i % 4];
         struct gallop_options o = options(i / 4 % 2 ? 16 : 64, i % 3 == 2 ? 2 : 1, i / 4 == 2 ? 320 : 0);
         /* Some drafts have so few rows that sequences are cut. */
@@ -271,7 +278,8 @@ static void a_draft_changes_no_token(void **state)
     }
     print_message("%d times a request was preempted, %d right and %d wrong guesses, %d of mask tokens\n",
                   (int)preempted, (int)accepted, (int)rejected, (int)masked);
-    assert_true(preempted > 0 && accepted > 1000 && rejected > 500 && masked > 500);
+    assert_true((preempted > 0 || THIN > 1) && accepted > 1000 / THIN && rejected > 500 / THIN &&
+                masked > 500 / THIN);
 }
 
 /* ---- how often guesses are right ---- */
@@ -398,6 +406,8 @@ static void guesses_are_right_as_often_as_those_of_transformers(void **state)
                                                (size_t)json_integer_value(json_object_get(draft, "guesses"))};
         struct pair p;
 
+        if (i % THIN)
+            continue;
         snprintf(path, sizeof(path), "%s/models/%s", GALLOP_SOURCE_DIR,
                  json_string_value(json_object_get(draft, "draft")));
         open_pair(&p, "demo", &o, &with);
@@ -412,7 +422,7 @@ static void guesses_are_right_as_often_as_those_of_transformers(void **state)
         }
         close_pair(&p);
     }
-    assert_true(n > 30);
+    assert_true(n > 30 / THIN);
     json_decref(prompts);
     json_decref(drafts);
 }
@@ -536,7 +546,7 @@ static void an_engine_survives_a_draft_without_memory(void **state)
     engine_loop(p.g)->guesser = NULL;
     blocks = mem_live_blocks();
     regions = map_region_live_bytes();
-    for (n = 0; failed; n++) {
+    for (n = 0; failed; n += THIN) {
         struct err e = {0};
         int rc;
 
@@ -551,7 +561,7 @@ static void an_engine_survives_a_draft_without_memory(void **state)
             fail_msg("allocation %ld: %zu blocks and %zu region bytes leak (%s)", n,
                      mem_live_blocks() - blocks, map_region_live_bytes() - regions, e.msg);
     }
-    print_message("%ld allocations\n", n - 1);
+    print_message("%ld allocations\n", n - THIN);
     assert_true(n > 100);
     gallop_close(p.g);
 }
