@@ -195,7 +195,7 @@ def priorities_are_obeyed_where_the_policy_has_them():
     folder = tempfile.TemporaryDirectory()
     with Server("--no-access-log", "--max-num-seqs", 1, "--scheduling-policy", "priority",
                 model=_patient(folder.name)) as s:
-        first = s.send(COMPLETIONS, **HELD)
+        first = s.send(COMPLETIONS, **{**HELD, "max_tokens": 9000, "min_tokens": 9000})
         check(s.wait(lambda g: g["num_requests_running"] == 1), "it runs")
         late = s.send(COMPLETIONS, **{**HELD, "max_tokens": 300, "min_tokens": 300}, priority=5,
                       request_id="late")
@@ -265,7 +265,7 @@ def requests_begin_when_there_is_room_for_what_they_have_or_may_become():
 def chunks_of_prompts_are_as_long_as_streams_may_wait():
     for target, large in ((0.001, False), (1000000, True)):
         with Server("--no-access-log", "--tpot-target-ms", target) as s:
-            stream = s.send(COMPLETIONS, **HELD, n=16)
+            stream = s.send(COMPLETIONS, **{**HELD, "max_tokens": 900, "min_tokens": 900}, n=16)
             check(s.wait(lambda g: g["generation_tokens_total"] > 0), "it runs")
             expect(s.post(COMPLETIONS, prompt=[5] * 900, max_tokens=1)[0], 200, "a long prompt")
             text = s.request("GET", "/metrics")[2].decode()
