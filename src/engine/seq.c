@@ -495,6 +495,15 @@ bool seq_wants_all(const struct seq *s)
     return s->prompt_logprobs >= 0 || s->pooling == SEQ_POOL_MEAN;
 }
 
+struct executor_prefix seq_prefix(const struct seq *s)
+{
+    return (struct executor_prefix){.id = s->token,
+                                    .n = s->n_known,
+                                    .n_prompt = s->n_prompt,
+                                    .n_shared = s->n_known - 1,
+                                    .salt = s->has_salt ? s->salt : NULL};
+}
+
 size_t seq_n_output(const struct seq *s)
 {
     return s->n_known - s->n_prompt;

@@ -31,6 +31,7 @@
 #include "base/buf.h"
 #include "engine/beams/beam.h"
 #include "engine/constraints/constraints.h"
+#include "engine/executor.h"
 #include "engine/guess/guess.h"
 #include "engine/sampling/reasoning.h"
 #include "engine/sampling/sample.h"
@@ -203,6 +204,9 @@ bool seq_forbids(const struct seq *s);
 /* Returns true if every row of the prompt needs its logits or hidden state (prompt_logprobs, mean
  * pooling). */
 bool seq_wants_all(const struct seq *s);
+
+/* Returns the known tokens of S, which are borrowed; all rows but the last may be taken from other sequences. */
+struct executor_prefix seq_prefix(const struct seq *s);
 
 size_t seq_n_output(const struct seq *s);
 /* Returns the maximum number of tokens that may be guessed in the next step of S: each guess needs a row, and the token

@@ -527,13 +527,13 @@ static const struct seq *first_answer(struct step *g, const struct seq *s)
     return NULL;
 }
 
+/* Returns S as a prefix whose rows may be taken from other sequences, unless all of them are wanted. */
 static struct executor_prefix prefix_of(const struct seq *s)
 {
-    return (struct executor_prefix){.id = s->token,
-                                    .n = s->n_known,
-                                    .n_prompt = s->n_prompt,
-                                    .n_shared = seq_wants_all(s) ? 0 : s->n_known - 1,
-                                    .salt = s->has_salt ? s->salt : NULL};
+    struct executor_prefix p = seq_prefix(s);
+
+    p.n_shared = seq_wants_all(s) ? 0 : p.n_shared;
+    return p;
 }
 
 /* Fills the slot of S with existing rows, of the request's first answer or of the prefix cache. Returns the

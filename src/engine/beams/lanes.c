@@ -44,15 +44,6 @@ bool lanes_are_level(const struct seq *head)
     return true;
 }
 
-static struct executor_prefix prefix_of(const struct seq *s)
-{
-    return (struct executor_prefix){.id = s->token,
-                                    .n = s->n_known,
-                                    .n_prompt = s->n_prompt,
-                                    .n_shared = s->n_known - 1,
-                                    .salt = s->has_salt ? s->salt : NULL};
-}
-
 /* Releases the rows of LANE, which do not stay in the prefix cache. */
 static void drop_rows(struct seq *lane, const struct executor *x)
 {
@@ -81,7 +72,7 @@ static size_t shared_rows(const struct seq *a, const struct seq *b)
 static void find_rows(struct seq *head, struct seq *lane, const struct executor *x)
 {
     const struct seq_beams *b = head->beams;
-    const struct executor_prefix p = prefix_of(lane);
+    const struct executor_prefix p = seq_prefix(lane);
     const struct seq *from = NULL;
     size_t most = 0;
 
@@ -142,7 +133,7 @@ static int copy_hypothesis(struct seq *to, const struct seq *from)
 static int fork_lane(struct seq *to, const struct seq *from, const struct executor *x)
 {
     int rc = copy_hypothesis(to, from);
-    const struct executor_prefix p = prefix_of(to);
+    const struct executor_prefix p = seq_prefix(to);
 
     if (from->n_computed && x->fork(x->ctx, from->slot, from->n_computed, to->slot, &p) == 0)
         to->n_computed = from->n_computed;

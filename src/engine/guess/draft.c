@@ -304,15 +304,6 @@ static void keep_right_rows(struct draft *d, const struct draft_turn *t)
         settle(d, t, slot->n_rows + n);
 }
 
-static struct executor_prefix prefix_of(const struct seq *s)
-{
-    return (struct executor_prefix){.id = s->token,
-                                    .n = s->n_known,
-                                    .n_prompt = s->n_prompt,
-                                    .n_shared = s->n_known - 1,
-                                    .salt = s->has_salt ? s->salt : NULL};
-}
-
 /* Drops all rows of T. Those of a whole sequence stay in the prefix cache. */
 static void close_slot(struct draft *d, const struct draft_turn *t)
 {
@@ -340,7 +331,7 @@ static void prepare_turn(struct draft *d, struct draft_turn *t)
             close_slot(d, t);
     }
     if (!slot->is_open && known + t->most <= d->cap) {
-        const struct executor_prefix p = prefix_of(t->seq);
+        const struct executor_prefix p = seq_prefix(t->seq);
 
         slot->n_rows = d->x.begin(d->x.ctx, t->seq->slot, &p);
     } else if (!slot->is_open) {
