@@ -7,6 +7,8 @@
 #   make test-real                trained models from the package index, against Hugging Face (not part of make test)
 #   make test-clients             clients and measuring programs that others wrote, from the package index, against the server
 #                                 (not part of make test)
+#   make test-python              the Python package: its wheel, installed and tested in virtual environments
+#   make wheel                    the wheel of the Python package, and its sources, in build/wheel
 #   make test-mixed               300 mixed requests in every way, on more models (minutes; MIXED=qwen3: that one)
 #   make test-sim                 a million simulated requests through scheduler, policies and cache
 #   make test-grammar SUITE=F     the official JSON Schema test suite, a folder or archive F
@@ -30,11 +32,11 @@ LAYERS ?= 4
 QUICK  ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help setup configure configure-program program build demo test test-all test-real test-clients test-mixed test-sim test-page test-grammar soak lint bench bench-report bench-peers fmt map fuzz install clean
+.PHONY: help setup configure configure-program program build demo test test-all test-real test-clients test-python wheel test-mixed test-sim test-page test-grammar soak lint bench bench-report bench-peers fmt map fuzz install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo 'targets: build program demo test test-all test-real test-clients test-mixed test-sim test-page test-grammar soak lint bench bench-report bench-peers fmt map fuzz install clean'
+	@echo 'targets: build program demo test test-all test-real test-clients test-python wheel test-mixed test-sim test-page test-grammar soak lint bench bench-report bench-peers fmt map fuzz install clean'
 
 setup:
 	@tools/setup
@@ -71,6 +73,12 @@ test-real: build
 
 test-clients: build
 	@test/clients/run || [ $$? = 77 ]
+
+test-python: build
+	@test/python/run || [ $$? = 77 ]
+
+wheel: program
+	@test/python/run wheel
 
 test-mixed: build
 	@GALLOP_MIXED=$(MIXED) build/$(PRESET)/test/test_engine_mixed

@@ -1,0 +1,67 @@
+"""Large language models on CPUs.
+
+    import gallop
+
+    llm = gallop.LLM()                      # the small model that comes with the package
+    print(llm.generate("Once upon a time", max_new_tokens=40).text)
+
+    for chunk in llm.stream("The cat sat", max_new_tokens=40):
+        print(chunk.text, end="", flush=True)
+
+LLM(model) opens a checkpoint folder, a GGUF file or a model of the Hugging Face hub. Its methods
+generate, stream, chat, embed, score and json answer requests; agenerate and astream do so in
+asyncio. serve(model) starts the HTTP server with OpenAI's API. options() and parameters() explain
+every keyword argument. Errors are exceptions of class GallopError.
+"""
+from __future__ import annotations
+
+import atexit as _atexit
+
+from . import _names
+from ._chat import Chat
+from ._errors import (BadInput, Cancelled, GallopError, NoMemory, NoSpace, OSFailure,
+                      Unsupported)
+from ._executor import Executor, Rows
+from ._gallop import ffi as _ffi
+from ._gallop import lib as _lib
+from ._info import ModelInfo
+from ._llm import LLM, Stream, _close_all, _demo
+from ._results import Chunk, Result, Score, Speculation, TokenLogprob
+from ._server import Server, serve
+
+__version__: str = _ffi.string(_lib.gallop_version()).decode()
+
+#: The folder of the small model that comes with the package.
+DEMO: str = _demo()
+
+__all__ = [
+    "LLM", "Chat", "Result", "Chunk", "Stream", "TokenLogprob", "Score", "Speculation",
+    "ModelInfo", "Server", "serve", "Executor", "Rows", "options", "parameters", "DEMO",
+    "GallopError", "BadInput", "Unsupported", "OSFailure", "NoMemory", "NoSpace", "Cancelled",
+]
+
+_atexit.register(_close_all)
+
+
+def _explain(name, *tables):
+    rows = {k: v for table in tables for k, v in table.items() if name in (None, k)}
+    if not rows:
+        raise KeyError(name)
+    return "\n\n".join(f"{k}\n    {v}" for k, v in rows.items())
+
+
+def options(name: str | None = None) -> str:
+    """Returns what the options of LLM() mean: all of them, or the one with a name.
+
+    A default stands in [brackets]. print(gallop.options("quant"))
+    """
+    return _explain(name, _names.OPTIONS)
+
+
+def parameters(name: str | None = None) -> str:
+    """Returns what the parameters of generate() and its siblings mean, or the one with a name.
+
+    print(gallop.parameters("top_p"))
+    """
+    constraint = {"json_schema" if k == "json" else k: v for k, v in _names.CONSTRAINT.items()}
+    return _explain(name, _names.SAMPLING, _names.REQUEST, constraint)

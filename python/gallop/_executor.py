@@ -1,0 +1,133 @@
+"""Steps of a model for schedulers outside of the engine: gallop.Executor."""
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple, Sequence
+
+from . import _fields
+from ._errors import Cancelled, GallopError, _error
+from ._fields import Request
+from ._gallop import ffi, lib
+
+
+class Rows:
+    """New rows (tokens) of one sequence for Executor.run().
+
+    ids       the tokens, 1 or more: a list, or an int32 array with the buffer protocol
+    pos       position of the first row
+    slot      with slots: the number of the slot
+    blocks    with kv_cache_type "extern": numbers of the blocks that hold rows 0 .. pos + len(ids) - 1
+    n_wanted  the run returns the logits of the last n_wanted rows, 0 to len(ids)
+    pick      None, or a dict of sampling parameters with which the run chooses the next token
+    n_prompt  with pick: the length of the prompt
+    tokens    with a pick that has a penalty: all pos + len(ids) tokens of the sequence
+    """
+
+    __slots__ = ("ids", "pos", "slot", "blocks", "n_wanted", "pick", "n_prompt", "tokens")
+
+    def __init__(self, ids, pos: int = 0, slot: int = 0, blocks=None, n_wanted: int = 1,
+                 pick: dict[str, Any] | None = None, n_prompt: int = 0, tokens=None):
+        self.ids, self.pos, self.slot, self.blocks = ids, pos, slot, blocks
+        self.n_wanted, self.pick, self.n_prompt, self.tokens = n_wanted, pick, n_prompt, tokens
+
+
+class Outcome(NamedTuple):
+    """The result of a run; its buffers are valid until the next run.
+
+    logits    memoryview of float32, [sum of n_wanted, vocab_size], in the order of the rows;
+              numpy.asarray(logits) and torch.frombuffer(logits, ...) copy nothing
+    picks     for each sequence: (token id or -1, log-probability)
+    """
+
+    logits: memoryview
+    picks: list[tuple[int, float]]
+
+
+def _array(name, values, keep):
+    try:
+        data = ffi.from_buffer("int32_t[]", values)
+    except TypeError:
+        data = _fields.ids_of(name, values)
+    keep.append(data)
+    return data
+
+
+class Executor:
+    """Computes steps of a model for a scheduler of one's own; docs/SERVING.md explains the rules.
+
+    model and options are those of LLM(), except options of its queue and scheduler. An executor
+    belongs to one thread at a time. `caps` has its limits and sizes: n_layers, vocab_size,
+    max_model_len, max_seqs, max_rows, max_wanted, n_slots, n_blocks, block_size, ...
+    """
+
+    def __init__(self, model: "str | os.PathLike[str]", **options: Any):
+        keep: list = []
+        struct, x = ffi.new("struct gallop_options *"), ffi.new("struct gallop_executor **")
+        self._err = ffi.new("char[]", lib.GALLOP_ERR_SIZE)
+        self._x = None
+        self._pid = os.getpid()
+        lib.gallop_options_init(struct)
+        _fields.fill_options(struct, {"model": model, **options}, keep)
+        self._check(lib.gallop_executor_open(x, lib.GALLOP_EXECUTOR_VERSION, struct, self._err))
+        self._x = x[0]
+        caps = ffi.new("struct gallop_executor_caps *")
+        lib.gallop_executor_describe(self._x, caps)
+        self.caps: dict[str, Any] = _fields.dict_of(caps)
+        self._outcome = ffi.new("struct gallop_outcome *")
+
+    def _check(self, code: int) -> None:
+        if code:
+            raise _error(code, self._err)
+
+    def _open(self):
+        if self._x is None:
+            raise Cancelled("the executor is closed")
+        if os.getpid() != self._pid:
+            raise GallopError("this executor belongs to the parent process; open one in each process")
+        return self._x
+
+    def run(self, rows: Sequence[Rows]) -> Outcome:
+        """Computes rows of different sequences, and returns the wanted logits and the picks."""
+        x, keep = self._open(), []
+        structs = ffi.new("struct gallop_rows[]", len(rows) or 1)
+        for s, r in zip(structs, rows):
+            ids = _array("ids", r.ids, keep)
+            s.ids, s.n, s.pos, s.slot, s.n_wanted = ids, len(ids), r.pos, r.slot, r.n_wanted
+            if r.blocks is not None:
+                blocks = _array("blocks", r.blocks, keep)
+                s.blocks, s.n_blocks = blocks, len(blocks)
+            if r.pick is not None:
+                request = Request("pick", r.pick)
+                keep.append(request)
+                s.pick, s.n_prompt = ffi.addressof(request.struct, "sampling"), r.n_prompt
+            if r.tokens is not None:
+                s.tokens = _array("tokens", r.tokens, keep)
+        out = self._outcome
+        self._check(lib.gallop_executor_run(x, structs, len(rows), out, self._err))
+        n, vocab = sum(r.n_wanted for r in rows), self.caps["vocab_size"]
+        logits = memoryview(ffi.buffer(out.logits, n * vocab * 4)).cast("f", (n, vocab)) if n else \
+            memoryview(b"").cast("f")
+        return Outcome(logits, [(out.picks[i].id, out.picks[i].logprob) for i in range(len(rows))])
+
+    def truncate(self, slot: int, n: int = 0) -> None:
+        """With slots: drops the rows of a slot from row n on; 0 empties the slot."""
+        self._check(lib.gallop_executor_truncate(self._open(), slot, n, self._err))
+
+    def copy_block(self, source: int, target: int) -> None:
+        """With blocks: copies the rows of a block in all layers."""
+        self._check(lib.gallop_executor_copy_block(self._open(), source, target, self._err))
+
+    def close(self) -> None:
+        """Frees the model."""
+        x, self._x = self._x, None
+        if x is not None and os.getpid() == self._pid:
+            lib.gallop_executor_close(x)
+
+    def __enter__(self) -> "Executor":
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.close()
+
+    def __del__(self):
+        self.close()

@@ -1,0 +1,86 @@
+"""The calls of one asyncio event loop, which watches one file descriptor for all of them."""
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+from ._errors import OSFailure
+from ._gallop import ffi, lib
+
+_BATCH = 256
+
+
+class Watcher:
+    """Calls a function in its event loop whenever a call has news."""
+
+    def __init__(self, runner, loop: asyncio.AbstractEventLoop):
+        self.loop = loop
+        self.channel = lib.runner_channel_new(runner)
+        if not self.channel:
+            raise OSFailure("cannot open a file descriptor for the event loop")
+        self.handlers: dict = {}
+        self.numbers = itertools.count(1)
+        self.keys = ffi.new("uint64_t[]", _BATCH)
+        loop.add_reader(lib.runner_channel_fd(self.channel), self._ready)
+
+    def add(self, handler) -> int:
+        """Returns the key of a new call, of which HANDLER is told news."""
+        key = next(self.numbers)
+        self.handlers[key] = handler
+        return key
+
+    def remove(self, key: int) -> None:
+        self.handlers.pop(key, None)
+
+    def _ready(self) -> None:
+        n = lib.runner_channel_take(self.channel, self.keys, _BATCH)
+        for key in ffi.unpack(self.keys, n):
+            handler = self.handlers.get(key)
+            if handler:
+                handler()
+
+    def close(self) -> None:
+        """Stops watching. Called in the thread of the loop, or after its end."""
+        channel, self.channel = self.channel, None
+        if not channel:
+            return
+        if not self.loop.is_closed():
+            self.loop.remove_reader(lib.runner_channel_fd(channel))
+        lib.runner_channel_close(channel)
+
+
+class Watchers:
+    """The watchers of an engine, one for each running event loop."""
+
+    def __init__(self, runner):
+        self.runner = runner
+        self.rows: list[Watcher] = []
+
+    def get(self) -> Watcher:
+        """Returns the watcher of the running loop."""
+        loop = asyncio.get_running_loop()
+        found = None
+        for row in list(self.rows):
+            if row.loop is loop:
+                found = row
+            elif row.loop.is_closed():
+                self.rows.remove(row)
+                row.close()
+        if not found:
+            found = Watcher(self.runner, loop)
+            self.rows.append(found)
+        return found
+
+    def close(self) -> None:
+        """Ends all watchers after the loops have seen the ends of their calls."""
+        rows, self.rows = self.rows, []
+        for row in rows:
+            try:
+                row.loop.call_soon_threadsafe(self._last, row)
+            except RuntimeError:  # The loop is closed.
+                row.close()
+
+    @staticmethod
+    def _last(row: Watcher) -> None:
+        row._ready()
+        row.close()

@@ -1,0 +1,135 @@
+"""The HTTP server as a child process: gallop.serve()."""
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import weakref
+from typing import Any
+
+from ._errors import GallopError, OSFailure
+
+_servers: "weakref.WeakSet[Server]" = weakref.WeakSet()
+_ADDRESS = re.compile(r"served at (\S+)")
+
+
+def _arguments(options: dict[str, Any]) -> list[str]:
+    """Returns keyword arguments as options of the command line: max_num_seqs=8 is --max-num-seqs 8."""
+    out = []
+    for name, value in options.items():
+        flag = "--" + name.replace("_", "-")
+        if value is None or value is False:
+            continue
+        for x in value if isinstance(value, (list, tuple)) else [value]:
+            if x is True:
+                out.append(flag)
+            else:
+                text = json.dumps(x) if isinstance(x, dict) else os.fspath(x) if isinstance(
+                    x, os.PathLike) else str(x)
+                out.append(f"{flag}={text}")
+    return out
+
+
+class Server:
+    """A running server. `url` is its address without "/v1"; use it in a `with` block, or close()."""
+
+    def __init__(self, arguments: list[str], timeout_s: float, log):
+        from .__main__ import program
+
+        self._log = log
+        self._lines: list[str] = []
+        self._ready = threading.Event()
+        self.url = ""
+        self._process = subprocess.Popen(
+            [program(), "serve", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True, errors="replace")
+        _servers.add(self)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        try:
+            if not self._ready.wait(timeout_s):
+                raise OSFailure(f"the server is not ready after {timeout_s:g} s")
+        except BaseException:
+            self.close()
+            raise
+        if not self.url:
+            self.close()
+            said = self._lines[-1] if self._lines else f"it ended with status {self.returncode}"
+            raise GallopError(re.sub(r"^gallop( serve)?: ", "", said))
+
+    def _read(self) -> None:
+        for line in self._process.stderr:
+            found = _ADDRESS.search(line) if not self.url else None
+            if found:
+                self.url = found[1].rstrip("/.")
+                self._ready.set()
+            elif not self.url:
+                self._lines.append(line.rstrip("\n"))
+            if self._log:
+                print(line, end="", file=self._log, flush=True)
+        self._ready.set()
+
+    @property
+    def pid(self) -> int:
+        """The process id of the server."""
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status of the server, or None while it runs."""
+        return self._process.poll()
+
+    def close(self, timeout_s: float = 35.0) -> None:
+        """Ends the server: running requests have up to 30 s to finish."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._reader.join(5)
+        self._process.stderr.close()
+
+    def wait(self) -> int:
+        """Waits until the server ends, and returns its exit status."""
+        return self._process.wait()
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<gallop.Server {self.url} pid={self.pid}>"
+
+
+def serve(model: "str | os.PathLike[str] | None" = None, *, host: str = "127.0.0.1", port: int = 0,
+          timeout_s: float = 600.0, log: Any = None, **options: Any) -> Server:
+    """Starts the server with OpenAI's, Anthropic's and Ollama's API, and waits until it is ready.
+
+    model      as in LLM(); None: the small model that comes with the package
+    port       0: any free port; the attribute `url` of the result tells which
+    timeout_s  seconds to wait for the model to be loaded
+    log        a text file that gets the server's log lines, such as sys.stderr; None: none
+    options    the options of `gallop serve` with underscores: max_num_seqs=8, api_key="..."
+
+    The server is a process of its own, so that neither Python's lock nor a crash of the program
+    touches it, and it ends with this process (except after SIGKILL).
+    """
+    first = [] if model is None else ["-m", os.fspath(model)]
+    return Server([*first, *_arguments({"host": host, "port": port, **options})], timeout_s, log)
+
+
+@atexit.register
+def _close_servers() -> None:
+    for server in list(_servers):
+        server.close(5)
+
+
+__all__ = ["Server", "serve", "sys"]

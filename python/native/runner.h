@@ -1,0 +1,113 @@
+/* runner.h - an engine with a thread of its own, for bindings to other languages.
+ *
+ * The thread opens the engine, computes its steps and collects the output of each answer. It never calls back into the
+ * language (except for the progress of opening), so no step waits for an interpreter's lock. The caller waits
+ * for a call in runner_wait(), or watches the file descriptor of a channel in its own event loop, and fetches
+ * the collected output with runner_take().
+ *
+ * All functions may be called from any thread, but only one thread at a time may use one call or one channel.
+ * A process that was forked must not use the runners of its parent. */
+#ifndef GALLOP_PYTHON_RUNNER_H
+#define GALLOP_PYTHON_RUNNER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gallop.h"
+
+/* An engine and its thread. */
+struct runner;
+
+/* A submitted request. */
+struct runner_call;
+
+/* The calls of one event loop, with a file descriptor that is readable while one of them has news. */
+struct runner_channel;
+
+/* Starts the thread, which opens an engine with O. The strings of O must stay valid until runner_opened() returns
+ * another value than 0. SHARE is NULL, or a runner whose compute threads the engine uses; such engines take turns.
+ * NULL: the thread could not be started. */
+struct runner *runner_new(const struct gallop_options *o, struct runner *share);
+
+/* Waits up to SECONDS for the end of opening. Returns 0 if the engine is still being opened, 1 if it is open, and -1
+ * if opening failed; then *CODE is a gallop_code, and the sentence is written to ERR [GALLOP_ERR_SIZE]. */
+int runner_opened(struct runner *r, double seconds, int *code, char *err);
+
+/* Ends all calls as cancelled, stops the thread after its current step, and closes the engine. Every function may
+ * still be called. A second call waits for the end of the first. */
+void runner_close(struct runner *r);
+
+/* Closes and releases R. Its calls and channels may still be used. */
+void runner_free(struct runner *r);
+
+/* Returns the engine for functions that may be called from any thread, or NULL if R is closing. runner_leave()
+ * must be called afterwards unless the result is NULL: closing waits for it. */
+struct gallop *runner_enter(struct runner *r);
+void runner_leave(struct runner *r);
+
+/* Lets the thread write the engine's statistics to *S between two steps. Returns 1, or 0 if R is closing. */
+int runner_stats(struct runner *r, struct gallop_stats *s);
+
+/* ---- calls ---- */
+
+/* Submits REQUEST, whose member `user` is not used. STREAMS 1: every step that adds output is news; 0: only the end of
+ * the last answer is. CHANNEL is NULL, or the channel that reports the call with the number KEY. NULL: the request
+ * was refused with *CODE and the sentence in ERR [GALLOP_ERR_SIZE]. */
+struct runner_call *runner_submit(struct runner *r, const struct gallop_request *request, int streams,
+                                  struct runner_channel *channel, uint64_t key, int *code, char *err);
+
+/* Waits up to SECONDS for news of C since the last call. Returns 1 if there is news, else 0. */
+int runner_wait(struct runner_call *c, double seconds);
+
+struct runner_token {
+    float logprob;   /* set if the request asked for log-probabilities */
+    size_t rank;     /* of tokens of the prompt: the number of tokens at least as likely */
+    size_t text_end; /* length of runner_output.text up to this token's text */
+    size_t top_end;  /* number of entries of runner_output.top up to those of this token */
+};
+
+/* A part of an answer. Text after the last token's text_end was held back until the end of the answer. */
+struct runner_output {
+    const int32_t *ids;                /* [n_tokens] */
+    const struct runner_token *tokens; /* [n_tokens] */
+    size_t n_tokens;
+    const char *text; /* [text_len] whole UTF-8 characters */
+    size_t text_len;
+    const struct gallop_logprob *top; /* [n_top] the likeliest tokens in place of each token */
+    size_t n_top;
+};
+
+/* Moves the output that answer I (from 0) of C has gained since the last call to *OUT, whose pointers are valid
+ * until the next call for this answer. Returns the FINISHED event of the answer, which lives as long as C, or
+ * NULL if the answer is not finished. */
+const struct gallop_event *runner_take(struct runner_call *c, unsigned i, struct runner_output *out);
+
+/* Writes the tokens of the prompt with their log-probabilities to *OUT, after the first answer has a token. */
+void runner_prompt(struct runner_call *c, struct runner_output *out);
+
+/* Returns the embedding of a finished call, and its size in *N. NULL: there is none. */
+const float *runner_embedding(struct runner_call *c, size_t *n);
+
+/* Cancels a call after the current step. The call ends as any other. */
+void runner_cancel(struct runner_call *c);
+
+/* Releases a call, and cancels it if it is not finished. NULL is allowed. */
+void runner_release(struct runner_call *c);
+
+/* ---- channels ---- */
+
+/* Opens a channel. NULL: there is no memory or file descriptor. */
+struct runner_channel *runner_channel_new(struct runner *r);
+int runner_channel_fd(const struct runner_channel *channel);
+
+/* Writes the keys of up to N calls with news to KEYS, and returns their number. Makes the file descriptor unreadable
+ * if no call with news is left. */
+size_t runner_channel_take(struct runner_channel *channel, uint64_t *keys, size_t n);
+
+/* Closes the file descriptor. Calls of the channel can still be used. */
+void runner_channel_close(struct runner_channel *channel);
+
+/* For tests: makes the N-th allocation from now fail. */
+void runner_fail_at(long n);
+
+#endif

@@ -1,0 +1,48 @@
+"""What the tests of the Python package share."""
+import os
+import subprocess
+import sys
+
+import gallop
+import pytest
+
+SOURCE = os.environ.get("GALLOP_SOURCE_DIR", os.getcwd())
+
+
+@pytest.fixture(scope="session")
+def llm():
+    """The bundled model, for tests that do not change it."""
+    with gallop.LLM(max_num_seqs=32) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def program():
+    """Runs the program gallop of the build with arguments, and returns its standard output."""
+
+    def run(*args):
+        binary = os.environ.get("GALLOP_BIN") or os.path.join(SOURCE, "build/release/gallop")
+        return subprocess.run([binary, *args], check=True, capture_output=True, text=True).stdout
+
+    return run
+
+
+@pytest.fixture
+def python():
+    """Runs a program text in a new interpreter, and returns the finished process."""
+
+    def run(text, timeout=60, **options):
+        return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True,
+                              timeout=timeout, **options)
+
+    return run
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Ends with the line that .ci/run counts, and names what was skipped."""
+    stats = terminalreporter.stats
+    for report in stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        terminalreporter.write_line(f"skipped: {report.nodeid}: {reason}")
+    n_failed = len(stats.get("failed", [])) + len(stats.get("error", []))
+    terminalreporter.write_line(f"{len(stats.get('passed', []))} passed, {n_failed} failed")

@@ -1,0 +1,70 @@
+"""Answers of the Python package: the same as those of the program, whole and in chunks."""
+import json
+
+import gallop
+import pytest
+
+PROMPTS = ["Once upon a time", "The cat sat on", "Question: what is 3 plus 4?", "Ü"]
+
+
+def of_program(program, prompt, n):
+    line = program("run", "-m", gallop.DEMO, "--json", "-n", str(n), "--greedy", "--", prompt)
+    return json.loads(line)
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_an_answer_is_that_of_the_program(llm, program, prompt):
+    expected = of_program(program, prompt, 24)
+    assert llm.generate(prompt, max_new_tokens=24, do_sample=False).text == expected["text"]
+
+
+def test_prompts_of_a_list_get_the_answers_that_they_get_alone(llm):
+    together = llm.generate(PROMPTS, max_new_tokens=16)
+    assert [r.text for r in together] == [llm.generate(p, max_new_tokens=16).text for p in PROMPTS]
+    assert llm.generate([]) == []
+
+
+def test_chunks_of_a_stream_make_the_answer(llm):
+    whole = llm.generate("Once upon a time", max_new_tokens=30)
+    stream = llm.stream("Once upon a time", max_new_tokens=30)
+    chunks = list(stream)
+    assert "".join(c.text for c in chunks) == whole.text
+    assert [c.token for c in chunks if c.token is not None] == whole.ids
+    assert [c.finish_reason for c in chunks] == [None] * 30 + ["length"]
+    assert stream.result.ids == whole.ids and stream.result.n_output == 30
+    assert list(stream) == []
+
+
+def test_token_ids_are_a_prompt(llm):
+    text = llm.generate("The cat sat on", max_new_tokens=5, prompt_logprobs=0)
+    ids = [r.token for r in text.prompt_logprobs]
+    first = llm.generate("", max_new_tokens=1).n_prompt  # BOS, or nothing
+    assert text.n_prompt == len(ids) + 1 and first <= 1
+    with pytest.raises(gallop.BadInput, match="outside the vocabulary"):
+        llm.generate([999999])
+
+
+def test_log_probabilities_of_tokens_and_prompts(llm):
+    r = llm.generate("The cat sat on", max_new_tokens=4, logprobs=2, prompt_logprobs=1)
+    assert [x.token for x in r.logprobs] == r.ids
+    assert all(len(x.top) == 2 and x.top[0] == (x.token, x.logprob) for x in r.logprobs)
+    assert all(x.rank >= 1 and len(x.top) == 1 for x in r.prompt_logprobs)
+    assert llm.generate("The", max_new_tokens=1).logprobs is None
+
+
+def test_several_answers_draw_with_seeds_that_follow(llm):
+    r = llm.generate("Once", n=3, max_new_tokens=8, temperature=1.0, seed=5)
+    alone = [llm.generate("Once", max_new_tokens=8, temperature=1.0, seed=5 + i) for i in range(3)]
+    assert [c.text for c in r.choices] == [a.text for a in alone]
+    assert [c.index for c in r.choices] == [0, 1, 2]
+
+
+def test_a_stop_text_ends_an_answer_and_is_named(llm):
+    r = llm.generate("Once upon a time", max_new_tokens=60, stop=["."])
+    assert (r.finish_reason, r.stop_reason) == ("stop", ".") and "." not in r.text
+
+
+def test_constraints(llm):
+    assert llm.generate("A digit:", regex="[0-9]{3}", max_new_tokens=9).text.isdigit()
+    assert llm.generate("Colour:", choice=["red", "blue"], max_new_tokens=9).text in ("red", "blue")
+    assert llm.generate("x", grammar='root ::= "yes" | "no"', max_new_tokens=9).text in ("yes", "no")
