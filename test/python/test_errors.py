@@ -1,0 +1,92 @@
+"""Errors of the Python package: classes, sentences, fields, similar names."""
+import os
+
+import gallop
+import pytest
+
+WRONG = [
+    ({"temperature": -1}, gallop.BadInput, "temperature"),
+    ({"top_p": 2}, gallop.BadInput, "top_p"),
+    ({"temperature": "hot"}, gallop.BadInput, "temperature"),
+    ({"max_new_tokens": 1.5}, gallop.BadInput, "max_new_tokens"),
+    ({"max_new_tokens": 1 << 80}, gallop.BadInput, "max_new_tokens"),
+    ({"stop": [1]}, gallop.BadInput, "stop"),
+    ({"stop": "a\0b"}, gallop.BadInput, "stop"),
+    ({"stop_token": ["x"]}, gallop.BadInput, "stop_token"),
+    ({"logit_bias": [1]}, gallop.BadInput, "logit_bias"),
+    ({"pooling": "median"}, gallop.BadInput, "pooling"),
+    ({"regex": "("}, gallop.BadInput, "structured_outputs"),
+    ({"n": 1000}, gallop.BadInput, "n"),
+    ({"json_schema": {"type": "strange"}}, gallop.BadInput, "structured_outputs"),
+]
+
+
+@pytest.mark.parametrize("sampling, kind, field", WRONG)
+def test_a_wrong_parameter_is_named(llm, sampling, kind, field):
+    with pytest.raises(kind) as e:
+        llm.generate("Once", **sampling)
+    assert e.value.field == field and e.value.code == "BAD_INPUT", str(e.value)
+    assert isinstance(e.value, ValueError) and field in str(e.value)
+
+
+@pytest.mark.parametrize("prompt", [None, 5, {"role": "user"}, object()])
+def test_a_prompt_that_is_none_is_refused(llm, prompt):
+    with pytest.raises(gallop.BadInput, match="prompt"):
+        llm.generate(prompt)
+
+
+def test_a_surrogate_is_refused(llm):
+    with pytest.raises(gallop.BadInput, match="surrogate"):
+        llm.generate("a\ud800")
+
+
+@pytest.mark.parametrize("name, near", [("temprature", "temperature"), ("max_token", "max_tokens"),
+                                        ("zzz", None)])
+def test_an_unknown_parameter_is_answered_with_similar_names(llm, name, near):
+    for function in (llm.generate, llm.stream):
+        with pytest.raises(TypeError, match=name) as e:
+            function("Once", **{name: 1})
+        assert near in str(e.value) if near else "did you mean" not in str(e.value)
+
+
+def test_an_unknown_option_is_answered_with_similar_names():
+    with pytest.raises(TypeError, match="did you mean 'max_model_len'"):
+        gallop.LLM(max_model_length=5)
+
+
+@pytest.mark.parametrize("options, field", [({"max_model_len": 1}, "max_model_len"),
+                                            ({"dtype": "fp8"}, "dtype"),
+                                            ({"quant": {"mlp": "int9"}}, "quant"),
+                                            ({"threads": 5000}, "threads")])
+def test_a_wrong_option_is_named(options, field):
+    with pytest.raises(gallop.BadInput) as e:
+        gallop.LLM(**options)
+    assert e.value.field == field, str(e.value)
+
+
+def test_a_model_that_is_not_there(tmp_path):
+    with pytest.raises(gallop.GallopError, match="no such folder or file"):
+        gallop.LLM(tmp_path / "none")
+    os.mkdir(tmp_path / "empty")
+    with pytest.raises(gallop.GallopError, match="empty"):
+        gallop.LLM(str(tmp_path / "empty"))
+
+
+def test_progress_and_download_are_called():
+    seen = []
+    with gallop.LLM(progress=lambda done, total: seen.append((done, total)), threads=1):
+        assert seen and seen[-1][0] == seen[-1][1]
+
+
+def test_exceptions_are_those_of_python():
+    assert issubclass(gallop.OSFailure, OSError) and issubclass(gallop.NoMemory, MemoryError)
+    for kind in (gallop.BadInput, gallop.OSFailure, gallop.NoMemory, gallop.Unsupported):
+        error = kind("a sentence", "a_field")
+        assert (str(error), error.field) == ("a sentence", "a_field")
+
+
+def test_an_answer_with_an_error_raises_alone_and_is_returned_in_a_list(llm):
+    wrong = {"stop": ["x"], "choice": ["a"], "bad_words": ["a"], "max_new_tokens": 4}
+    with pytest.raises(gallop.GallopError):
+        llm.generate("Once", **wrong)
+    assert [r.finish_reason for r in llm.generate(["Once"], **wrong)] == ["error"]

@@ -1,0 +1,338 @@
+"""What ends early: cancelled requests, closed engines, forked processes, ended interpreters."""
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import gallop
+import pytest
+
+LONG = {"max_new_tokens": 400, "ignore_eos": True}
+
+
+def waits_until(what, seconds=20):
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def busy(llm):
+    s = llm.stats()
+    return s["n_running"] + s["n_waiting"]
+
+
+@pytest.mark.parametrize("way", ["close", "with", "drop"])
+def test_an_unread_stream_that_is_closed_cancels_its_request(llm, way):
+    stream = llm.stream("Once upon a time", **LONG)
+    next(stream)
+    if way == "close":
+        stream.close()
+    elif way == "with":
+        with stream:
+            pass
+    del stream
+    waits_until(lambda: busy(llm) == 0)
+
+
+def test_a_closed_stream_has_no_more_chunks(llm):
+    stream = llm.stream("Once", **LONG)
+    stream.close()
+    stream.close()
+    assert list(stream) == [] and stream.result is None
+
+
+def test_a_cancelled_task_cancels_its_request(llm):
+    async def main():
+        tasks = [asyncio.ensure_future(llm.agenerate("Once", **LONG)) for _ in range(40)]
+
+        async def read():
+            async for _ in llm.astream("Once", **LONG):
+                pass
+
+        tasks.append(asyncio.ensure_future(read()))
+        await asyncio.sleep(0.05)
+        for task in tasks:
+            task.cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(e, asyncio.CancelledError) for e in ends)
+
+    asyncio.run(main())
+    waits_until(lambda: busy(llm) == 0)
+
+
+def test_an_asynchronous_stream_that_is_left_cancels_its_request(llm):
+    async def main():
+        stream = llm.astream("Once", **LONG)
+        async for chunk in stream:
+            if chunk.token is not None:
+                break
+        await stream.aclose()
+
+    asyncio.run(main())
+    waits_until(lambda: busy(llm) == 0)
+
+
+def test_closing_an_engine_ends_what_waits_for_it():
+    engine = gallop.LLM(max_num_seqs=2)
+    ends = []
+    threads = [threading.Thread(target=lambda: ends.append(
+        engine.generate("Once", **LONG).finish_reason)) for _ in range(6)]
+    for t in threads:
+        t.start()
+    waits_until(lambda: busy(engine) == 6)
+    stream = engine.stream("Once", **LONG)
+    engine.close()
+    for t in threads:
+        t.join(20)
+    assert ends == ["cancelled"] * 6
+    assert [c.finish_reason for c in stream][-1] == "cancelled"
+    with pytest.raises(gallop.Cancelled, match="closed"):
+        engine.generate("Once")
+    engine.close()
+
+
+def test_closing_an_engine_ends_coroutines_that_wait_for_it():
+    async def main():
+        engine = gallop.LLM(max_num_seqs=2)
+        tasks = [asyncio.ensure_future(engine.agenerate("Once", **LONG)) for _ in range(6)]
+        await asyncio.sleep(0.02)
+        await asyncio.get_running_loop().run_in_executor(None, engine.close)
+        return [r.finish_reason for r in await asyncio.gather(*tasks)]
+
+    assert asyncio.run(main()) == ["cancelled"] * 6
+
+
+def test_a_dropped_engine_is_closed():
+    before = threading_count()
+    for _ in range(3):
+        engine = gallop.LLM()
+        engine.generate("Once", max_new_tokens=2)
+        engine = None
+    gc.collect()
+    assert threading_count() == before
+
+
+def threading_count():
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_a_stream_outlives_the_name_of_its_engine():
+    stream = gallop.LLM().stream("Once", max_new_tokens=5)
+    gc.collect()
+    assert [c.finish_reason for c in stream][-1] == "length"
+
+
+def test_a_thousand_requests_at_once(llm):
+    async def main():
+        return await asyncio.gather(*[
+            llm.agenerate(f"Number {i % 10}", max_new_tokens=4) for i in range(1000)])
+
+    results = asyncio.run(main())
+    alone = [llm.generate(f"Number {i}", max_new_tokens=4).text for i in range(10)]
+    assert [r.text for r in results] == [alone[i % 10] for i in range(1000)]
+
+
+def test_many_threads_share_an_engine(llm):
+    expected = llm.generate("The cat", max_new_tokens=12).text
+    wrong = []
+
+    def work():
+        for _ in range(4):
+            text = "".join(c.text for c in llm.stream("The cat", max_new_tokens=12))
+            if text != expected or llm.generate("The cat", max_new_tokens=12).text != expected:
+                wrong.append(text)
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
+
+
+def test_a_full_queue_is_waited_for_by_a_list_and_refused_to_a_single_prompt():
+    with gallop.LLM(max_num_seqs=1, max_num_queued_reqs=2) as engine:
+        results = engine.generate(["Once"] * 20, max_new_tokens=3)
+        assert {r.finish_reason for r in results} == {"length"}
+        streams = [engine.stream("Once", **LONG) for _ in range(2)]
+        with pytest.raises(gallop.NoSpace):
+            streams += [engine.stream("Once", **LONG) for _ in range(3)]
+
+
+def test_engines_that_share_threads_take_turns():
+    with gallop.LLM() as a, gallop.LLM(share_pool=a) as b:
+        expected = a.generate("Once upon", max_new_tokens=20).text
+        texts = []
+        threads = [threading.Thread(target=lambda e=e: texts.append(
+            e.generate("Once upon", max_new_tokens=20).text)) for e in (a, b) * 4]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert texts == [expected] * 8
+
+
+def test_an_engine_of_the_parent_is_refused_in_a_fork(llm):
+    out, into = os.pipe()
+    stream = llm.stream("Once", **LONG)
+    pid = os.fork()
+    if pid == 0:
+        said = "nothing"
+        try:
+            llm.generate("Once")
+        except gallop.GallopError as e:
+            said = str(e)
+        stream.close()
+        llm.close()
+        os.write(into, said.encode())
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert b"parent process" in os.read(out, 1000)
+    os.close(out), os.close(into)
+    assert next(stream).finish_reason is None
+    stream.close()
+    assert llm.generate("Once", max_new_tokens=2).n_output == 2
+
+
+def test_a_fork_that_ends_normally_leaves_the_engine_of_the_parent(python):
+    done = python("""if True:
+        import gallop, os, sys
+        llm = gallop.LLM()
+        stream = llm.stream("Once", max_new_tokens=300, ignore_eos=True)
+        pid = os.fork()
+        if pid == 0:
+            sys.exit(3)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
+        print(sum(c.token is not None for c in stream))
+        """)
+    assert done.stdout == "300\n", done.stderr
+
+
+def test_a_child_opens_an_engine_of_its_own(python):
+    done = python("""if True:
+        import gallop, multiprocessing
+        def work(n):
+            with gallop.LLM() as mine:
+                return mine.generate("Once", max_new_tokens=n).n_output
+        llm = gallop.LLM()
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            print(pool.map(work, [2, 3]), llm.generate("Once", max_new_tokens=4).n_output)
+        """)
+    assert done.stdout == "[2, 3] 4\n", done.stderr
+
+
+SHUTDOWNS = {
+    "stream": "s = llm.stream('Once', **LONG); next(s)",
+    "many": "s = [llm.stream('Once', **LONG) for _ in range(50)]",
+    "daemon": "threading.Thread(target=lambda: llm.generate('Once', **LONG), daemon=True).start()",
+    "daemons": """
+def chat():
+    while True:
+        for c in llm.stream('Once', **LONG): pass
+for _ in range(8): threading.Thread(target=chat, daemon=True).start()
+time.sleep(0.1)""",
+    "thread": "threading.Thread(target=lambda: llm.generate('Once', max_new_tokens=30)).start()",
+    "task": """
+async def main():
+    asyncio.ensure_future(llm.agenerate('Once', **LONG))
+    await asyncio.sleep(0.01)
+asyncio.run(main())""",
+    "loop": """
+loop = asyncio.new_event_loop()
+t = loop.create_task(llm.agenerate('Once', **LONG))
+loop.run_until_complete(asyncio.sleep(0.01))""",
+    "exit": "s = llm.stream('Once', **LONG); os._exit(0)",
+    "exception": "s = llm.stream('Once', **LONG); sys.exit(0)",
+    "module": "sys.modules['keep'] = llm; s = llm.stream('Once', **LONG)",
+    "closed": "llm.close()",
+}
+
+
+@pytest.mark.parametrize("state", SHUTDOWNS)
+def test_the_interpreter_ends_with_requests_running(python, state):
+    done = python("import asyncio, gallop, os, sys, threading, time\nllm = gallop.LLM()\n"
+                  "LONG = dict(max_new_tokens=400, ignore_eos=True)\n" + SHUTDOWNS[state])
+    assert done.returncode == 0, done.stderr
+    said = done.stderr
+    assert "Traceback" not in said or state in ("task", "loop") or "engine is closed" in said, said
+
+
+@pytest.mark.parametrize("what", ["generate('Once', **LONG)", "generate(['Once'] * 50, **LONG)",
+                                  "json('Once', **LONG)"])
+def test_an_interrupt_ends_a_request_within_a_step(what):
+    child = subprocess.Popen(
+        [sys.executable, "-uc", f"""if True:
+        import gallop, time
+        LONG = dict(max_new_tokens=1 << 30, ignore_eos=True)
+        llm = gallop.LLM(max_model_len=2048)
+        print("ready")
+        try:
+            while True:
+                llm.{what}
+        except KeyboardInterrupt:
+            s = llm.stats()
+            for _ in range(500):
+                if s["n_running"] + s["n_waiting"] == 0:
+                    break
+                time.sleep(0.01)
+                s = llm.stats()
+            print("left", s["n_running"] + s["n_waiting"], llm.generate("a", max_new_tokens=1).n_output)
+        """], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(0.2)
+    child.send_signal(signal.SIGINT)
+    assert child.communicate(timeout=30)[0] == "left 0 1\n"
+
+
+def test_opening_and_closing_leaks_neither_memory_nor_threads_nor_files():
+    def state():
+        gc.collect()
+        with open("/proc/self/statm") as f:
+            pages = int(f.read().split()[1])
+        return pages, len(os.listdir("/proc/self/fd")), threading_count()
+
+    async def ask(engine):
+        await engine.agenerate("Once", max_new_tokens=1)
+
+    def work(n):
+        for i in range(n):
+            with gallop.LLM(max_num_seqs=2, max_model_len=64) as engine:
+                if i % 4 == 0:
+                    asyncio.run(ask(engine))
+                engine.stream("Once")
+
+    work(20)
+    pages, files, threads = state()
+    work(int(os.environ.get("GALLOP_OPENINGS", "60")))
+    after = state()
+    assert after[1:] == (files, threads)
+    assert (after[0] - pages) * os.sysconf("SC_PAGE_SIZE") < 4 << 20
+
+
+def test_every_allocation_of_a_request_fails_once(llm):
+    """A request whose memory cannot be had raises NoMemory or ends with an error, and no other
+    request is affected."""
+    from gallop._gallop import lib
+
+    expected = llm.generate("The cat", max_new_tokens=6, logprobs=2).ids
+    n = failures = quiet = 0
+    while quiet < 3:
+        n += 1
+        lib.runner_fail_at(n)
+        try:
+            ids = llm.generate("The cat", max_new_tokens=6, logprobs=2).ids
+            assert ids == expected
+            quiet += 1
+        except (gallop.NoMemory, gallop.GallopError) as e:
+            assert "memory" in str(e), e
+            failures, quiet = failures + 1, 0
+        finally:
+            lib.runner_fail_at(0)
+        assert n < 2000
+    assert failures > 10
+    assert llm.generate("The cat", max_new_tokens=6, logprobs=2).ids == expected
