@@ -727,6 +727,41 @@ struct gallop_outcome {
 GALLOP_API int gallop_executor_run(struct gallop_executor *x, const struct gallop_rows *rows, size_t n,
                                    struct gallop_outcome *out, char *err);
 
+/* A row of logits from which gallop_executor_choose() chooses a token, or by which it scores one. */
+struct gallop_choice {
+    /* [vocab_size] a row of gallop_outcome.logits, or a copy that the caller has changed. */
+    const float *logits;
+    /* Sampling parameters with which a token is chosen, limited as those of gallop_rows.pick. NULL: the token
+     * `id` is scored. */
+    const struct gallop_sampling *sampling;
+    /* With `sampling`: [(vocab_size + 31) / 32] bit i % 32 of word i / 32 is 1 if token i may be chosen. NULL:
+     * every token may be chosen. */
+    const uint32_t *allowed;
+    /* With `sampling`: the number of tokens of the sequence up to this row, and how many of them are the prompt.
+     * The chosen token is output token number n_tokens - n_prompt, which selects its random numbers. */
+    size_t n_tokens, n_prompt;
+    /* With a penalty in `sampling`: [n_tokens] the tokens. */
+    const int32_t *tokens;
+    /* -1: only a token is chosen. 0 to 1024: the token's log-probability and rank, and this many of the likeliest
+     * tokens, are computed from the logits without penalties and `allowed`. */
+    int64_t logprobs;
+    /* The token. A chosen one is -1 if a logit is NaN or +infinity, or if `allowed` excludes every token. */
+    int32_t id;
+    float logprob; /* the token's log-probability; NaN if it is not computed */
+    size_t rank;   /* number of tokens at least as likely, including the token; 0 if it is not computed */
+    /* [logprobs] memory of the caller, to which the likeliest tokens are written in descending order; n_top are
+     * written. */
+    struct gallop_logprob *top;
+    size_t n_top;
+};
+
+/* Chooses or scores a token for each of CHOICES [n] on the compute threads, and writes `id`, `logprob`, `rank`,
+ * `top` and `n_top` of each. For schedulers that know masks of tokens or drafts only after a run, or that report
+ * log-probabilities. Chosen tokens equal those of gallop_rows.pick with the same logits. If a choice has a member
+ * outside of its range, nothing is written. Nothing is allocated. */
+GALLOP_API int gallop_executor_choose(struct gallop_executor *x, struct gallop_choice *choices, size_t n,
+                                      char *err);
+
 /* With slots: drops the rows of SLOT from row N on; N 0 empties the slot. Refused if the slot has fewer than
  * N rows, or if a window has dropped rows that a new row N would attend to. */
 GALLOP_API int gallop_executor_truncate(struct gallop_executor *x, size_t slot, size_t n, char *err);

@@ -4,6 +4,7 @@
  * Sizes, tokens, positions, slots or block lists, and sampling parameters of a run are checked before
  * anything is changed. The run is computed by the same struct executor as the steps of an engine.
  */
+#include <math.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -313,29 +314,44 @@ static const char *not_for_picks(const struct gallop_sampling *p)
                                             : NULL;
 }
 
-/* Checks gallop_rows.tokens, which penalties need. */
-static int check_history(const struct gallop_executor *x, const struct choice *c, size_t s, struct err *e)
+/* Checks TOKENS [n], which the penalties of P need. WHAT is the owner of P for messages. */
+static int check_history(const struct gallop_executor *x, const struct sampling *p, const int32_t *tokens,
+                         size_t n, const char *what, struct err *e)
 {
-    const struct gallop_rows *r = c->rows;
-
-    if (!sample_history_counts(&c->sampling) && !dry_is_on(&c->sampling))
+    if (!sample_history_counts(p) && !dry_is_on(p))
         return 0;
-    if (!r->tokens)
-        return err_set(e, ERR_INPUT, "sequence %zu: its pick has a penalty, which needs the member tokens",
-                       s);
-    for (size_t i = 0; i < r->pos + r->n; i++)
-        if (r->tokens[i] < 0 || (size_t)r->tokens[i] >= x->x.caps.n_vocab)
-            return err_set(e, ERR_INPUT,
-                           "sequence %zu: token %d at position %zu is outside the vocabulary of %zu tokens",
-                           s, r->tokens[i], i, x->x.caps.n_vocab);
+    if (!tokens)
+        return err_set(e, ERR_INPUT, "%s has a penalty, which needs the member tokens", what);
+    for (size_t i = 0; i < n; i++)
+        if (tokens[i] < 0 || (size_t)tokens[i] >= x->x.caps.n_vocab)
+            return err_set(e, ERR_INPUT, "token %d at position %zu is outside the vocabulary of %zu tokens",
+                           tokens[i], i, x->x.caps.n_vocab);
     return 0;
+}
+
+/* Reads P, the sampling parameters of WHAT, into *OUT, merged with those of generation_config.json. Does not
+ * allocate. */
+static int read_pick(const struct gallop_executor *x, const struct gallop_sampling *p, const char *what,
+                     struct sampling *out, struct err *e)
+{
+    const char *name = not_for_picks(p);
+    struct sampling user;
+    int rc;
+
+    if (name)
+        return err_set(e, ERR_INPUT, "%s has %s, which is only supported in requests of an engine", what,
+                       name);
+    if ((rc = public_sampling_read(p, &user, NULL, e)) != 0)
+        return rc;
+    sampling_merge(out, &user, &x->config);
+    if (!sampling_given(out, SAMPLING_SEED))
+        out->seed = x->seed;
+    return sampling_validate(out, x->x.caps.n_vocab, e);
 }
 
 static int check_pick(struct gallop_executor *x, const struct gallop_rows *r, size_t s, struct err *e)
 {
     struct choice *c = &x->choice[s];
-    struct sampling user;
-    const char *name;
     int rc;
 
     *c = (struct choice){.wanted = r->pick, .rows = r};
@@ -346,18 +362,9 @@ static int check_pick(struct gallop_executor *x, const struct gallop_rows *r, si
     if (r->n_prompt > r->pos + r->n)
         return err_set(e, ERR_INPUT, "sequence %zu: n_prompt is %zu, but it has only %zu tokens", s,
                        r->n_prompt, r->pos + r->n);
-    if ((name = not_for_picks(r->pick)) != NULL)
-        return err_set(e, ERR_INPUT,
-                       "sequence %zu: its pick has %s, which is only supported in requests of an engine", s,
-                       name);
-    if ((rc = public_sampling_read(r->pick, &user, NULL, e)) != 0)
-        return err_prefix(e, "sequence %zu", s);
-    sampling_merge(&c->sampling, &user, &x->config);
-    if (!sampling_given(&c->sampling, SAMPLING_SEED))
-        c->sampling.seed = x->seed;
-    if (sampling_validate(&c->sampling, x->x.caps.n_vocab, e) != 0)
-        return err_prefix(e, "sequence %zu", s);
-    return check_history(x, c, s, e);
+    if ((rc = read_pick(x, r->pick, "its pick", &c->sampling, e)) == 0)
+        rc = check_history(x, &c->sampling, r->tokens, r->pos + r->n, "its pick", e);
+    return rc ? err_prefix(e, "sequence %zu", s) : 0;
 }
 
 static int check_run(struct gallop_executor *x, const struct gallop_rows *rows, size_t n, struct err *e)
@@ -391,28 +398,39 @@ static int reserve(struct gallop_executor *x, const struct gallop_rows *rows, si
     return rc ? err_set(e, rc, "the KV cache has no room for %zu rows of %zu sequences", n_rows, n) : 0;
 }
 
+/* Chooses the token that follows TOKENS [n], of which N_PROMPT are the prompt, from LOGITS. TOKENS may be NULL
+ * if P has no penalty, and ALLOWED if it allows every token. Returns an error code of sample_pick(). */
+static int choose_token(struct gallop_executor *x, int thread, const struct sampling *p, const float *logits,
+                        const uint32_t *allowed, const int32_t *tokens, size_t n_prompt, size_t n,
+                        struct sample_result *r)
+{
+    struct sample_history *h = &x->history[thread];
+    bool counts = sample_history_counts(p), dry = dry_is_on(p);
+
+    if (counts)
+        sample_history_begin(h, p, tokens, n_prompt);
+    for (size_t i = n_prompt; i < n && counts; i++)
+        sample_history_add(h, tokens[i]);
+    h->output = dry ? tokens + n_prompt : NULL;
+    h->n_before = n_prompt;
+    h->tok = x->llm.tok;
+    h->allowed = allowed;
+    return sample_pick(&x->sampler[thread], p, counts || dry || allowed ? h : NULL, logits, x->x.caps.n_vocab,
+                       n - n_prompt, r);
+}
+
 /* Task of the thread pool: chooses the tokens of the sequences of one thread. */
 static void choose_share(void *ctx, int thread, int n_threads)
 {
     struct gallop_executor *x = ctx;
-    struct sample_history *h = &x->history[thread];
 
     for (size_t s = (size_t)thread; s < x->n_sequences; s += (size_t)n_threads) {
         struct choice *c = &x->choice[s];
-        size_t n_prompt = c->rows->n_prompt, n = c->rows->pos + c->rows->n;
-        bool counts = c->wanted && sample_history_counts(&c->sampling), dry = dry_is_on(&c->sampling);
         struct sample_result r;
 
         x->pick[s] = (struct gallop_pick){.id = -1};
-        if (counts)
-            sample_history_begin(h, &c->sampling, c->rows->tokens, n_prompt);
-        for (size_t i = n_prompt; i < n && counts; i++)
-            sample_history_add(h, c->rows->tokens[i]);
-        h->output = dry ? c->rows->tokens + n_prompt : NULL;
-        h->n_before = n_prompt;
-        h->tok = x->llm.tok;
-        if (c->wanted && sample_pick(&x->sampler[thread], &c->sampling, counts || dry ? h : NULL, c->logits,
-                                     x->x.caps.n_vocab, n - n_prompt, &r) == 0)
+        if (c->wanted && choose_token(x, thread, &c->sampling, c->logits, NULL, c->rows->tokens,
+                                      c->rows->n_prompt, c->rows->pos + c->rows->n, &r) == 0)
             x->pick[s] = (struct gallop_pick){.id = r.id, .logprob = r.logprob};
     }
 }
@@ -483,6 +501,99 @@ int gallop_executor_run(struct gallop_executor *x, const struct gallop_rows *row
     mem_guard_down();
     if (slots)
         settle_slots(x, rows, n);
+    return 0;
+}
+
+/* ---- choices from rows of logits ---- */
+
+struct choices {
+    struct gallop_executor *x;
+    struct gallop_choice *list; /* [n] */
+    size_t n;
+};
+
+static int check_choice(const struct gallop_executor *x, const struct gallop_choice *c, struct err *e)
+{
+    struct sampling p;
+    int rc;
+
+    if (!c->logits)
+        return err_set(e, ERR_INPUT, "logits is NULL");
+    if (c->logprobs < -1 || c->logprobs > SAMPLING_MAX_LOGPROBS)
+        return err_set(e, ERR_INPUT, "logprobs is %lld, expected -1 to %d", (long long)c->logprobs,
+                       SAMPLING_MAX_LOGPROBS);
+    if (c->logprobs > 0 && !c->top)
+        return err_set(e, ERR_INPUT, "logprobs is %lld, but top is NULL", (long long)c->logprobs);
+    if (!c->sampling)
+        return c->id >= 0 && (size_t)c->id < x->x.caps.n_vocab
+                   ? 0
+                   : err_set(e, ERR_INPUT, "token %d is outside the vocabulary of %zu tokens", c->id,
+                             x->x.caps.n_vocab);
+    if (c->n_tokens > x->x.caps.max_len)
+        return err_set(e, ERR_INPUT, "n_tokens is %zu, but max_model_len is %zu", c->n_tokens,
+                       x->x.caps.max_len);
+    if (c->n_prompt > c->n_tokens)
+        return err_set(e, ERR_INPUT, "n_prompt is %zu, but n_tokens is only %zu", c->n_prompt, c->n_tokens);
+    rc = read_pick(x, c->sampling, "its sampling", &p, e);
+    return rc ? rc : check_history(x, &p, c->tokens, c->n_tokens, "its sampling", e);
+}
+
+/* Writes the log-probability, the rank and the likeliest tokens of C. */
+static void score_choice(struct gallop_executor *x, int thread, struct gallop_choice *c)
+{
+    struct sample_result r;
+
+    if (c->logprobs < 0 || c->id < 0 ||
+        sample_score(&x->sampler[thread], c->logits, x->x.caps.n_vocab, c->id, (int)c->logprobs, &r) != 0)
+        return;
+    c->logprob = r.logprob;
+    c->rank = r.rank;
+    c->n_top = r.n_top;
+    for (size_t i = 0; i < r.n_top; i++)
+        c->top[i] = (struct gallop_logprob){.id = r.top[i].id, .logprob = r.top[i].logprob};
+}
+
+/* Task of the thread pool: the choices of one thread. */
+static void list_share(void *ctx, int thread, int n_threads)
+{
+    struct choices *all = ctx;
+    struct gallop_executor *x = all->x;
+
+    for (size_t i = (size_t)thread; i < all->n; i += (size_t)n_threads) {
+        struct gallop_choice *c = &all->list[i];
+        struct sample_result r;
+        struct sampling p;
+
+        c->logprob = NAN;
+        c->rank = c->n_top = 0;
+        if (c->sampling) {
+            bool chosen = read_pick(x, c->sampling, "", &p, NULL) == 0 &&
+                          choose_token(x, thread, &p, c->logits, c->allowed, c->tokens, c->n_prompt,
+                                       c->n_tokens, &r) == 0;
+
+            c->id = chosen ? r.id : -1;
+        }
+        score_choice(x, thread, c);
+    }
+}
+
+int gallop_executor_choose(struct gallop_executor *x, struct gallop_choice *choices, size_t n, char *err)
+{
+    struct choices all = {.x = x, .list = choices, .n = n};
+    struct err e = {0};
+    int rc = 0;
+
+    for (size_t i = 0; i < n && rc == 0; i++)
+        if ((rc = check_choice(x, &choices[i], &e)) != 0)
+            err_prefix(&e, "choice %zu", i);
+    if (rc)
+        return engine_give(err, &e, rc);
+    mem_guard_up();
+    if (n > 1)
+        pool_run(x->x.pool, list_share, &all);
+    else
+        list_share(&all, 0, 1);
+    mem_guard_down();
     return 0;
 }
 

@@ -37,6 +37,7 @@ static void records_are_those_of_version_1(void **state)
     assert_int_equal(sizeof(struct gallop_rows), 80);
     assert_int_equal(sizeof(struct gallop_pick), 8);
     assert_int_equal(sizeof(struct gallop_outcome), 16);
+    assert_int_equal(sizeof(struct gallop_choice), 88);
 }
 
 static void an_executor_tells_what_it_allows(void **state)
@@ -615,6 +616,51 @@ static struct gallop_sampling sampling(size_t i)
     return r.sampling;
 }
 
+/* The choices of a run equal its picks, also if a mask allows little more than the pick. */
+static void choices_equal_picks(struct gallop_executor *x, const struct gallop_rows *r,
+                                const struct gallop_outcome *out)
+{
+    struct gallop_choice c[2 * CASES];
+    uint32_t allowed[CASES][V / 32] = {{0}};
+    struct gallop_logprob top[2 * CASES][3];
+    char err[GALLOP_ERR_SIZE];
+
+    for (size_t i = 0; i < 2 * CASES; i++) {
+        size_t k = i % CASES;
+
+        c[i] = (struct gallop_choice){.logits = out->logits + k * V,
+                                      .sampling = r[k].pick,
+                                      .allowed = i < CASES ? NULL : allowed[k],
+                                      .n_tokens = r[k].pos + r[k].n,
+                                      .n_prompt = r[k].n_prompt,
+                                      .tokens = r[k].tokens,
+                                      .logprobs = 3,
+                                      .top = top[i]};
+        allowed[k][out->picks[k].id / 32] |= UINT32_C(1) << out->picks[k].id % 32;
+    }
+    if (gallop_executor_choose(x, c, 2 * CASES, err) != 0)
+        fail_msg("%s", err);
+    for (size_t i = 0; i < 2 * CASES; i++) {
+        assert_int_equal(c[i].id, out->picks[i % CASES].id);
+        assert_memory_equal(&c[i].logprob, &out->picks[i % CASES].logprob, sizeof(float));
+        assert_int_equal(c[i].n_top, 3);
+        assert_true(top[i][0].logprob >= top[i][1].logprob && top[i][1].logprob >= top[i][2].logprob);
+        if (c[i].rank <= 3)
+            assert_true(top[i][c[i].rank - 1].logprob == c[i].logprob);
+        else
+            assert_true(top[i][2].logprob >= c[i].logprob);
+        c[i].sampling = NULL;
+        c[i].logprobs = i < CASES ? 0 : -1;
+    }
+    assert_int_equal(gallop_executor_choose(x, c, 2 * CASES, err), 0);
+    for (size_t i = 0; i < 2 * CASES; i++) {
+        assert_int_equal(c[i].id, out->picks[i % CASES].id);
+        assert_int_equal(c[i].n_top, 0);
+        assert_true(i < CASES ? c[i].logprob == out->picks[i].logprob : isnan(c[i].logprob));
+        assert_int_equal(c[i].rank == 0, i >= CASES);
+    }
+}
+
 /* Gets the tokens and log-probabilities of an engine. */
 static void run_engine(struct engines_answer *all)
 {
@@ -679,12 +725,79 @@ static void picks_are_those_of_an_engine(void **state)
         }
         if (gallop_executor_run(x, r, CASES, &out, err) != 0)
             fail_msg("%s", err);
+        choices_equal_picks(x, r, &out);
         for (size_t i = 0; i < CASES; i++) {
             token[i][n] = out.picks[i].id;
             assert_int_equal(out.picks[i].id, all[i].token[n - PROMPT]);
             assert_memory_equal(&out.picks[i].logprob, &all[i].logprob[n - PROMPT], sizeof(float));
         }
     }
+    gallop_executor_close(x);
+}
+
+/* Choice 1 of two with the member set to a value is refused with a sentence, and choice 0 is not made. */
+static void wrong_choices_are_refused_and_write_nothing(void **state)
+{
+    static const int32_t tokens[LONGEST] = {[7] = V};
+    static float logits[V], bad[V] = {[3] = NAN};
+    static const uint32_t nothing[V / 32] = {0};
+    struct gallop_options o = options("extern");
+    struct gallop_executor *x = open_executor(&o);
+    struct gallop_request init;
+    struct gallop_sampling p;
+    struct gallop_logprob top[1024];
+    struct gallop_choice good, c[2];
+    char err[GALLOP_ERR_SIZE];
+
+    gallop_request_init(&init);
+    p = init.sampling;
+    good = (struct gallop_choice){
+        .logits = logits, .sampling = &p, .n_tokens = 8, .n_prompt = 8, .top = top, .id = -9};
+#define CHOICE(member, value, says)                                               \
+    do {                                                                          \
+        c[0] = c[1] = good;                                                       \
+        c[1].member = value;                                                      \
+        assert_int_equal(gallop_executor_choose(x, c, 2, err), GALLOP_BAD_INPUT); \
+        if (!strstr(err, says))                                                   \
+            fail_msg("\"%s\" does not say \"%s\"", err, says);                    \
+        assert_int_equal(c[0].id, -9);                                            \
+        assert_int_not_equal(gallop_executor_choose(x, c, 2, NULL), 0);           \
+    } while (0)
+    CHOICE(logits, NULL, "choice 1: logits is NULL");
+    CHOICE(logprobs, -2, "choice 1: logprobs is -2, expected -1 to 1024");
+    CHOICE(logprobs, 1025, "choice 1: logprobs is 1025");
+    CHOICE(sampling, NULL, "choice 1: token -9 is outside the vocabulary of 192 tokens");
+    CHOICE(n_tokens, LONGEST + 1, "choice 1: n_tokens is 97, but max_model_len is 96");
+    CHOICE(n_prompt, 9, "choice 1: n_prompt is 9, but n_tokens is only 8");
+    good.logprobs = 1;
+    CHOICE(top, NULL, "choice 1: logprobs is 1, but top is NULL");
+    p.top_p = 2;
+    CHOICE(id, 0, "choice 0: top_p");
+    p = init.sampling;
+    p.n_bad_words = 1;
+    CHOICE(id, 0, "choice 0: its sampling has bad_words");
+    p = init.sampling;
+    p.presence_penalty = 1;
+    CHOICE(id, 0, "choice 0: its sampling has a penalty, which needs the member tokens");
+    good.tokens = tokens;
+    CHOICE(id, 0, "choice 0: token 192 at position 7");
+#undef CHOICE
+    p = init.sampling;
+    c[0] = c[1] = good;
+    c[0].logits = bad;
+    c[1].allowed = nothing;
+    assert_int_equal(gallop_executor_choose(x, c, 0, err), 0);
+    assert_int_equal(gallop_executor_choose(x, c, 2, err), 0);
+    assert_true(c[0].id == -1 && c[1].id == -1 && isnan(c[0].logprob) && isnan(c[1].logprob));
+    c[0].sampling = NULL;
+    c[0].id = 3;
+    c[1] = good;
+    c[1].logprobs = 1024;
+    assert_int_equal(gallop_executor_choose(x, c, 2, err), 0);
+    assert_true(c[0].id == 3 && isnan(c[0].logprob) && c[0].rank == 0);
+    assert_int_equal(c[1].id, 0);
+    assert_int_equal(c[1].n_top, V);
+    assert_int_equal(c[1].rank, V);
     gallop_executor_close(x);
 }
 
@@ -705,6 +818,7 @@ int main(void)
         cmocka_unit_test(block_0_stands_for_what_no_layer_sees),
         cmocka_unit_test(no_batch_is_fatal),
         cmocka_unit_test(picks_are_those_of_an_engine),
+        cmocka_unit_test(wrong_choices_are_refused_and_write_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
