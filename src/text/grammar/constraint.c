@@ -13,6 +13,7 @@
 #include "text/grammar/automata/pattern.h"
 #include "text/grammar/automata/recognizer.h"
 #include "text/grammar/gbnf.h"
+#include "text/grammar/names.h"
 #include "text/grammar/preface.h"
 #include "text/grammar/schema/json_text.h"
 #include "text/grammar/schema/schema.h"
@@ -36,6 +37,7 @@ struct constraint_vocabulary {
     /* [is_compact] The walks inside any string and inside any name of a property, which nearly all schemas have and
      * which take the most time. */
     struct token_masks_walk string[2], name[2];
+    struct names_tokens names; /* tokens that may write names of properties */
 };
 
 struct constraint {
@@ -43,6 +45,7 @@ struct constraint {
     struct grammar g;
     struct recognizer r;
     struct token_masks masks, first_masks;
+    struct names names;               /* zeroed if the grammar has no names that must be distinct */
     struct constraint_budget *budget; /* memory budget shared with other constraints; NULL: none */
     size_t n_counted, n_more;         /* bytes counted in the budget, and the caller's bytes among them */
     size_t last_steps;                /* steps of the last mask or token */
@@ -100,6 +103,7 @@ int constraint_vocabulary_new(struct constraint_vocabulary **out, const struct t
 
     rc = rc ? rc : token_trie_open(&v->first_trie, tok, true, e);
     rc = rc ? rc : walk_strings(v, e);
+    rc = rc ? rc : names_tokens_open(&v->names, &v->trie, e);
     if (rc) {
         constraint_vocabulary_free(v);
         return rc;
@@ -117,6 +121,7 @@ void constraint_vocabulary_free(struct constraint_vocabulary *v)
         return;
     token_trie_close(&v->trie);
     token_trie_close(&v->first_trie);
+    names_tokens_close(&v->names);
     for (int is_compact = 0; is_compact < 2; is_compact++) {
         token_masks_walk_close(&v->string[is_compact]);
         token_masks_walk_close(&v->name[is_compact]);
@@ -127,6 +132,12 @@ void constraint_vocabulary_free(struct constraint_vocabulary *v)
 size_t constraint_mask_words(const struct constraint_vocabulary *v)
 {
     return (v->trie.n_vocab + 31) / 32;
+}
+
+/* Returns the bytes of the longest text of a token. */
+static size_t longest_token(const struct constraint_vocabulary *v)
+{
+    return v->first_trie.depth > v->trie.depth ? v->first_trie.depth : v->trie.depth;
 }
 
 /* ---- sources ---- */
@@ -373,6 +384,8 @@ int constraint_new(struct constraint **out, const struct constraint_source *sour
     rc = rc ? rc : token_masks_open(&c->masks, &c->r, &v->trie, e);
     if (rc == 0 && v->differs)
         rc = token_masks_open(&c->first_masks, &c->r, &v->first_trie, e);
+    if (rc == 0 && c->g.has_names)
+        rc = names_open(&c->names, &c->r, &v->names, longest_token(v), e);
     if (rc == 0)
         share_walks(c, source->is_compact);
     rc = rc ? rc : grammar_fault(&c->g, e);
@@ -392,6 +405,7 @@ void constraint_free(struct constraint *c)
         atomic_fetch_sub(&c->budget->bytes, c->n_counted);
     token_masks_close(&c->masks);
     token_masks_close(&c->first_masks);
+    names_close(&c->names);
     recognizer_close(&c->r);
     grammar_close(&c->g);
     for (size_t i = 0; i < c->n_warnings; i++)
@@ -419,7 +433,7 @@ int constraint_error(const struct constraint *c, struct err *e)
 bool constraint_matches(struct constraint *c, const char *text, size_t n)
 {
     c->g.regex.max_steps = c->g.regex.steps + COMPILE_STEPS;
-    return recognizer_matches(&c->r, text, n);
+    return names_match(&c->r, text, n);
 }
 
 bool constraint_is_spent(const struct constraint *c)
@@ -471,19 +485,48 @@ static void note_use(struct constraint *c)
         atomic_store(&c->is_spent, true);
 }
 
+/* Makes room in the text of R for one more token. */
+static bool reserve_text(struct constraint_run *r)
+{
+    struct constraint *c = r->c;
+    size_t before = r->cap_text, need = r->end[r->n] + longest_token(c->v) + 1;
+
+    if (need <= r->cap_text)
+        return true;
+    if (need > UINT32_MAX / 2 || !mem_grow((void **)&r->text, &r->cap_text, need, 1, MEM_TEXT))
+        return false;
+    if (c->budget)
+        atomic_fetch_add(&c->budget->bytes, r->cap_text - before);
+    return true;
+}
+
 int constraint_run_open(struct constraint_run *r, struct constraint *c, size_t cap, struct err *e)
 {
+    bool has_text = c->g.has_names, fine;
+
     *r = (struct constraint_run){.c = c, .cap = cap};
     r->row = cap < SIZE_MAX / sizeof(*r->row) ? mem_alloc((cap + 1) * sizeof(*r->row), MEM_TEXT) : NULL;
-    if (!r->row)
-        return err_nomem(e, "the rows of a constrained answer");
-    r->row[0] = RECOGNIZER_BEGIN;
-    return 0;
+    r->end = r->row && has_text ? mem_alloc((cap + 1) * sizeof(*r->end), MEM_TEXT) : NULL;
+    fine = r->row && (!has_text || r->end);
+    if (fine) {
+        r->row[0] = RECOGNIZER_BEGIN;
+        if (has_text)
+            r->end[0] = 0;
+        fine = !has_text || reserve_text(r);
+    }
+    if (fine)
+        return 0;
+    constraint_run_close(r);
+    return err_nomem(e, "the rows of a constrained answer");
 }
 
 void constraint_run_close(struct constraint_run *r)
 {
+    if (r->text && r->c->budget)
+        atomic_fetch_sub(&r->c->budget->bytes, r->cap_text);
     mem_free(r->row);
+    mem_free(r->text);
+    mem_free(r->end);
     *r = (struct constraint_run){0};
 }
 
@@ -499,6 +542,8 @@ size_t constraint_run_mask(struct constraint_run *r, uint32_t *mask, struct err 
 
     limit_use(r->c);
     n = token_masks_get(masks_of(r), r->row[r->n], mask);
+    if (r->text && n > 0)
+        n -= names_filter(&r->c->names, masks_of(r)->trie, r->row[r->n], r->text, r->end[r->n], mask);
     note_use(r->c);
     if (n == 0)
         grammar_fault(&r->c->g, e);
@@ -560,17 +605,24 @@ bool constraint_run_may_end(const struct constraint_run *r)
 
 bool constraint_run_add(struct constraint_run *r, int32_t token)
 {
+    size_t n = r->text ? r->end[r->n] : 0;
     uint32_t row;
 
     if (r->n == r->cap)
         return false;
     limit_use(r->c);
-    row = token_masks_next(masks_of(r), r->row[r->n], token);
+    row = r->text ? names_add(&r->c->names, masks_of(r)->trie, r->row[r->n], r->text, &n, token)
+                  : token_masks_next(masks_of(r), r->row[r->n], token);
     note_use(r->c);
     if (row == RECOGNIZER_DEAD)
         return false;
     r->row[++r->n] = row;
-    return true;
+    if (r->text)
+        r->end[r->n] = (uint32_t)n;
+    if (!r->text || reserve_text(r))
+        return true;
+    r->n--;
+    return false;
 }
 
 void constraint_run_truncate(struct constraint_run *r, size_t n)

@@ -22,6 +22,7 @@ struct grammar_node {
 struct grammar_rule {
     uint32_t body;
     bool may_end, has_text;
+    uint8_t name; /* enum grammar_name */
 };
 
 /* ---- the table of nodes ---- */
@@ -228,6 +229,19 @@ uint32_t grammar_call(struct grammar *g, uint32_t rule)
     return g->regex.fault ? GRAMMAR_NEVER : grammar_make(g, CALL, rule, 0, 0, 0);
 }
 
+uint32_t grammar_name(struct grammar *g, uint32_t regex, enum grammar_name kind)
+{
+    uint32_t body = grammar_term(g, regex), rule = grammar_rule(g);
+
+    if (body == GRAMMAR_NEVER || g->regex.fault)
+        return GRAMMAR_NEVER;
+    grammar_define(g, rule, body);
+    g->rule[rule].name = (uint8_t)kind;
+    g->has_names = true;
+    g->has_few_names = g->has_few_names || kind == GRAMMAR_FEW_NAMES;
+    return grammar_call(g, rule);
+}
+
 int grammar_fault(const struct grammar *g, struct err *e)
 {
     switch (g->regex.fault) {
@@ -343,6 +357,11 @@ int grammar_finish(struct grammar *g, uint32_t start, struct err *e)
 uint32_t grammar_body(const struct grammar *g, uint32_t rule)
 {
     return g->rule[rule].body;
+}
+
+enum grammar_name grammar_name_of(const struct grammar *g, uint32_t rule)
+{
+    return (enum grammar_name)g->rule[rule].name;
 }
 
 bool grammar_may_end(const struct grammar *g, uint32_t position)

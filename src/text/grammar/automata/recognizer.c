@@ -27,6 +27,7 @@ struct recognizer_row {
     struct regex_set first;        /* superset of the bytes that may follow */
     struct edges next;             /* computed transitions: the next row for each byte */
     bool may_end;                  /* the text may end here */
+    bool in_name;                  /* an item has matched the first bytes of a name */
 };
 
 /* A frame: the items of a row whose next symbol is a rule. When a rule that was predicted in this row is complete,
@@ -265,8 +266,10 @@ static uint32_t add_row(struct recognizer *r, uint32_t kernel, uint32_t n_kernel
     for (uint32_t i = 0; i < n_kernel; i++) {
         struct tuple k = r->tuple[kernel + i];
 
-        if (k.v[2] != REGEX_EMPTY)
+        if (k.v[2] != REGEX_EMPTY) {
             add(r, &r->scanning, k.v[0], k.v[1], k.v[2], k.v[3]);
+            x.in_name = x.in_name || grammar_name_of(r->g, k.v[0]) != GRAMMAR_NO_NAME;
+        }
         if (regex_matches_empty(&r->g->regex, k.v[2]))
             add(r, &r->position, k.v[0], k.v[1], k.v[3], 0);
     }
@@ -331,15 +334,17 @@ void recognizer_close(struct recognizer *r)
 
 /* ---- scanning and results ---- */
 
-/* Earley scanning: returns the row after BYTE at ROW. RECOGNIZER_DEAD: BYTE is not allowed, or a fault. */
-static uint32_t compute_next(struct recognizer *r, uint32_t row, uint8_t byte)
+/* Earley scanning: returns the row after BYTE at ROW. OUTSIDE: leaves out items that have matched the first bytes of a
+ * name. RECOGNIZER_DEAD: BYTE is not allowed, or a fault. */
+static uint32_t compute_next(struct recognizer *r, uint32_t row, uint8_t byte, bool outside)
 {
     struct recognizer_row x = r->row[row];
     uint32_t kernel = (uint32_t)r->n_tuples;
 
     for (uint32_t i = 0; i < x.n_scanning; i++) {
         struct tuple s = r->tuple[x.scanning + i];
-        uint32_t term = regex_next(&r->g->regex, s.v[2], byte);
+        bool is_left_out = outside && s.v[3] != SELF && grammar_name_of(r->g, s.v[0]) != GRAMMAR_NO_NAME;
+        uint32_t term = is_left_out ? REGEX_NOTHING : regex_next(&r->g->regex, s.v[2], byte);
 
         if (term == REGEX_NOTHING)
             continue;
@@ -368,7 +373,7 @@ uint32_t recognizer_next(struct recognizer *r, uint32_t row, uint8_t byte)
         s->fault = REGEX_OVER_WORK;
         return RECOGNIZER_DEAD;
     }
-    to = compute_next(r, row, byte);
+    to = compute_next(r, row, byte, false);
     if (has_fault(r))
         return RECOGNIZER_DEAD;
     taken = edges_set(&r->tables, &r->row[row].next, byte, to);
@@ -377,6 +382,16 @@ uint32_t recognizer_next(struct recognizer *r, uint32_t row, uint8_t byte)
     else
         s->bytes += taken;
     return has_fault(r) ? RECOGNIZER_DEAD : to;
+}
+
+bool recognizer_in_name(const struct recognizer *r, uint32_t row)
+{
+    return r->row[row].in_name;
+}
+
+uint32_t recognizer_next_outside(struct recognizer *r, uint32_t row, uint8_t byte)
+{
+    return has_fault(r) ? RECOGNIZER_DEAD : compute_next(r, row, byte, true);
 }
 
 bool recognizer_may_end(const struct recognizer *r, uint32_t row)

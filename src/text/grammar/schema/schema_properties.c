@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "text/grammar/schema/json_names.h"
 #include "text/grammar/schema/key_tree.h"
 #include "text/grammar/schema/schema_value.h"
 
@@ -15,6 +16,8 @@ enum { MOST_STATES = 200000, MOST_PLACES = 64, MOST_FREE = 4, MOST_FREE_STATES =
 
 /* FEWEST_NAMES: members of objects whose names become a tree. MOST_TREE_STEPS: expressions made for trees. */
 enum { FEWEST_NAMES = 4, MOST_TREE_STEPS = 400000 };
+
+enum { MOST_COUNTED_NAMES = 1000 }; /* names of properties that are not members, if they are counted */
 
 /* The rest of an object in one state of its counts or free members. */
 struct state {
@@ -32,6 +35,7 @@ struct properties {
     uint32_t comma, close; /* regular expressions */
     uint32_t other;        /* a property that is not a member; GRAMMAR_NEVER: not allowed */
     uint32_t some;         /* a property that is not a member and satisfies o->some[0] */
+    uint32_t n_names;      /* the number of names of properties that are not members; SCHEMA_NO_LIMIT: many */
     bool has_tree;         /* the names are in TREE */
     struct key_tree tree;
 };
@@ -58,15 +62,32 @@ static uint32_t next(struct properties *p, uint32_t x)
     return grammar_sequence(p->c->g, term(p, p->comma), x);
 }
 
-/* Returns a property that is not a member. SOME, if not NULL, is a condition on its name and value. */
+/* Returns a property whose name matches KEYS and whose value is in the term VALUE. Names of the object must differ from
+ * each other. IS_ANY: KEYS has all names but a finite number. */
+static uint32_t other_property(struct properties *p, uint32_t keys, bool is_any, uint32_t value)
+{
+    struct schema_compiler *c = p->c;
+    uint32_t name = regex_concat(c->s, json_text_quoted(&c->text, keys), schema_mark(c, true, ':', true));
+
+    value = keys == REGEX_NOTHING ? GRAMMAR_NEVER : schema_value(c, value);
+    if (value == GRAMMAR_NEVER)
+        return GRAMMAR_NEVER;
+    return grammar_sequence(c->g, grammar_name(c->g, name, is_any ? GRAMMAR_ANY_NAME : GRAMMAR_FEW_NAMES),
+                            value);
+}
+
+/* Returns a property that is not a member. SOME, if not NULL, is a condition on its name and value. Otherwise sets
+ * p->n_names. */
 static uint32_t other_properties(struct properties *p, const struct schema_names *some)
 {
     struct schema_compiler *c = p->c;
     const struct schema_object *o = p->o;
     uint32_t *of = schema_alloc(c, o->n_others, sizeof(*of));
+    size_t n_names = 0;
 
     for (size_t i = 0; of && i < o->n_others; i++) {
         uint32_t keys = o->other[i].keys, value = o->other[i].term;
+        bool is_any;
 
         of[i] = GRAMMAR_NEVER;
         if (some) {
@@ -75,9 +96,14 @@ static uint32_t other_properties(struct properties *p, const struct schema_names
         }
         if (value == SCHEMA_NONE || !schema_work(c, 1))
             continue;
+        is_any = keys == c->text.string;
         keys = schema_regex_and(c, keys, p->not_members, c->text.string);
-        of[i] = property(p, true, keys, schema_value(c, value));
+        of[i] = other_property(p, keys, is_any, value);
+        if (of[i] != GRAMMAR_NEVER && n_names <= MOST_COUNTED_NAMES)
+            n_names += is_any ? MOST_COUNTED_NAMES + 1 : json_names_count(c->s, keys, MOST_COUNTED_NAMES);
     }
+    if (!some)
+        p->n_names = n_names > MOST_COUNTED_NAMES ? SCHEMA_NO_LIMIT : (uint32_t)n_names;
     return of ? grammar_choice(c->g, of, o->n_others) : GRAMMAR_NEVER;
 }
 
@@ -85,9 +111,11 @@ static uint32_t other_properties(struct properties *p, const struct schema_names
 static uint32_t others(struct properties *p, bool first, uint32_t least, uint32_t most)
 {
     struct grammar *g = p->c->g;
-    uint32_t more = most == SCHEMA_NO_LIMIT ? most : most - 1, r;
+    uint32_t more, r;
 
-    if (p->other == GRAMMAR_NEVER || most == 0)
+    most = most > p->n_names ? p->n_names : most; /* each name is written at most once */
+    more = most == SCHEMA_NO_LIMIT ? most : most - 1;
+    if (p->other == GRAMMAR_NEVER || most < least || most == 0)
         return least == 0 ? GRAMMAR_END : GRAMMAR_NEVER;
     if (!first)
         return grammar_repeat(g, next(p, p->other), least, most);
