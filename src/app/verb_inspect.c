@@ -16,6 +16,7 @@
 #include "ckpt/weights.h"
 #include "engine/engine.h"
 #include "engine/engine_priv.h"
+#include "graph/record.h"
 #include "kern/kern.h"
 
 enum { LONG = 32768 }; /* length in tokens of the example sequence whose KV cache size is shown */
@@ -304,14 +305,48 @@ static void print_text_page(const struct gallop *g, const struct llm *m, const s
     print_tensors(&m->model);
 }
 
+/* ---- the graph of a step ---- */
+
+/* Prints the operators of a step of ROWS rows, of which the last gives logits. */
+static int print_graph(const struct model *m, size_t rows, struct err *e)
+{
+    struct graph graph;
+    struct buf text;
+    int rc = graph_record(&graph, m, rows, 1, e);
+
+    if (rc)
+        return rc;
+    buf_init(&text, MEM_MODEL);
+    graph_print(&graph, &text);
+    graph_fini(&graph);
+    if (text.oom)
+        rc = err_nomem(e, "the text of the graph");
+    else
+        print_text(text.data);
+    buf_fini(&text);
+    return rc;
+}
+
 struct inspect_options {
     struct load load;
     struct options_output out;
+    bool graph;
+    int64_t rows;
 };
+
+static const struct opt_row graph_options[] = {
+    {"graph", 0, OPT_FLAG, NULL, EVERYDAY,
+     .help =
+         "print the operators that a step computes, one on each line, with the shapes of their results; nothing "
+         "else is printed",
+     OPT_INTO(struct inspect_options, graph)},
+    {"rows", 0, OPT_INT, "T", EVERYDAY, .help = "with --graph, number of rows (tokens) of the step",
+     .fallback = "16", .range = "[1,65536]", OPT_INTO(struct inspect_options, rows)},
+    {0}};
 
 static int inspect_run(const struct opt_values *v, struct err *e)
 {
-    struct inspect_options o = {.out.json = false};
+    struct inspect_options o = {.rows = 0};
     struct gallop *g = NULL;
     int rc;
 
@@ -320,7 +355,9 @@ static int inspect_run(const struct opt_values *v, struct err *e)
     o.load.headless = true;
     if ((rc = load_prepare(&o.load, e)) != 0)
         return rc;
-    if ((rc = load_engine(&o.load, NULL, &g, e)) == 0 && o.out.json)
+    if ((rc = load_engine(&o.load, NULL, &g, e)) == 0 && o.graph)
+        rc = print_graph(&engine_llm(g)->model, (size_t)o.rows, e);
+    else if (rc == 0 && o.out.json)
         print_json_page(g, engine_llm(g), &o.load.o);
     else if (rc == 0)
         print_text_page(g, engine_llm(g), &o.load.o);
@@ -338,7 +375,8 @@ const struct verb verb_inspect = {
         "the backend; the backends and instruction sets of the other operators; the bytes of the weights; the bytes "
         "of the KV cache for a token, and for a sequence of 32k tokens with and without windows; and the limits of "
         "the scheduler that follow from them.",
-    .options = (const struct opt_part[]){OPT_PART(struct inspect_options, load, options_model),
+    .options = (const struct opt_part[]){OPT_OWN(struct inspect_options, graph_options),
+                                         OPT_PART(struct inspect_options, load, options_model),
                                          OPT_PART(struct inspect_options, load, options_source),
                                          OPT_PART(struct inspect_options, load, options_engine),
                                          OPT_PART(struct inspect_options, load, options_scheduling),

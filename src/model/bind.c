@@ -410,7 +410,8 @@ void bind_norm(struct model *m, struct op_norm *w, const char *at, const char *m
 {
     const struct view *v = norm_part(m, at, module, "weight", n), *vb = NULL;
 
-    *w = (struct op_norm){.n = n, .eps = (float)eps, .layer = how & BIND_LAYER_NORM};
+    *w = (struct op_norm){
+        .name = bind_name(m, "%s%s", at, module), .n = n, .eps = (float)eps, .layer = how & BIND_LAYER_NORM};
     if (how & BIND_BIAS)
         vb = norm_part(m, at, module, "bias", n);
     if (m->rc)

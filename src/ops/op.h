@@ -31,6 +31,8 @@ struct op_embed {
 };
 
 struct op_norm {
+    /* The name of the Hugging Face module, borrowed; NULL: a norm without weights. */
+    const char *name;
     /* Weights and bias, [n] each; NULL: none. */
     float *w, *b;
     size_t n;

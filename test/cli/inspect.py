@@ -145,4 +145,26 @@ def what_runs_for_a_backend_that_was_asked_for_is_told():
            "what --op-config asks for")
 
 
+def a_graph_has_the_operators_of_every_layer_in_the_order_of_the_model():
+    layers = _inspect("-m", DEMO)["layers"]
+    with open(os.path.join(DEMO, "config.json")) as f:
+        config = json.load(f)
+    for rows in (1, 16, 65536):
+        lines = call("inspect", "-m", DEMO, "--graph", "--rows", str(rows)).stdout.decode().split("\n")
+        nodes = [re.fullmatch(r"%(\d+) \[(\d+), (\d+)\] = (\w+)((?: %\d+)*)(?: .*)?", line)
+                 for line in lines[:-2]]
+        check(all(nodes), f"the lines {[a for a, b in zip(lines, nodes) if not b]}")
+        expect([int(n[1]) for n in nodes], list(range(len(nodes))), "numbers of nodes")
+        for n in nodes:
+            check(all(int(x) < int(n[1]) for x in re.findall(r"%(\d+)", n[5])), f"inputs of {n[0]}")
+        expect([n[4] for n in nodes],
+               ["ids", "positions", "wanted", "embed"] + ["norm", "linear", "rope", "attn", "linear",
+                                                          "add", "norm", "mlp", "add"] * (layers - 1)
+               + ["norm", "linear", "rope", "attn", "linear", "add", "norm", "mlp", "rows", "rows",
+                  "add", "norm", "logits"], "operators")
+        expect(nodes[3][2], str(rows), "rows of the embedding")
+        expect((nodes[-1][2], nodes[-1][3]), ("1", str(config["vocab_size"])), "shape of the logits")
+        expect(lines[-2:], [f"result %{len(nodes) - 1}", ""], "the end")
+
+
 run_all(list(globals().items()))
