@@ -536,6 +536,302 @@ GALLOP_API int gallop_next(struct gallop *g, struct gallop_event *ev);
 GALLOP_API int gallop_step(struct gallop *g, double wait_s);
 GALLOP_API int gallop_take(struct gallop *g, struct gallop_event *ev);
 
+/* ---- text: describe a model, tokenize, render chats, parse answers ---- */
+
+/* The functions of this section read data that do not change while the engine is open. They may be called from
+ * any thread, from several threads at once, and while another thread runs the engine; but not while the engine
+ * is closed. Texts are UTF-8. A length of SIZE_MAX means: up to the terminating zero. */
+
+/* Frees memory that a function of this header allocated for the caller and that its comment names. NULL is
+ * allowed. May be called from any thread, also after the engine was closed. */
+GALLOP_API void gallop_free(void *p);
+
+/* A special token of a model. */
+struct gallop_special_token {
+    int32_t id;
+    /* The token as it is written in texts: text_len bytes, then a terminating zero. */
+    const char *text;
+    size_t text_len;
+    /* Its name in tokenizer_config.json, "eos_token" for instance. NULL: it has no name. */
+    const char *name;
+};
+
+/* The description of an open model. Strings are terminated; they and the arrays live as long as the engine. */
+struct gallop_model_info {
+    /* The name of the model on a hub, or the last part of the path from which it was opened; and this path. */
+    const char *name, *path;
+    /* architectures[0] and model_type of config.json: "LlamaForCausalLM" and "llama" for instance. */
+    const char *architecture, *model_type;
+    /* Number of parameters, and bytes of the packed weights. */
+    size_t n_params, weight_bytes;
+    /* Sizes of the model. An embedding has hidden_size numbers, a row of logits vocab_size. */
+    size_t n_layers, hidden_size, intermediate_size, n_heads, n_kv_heads, vocab_size;
+    /* Context length in tokens: of the model, and of this engine (gallop_options.max_model_len). */
+    size_t context_length, max_model_len;
+    /* The largest number of rows (tokens) of a step. */
+    size_t max_step_tokens;
+    /* Names as in struct gallop_options; quant is "gguf" if weights keep a quantized format of a GGUF file. */
+    const char *dtype, *quant, *kv_cache_type, *kv_cache_dtype, *isa;
+    int threads;
+    /* The reason why the model cannot generate tokens and accepts requests with `pooling` only. NULL: it can. */
+    const char *no_generation;
+    /* The kind of the tokenizer, "bpe (byte-level)" for instance. NULL: the checkpoint has no tokenizer, and
+     * no_tokenizer says why; texts are then refused. */
+    const char *tokenizer, *no_tokenizer;
+    /* Number of ids that the tokenizer knows: its largest id plus one. Often less than vocab_size. */
+    size_t n_tokenizer_ids;
+    /* The tokens that tokenizer_config.json, or the tokenizer's class, names; bos_id and pad_id else those of
+     * generation_config.json. -1: none. */
+    int32_t bos_id, eos_id, unk_id, pad_id;
+    /* [n_end_ids] the tokens that end an answer: those of generation_config.json (else of config.json), and
+     * eos_id. */
+    const int32_t *end_ids;
+    size_t n_end_ids;
+    /* [n_special_tokens] the special tokens of the tokenizer, in ascending order of their ids. */
+    const struct gallop_special_token *special_tokens;
+    size_t n_special_tokens;
+    /* The source text of the chat template, in Jinja. NULL: the model has none. With several templates it is
+     * the one called "default". */
+    const char *chat_template;
+    /* The reason why chats cannot be rendered with the model's own template. NULL: they can. */
+    const char *no_chat_template;
+    /* 1: the chat template writes tools into the prompt. */
+    int has_tools;
+    /* The markup in which the model writes tool calls and reasoning, as the chat template shows it; named as in
+     * vLLM's options --tool-call-parser and --reasoning-parser. NULL: unknown, and none is parsed. */
+    const char *tool_call_parser, *reasoning_parser;
+};
+
+/* Returns the description of the model of G. It lives as long as G and does not change. */
+GALLOP_API const struct gallop_model_info *gallop_describe(const struct gallop *g);
+
+/* Flags of gallop_tokenize(), gallop_detokenize() and gallop_detokenizer_new(), to be joined by |. */
+enum gallop_token_flags {
+    /* Tokenizing: add BOS and other special tokens that the tokenizer puts around a text, as requests with
+     * `text` do. */
+    GALLOP_ADD_SPECIAL = 1,
+    /* Tokenizing: special tokens that are written in the text, "<|im_end|>" for instance, are ordinary text. */
+    GALLOP_PLAIN_TEXT = 2,
+    /* Detokenizing: special tokens are part of the text, as with gallop_request.keep_special. */
+    GALLOP_KEEP_SPECIAL = 4,
+};
+
+/* Tokenizes TEXT [len bytes]. *IDS gets a new array of *N tokens, which the caller frees with gallop_free(); it is
+ * NULL if there is no token. GALLOP_UNSUPPORTED: the model has no tokenizer. GALLOP_BAD_INPUT: the text is not
+ * UTF-8, or FLAGS has an unknown flag. On failure *IDS is NULL. */
+GALLOP_API int gallop_tokenize(const struct gallop *g, const char *text, size_t len, unsigned flags,
+                               int32_t **ids, size_t *n, char *err);
+
+/* Converts IDS [n] to text. *TEXT gets a new string of *LEN bytes and a terminating zero, which the caller frees with
+ * gallop_free(). Bytes that are not UTF-8, such as those of an incomplete character, become U+FFFD. Ids below
+ * vocab_size that are no tokens are skipped. GALLOP_BAD_INPUT: an id is negative, or vocab_size or more.
+ * GALLOP_UNSUPPORTED: the model has no tokenizer. On failure *TEXT is NULL. */
+GALLOP_API int gallop_detokenize(const struct gallop *g, const int32_t *ids, size_t n, unsigned flags,
+                                 char **text, size_t *len, char *err);
+
+/* Returns the token that the vocabulary writes as PIECE [len bytes], with the letters of a byte-level vocabulary
+ * ("\xc4\xa0the" for " the"), or the special token PIECE. -1: there is none. */
+GALLOP_API int32_t gallop_token_id(const struct gallop *g, const char *piece, size_t len);
+
+/* Sets *PIECE and *LEN to the token ID as the vocabulary writes it: *LEN bytes without a terminating zero, which
+ * live as long as G. Returns 1, or 0 if there is no such token. */
+GALLOP_API int gallop_token_piece(const struct gallop *g, int32_t id, const char **piece, size_t *len);
+
+/* Writes the bytes of the token ID inside a text (" the") to OUT [size], without a terminating zero. They may be
+ * a part of a UTF-8 character. Returns their number, at most SIZE; 0 if there is no such token. */
+GALLOP_API size_t gallop_token_bytes(const struct gallop *g, int32_t id, char *out, size_t size);
+
+/* A detokenizer converts the tokens of one sequence to text as they come. Its pieces, joined, are what
+ * gallop_detokenize() gives for all tokens; each piece is whole UTF-8 characters. Bytes of an incomplete character
+ * are held back until the next tokens complete it. One thread at a time may use a detokenizer; it is freed before
+ * its engine is closed. */
+struct gallop_detokenizer;
+
+/* Creates a detokenizer *D. FLAGS is 0 or GALLOP_KEEP_SPECIAL. */
+GALLOP_API int gallop_detokenizer_new(struct gallop_detokenizer **d, const struct gallop *g, unsigned flags,
+                                      char *err);
+/* Frees a detokenizer. NULL is allowed. */
+GALLOP_API void gallop_detokenizer_free(struct gallop_detokenizer *d);
+
+/* Adds IDS [n] and sets *TEXT to the text that has become final: *LEN bytes and a terminating zero, valid until the
+ * next call with D. *LEN may be 0. Ids are checked as in gallop_detokenize(); a refused call changes nothing. */
+GALLOP_API int gallop_detokenizer_put(struct gallop_detokenizer *d, const int32_t *ids, size_t n,
+                                      const char **text, size_t *len, char *err);
+
+/* Ends the sequence: sets *TEXT and *LEN to the text that was held back, as in gallop_detokenizer_put(). The next
+ * gallop_detokenizer_put() begins a new sequence. */
+GALLOP_API int gallop_detokenizer_end(struct gallop_detokenizer *d, const char **text, size_t *len,
+                                      char *err);
+
+/* A conversation that a chat template turns into a prompt. Members that are 0 or NULL, as gallop_chat_init() sets
+ * them, have their defaults. The strings are borrowed during calls. */
+struct gallop_chat {
+    /* The messages in OpenAI's format, as a JSON array: [{"role":"user","content":"Hi"}]. `content` is a string,
+     * null or a list of text parts. Tool calls (`tool_calls`), results (role "tool", `tool_call_id`) and `reasoning`
+     * are accepted. Required. */
+    const char *messages;
+    /* The functions that the model may call, as a JSON array in OpenAI's format:
+     * [{"type":"function","function":{"name":"f","description":"...","parameters":{JSON Schema}}}] [NULL: none]. */
+    const char *tools;
+    /* "auto", "none" (as without tools), "required" (the answer calls functions), or a JSON object as in OpenAI's API:
+     * {"type":"function","function":{"name":"f"}}, or one of the type allowed_tools [NULL: "auto"]. */
+    const char *tool_choice;
+    /* 1: the answer has one tool call at most (parallel_tool_calls false). */
+    int one_call;
+    /* The markup of tool calls and of reasoning: names as in gallop_model_info, "auto" or "none" [NULL: "auto", the
+     * markup that the chat template shows]. gallop_render() does not use them. */
+    const char *tool_call_parser, *reasoning_parser;
+    /* Further variables of the template, as a JSON object: {"enable_thinking":false} for instance. They replace the
+     * special tokens and other variables of that name, but not messages and tools [NULL: none]. */
+    const char *variables;
+    /* A Jinja template that replaces the model's. It is parsed and examined in each call, which takes
+     * milliseconds [NULL: the model's own template]. */
+    const char *chat_template;
+    /* The name of one of the model's templates [NULL: "tool_use" if there are tools and the model has it, else
+     * "default"]. */
+    const char *template_name;
+    /* 1: the prompt does not end with the beginning of the model's answer. */
+    int no_generation_prompt;
+    /* 1: the model continues the last message, whose end the prompt lacks. Requires no_generation_prompt. */
+    int continue_final_message;
+    /* 0: messages are converted as the server does, so that the template writes all of them: lists of parts become
+     * one text, system messages move to where the template accepts them, and arguments of tool calls become objects
+     * or JSON text. 1: messages are passed on as they are, as apply_chat_template() of transformers does. */
+    int verbatim;
+    /* 1: special tokens that are written in messages, "<|im_end|>" for instance, are tokenized as ordinary text. */
+    int plain_user_text;
+    /* 1: gallop_render() gives no ids. */
+    int text_only;
+    /* The time that the template's strftime_now() formats, in seconds since 1970 (UTC) [0: now]. */
+    int64_t now_s;
+};
+
+/* Sets every member to its default. */
+GALLOP_API void gallop_chat_init(struct gallop_chat *c);
+
+/* A rendered conversation. */
+struct gallop_prompt {
+    /* The text: text_len bytes, then a terminating zero. */
+    char *text;
+    size_t text_len;
+    /* [n_ids] the tokens of the text, for gallop_request.ids. NULL: the model has no tokenizer, or text_only is 1. */
+    int32_t *ids;
+    size_t n_ids;
+    /* Private: memory of gallop_ask(). */
+    void *memory;
+};
+
+/* Renders the conversation C. *P gets its text and tokens; the caller frees them with gallop_prompt_fini(). The
+ * tokens, not the text, are the prompt for a request: the template writes BOS itself, and plain_user_text cannot be
+ * seen in the text. GALLOP_BAD_INPUT: a member of C is not JSON or has a wrong form (the sentence begins with its
+ * name), or the template refuses the messages or cannot be parsed. GALLOP_UNSUPPORTED: the template does not write
+ * tools, or the messages have parts that are not text. On failure *P is zeroed. */
+GALLOP_API int gallop_render(const struct gallop *g, const struct gallop_chat *c, struct gallop_prompt *p,
+                             char *err);
+
+/* Frees the members of P, which may be zeroed, and zeroes them. */
+GALLOP_API void gallop_prompt_fini(struct gallop_prompt *p);
+
+/* Prepares the request R to answer the prompt P, which gallop_render() made of C. Sets in R: the ids; keep_special, if
+ * marks of tool calls or reasoning may be special tokens; the marks of reasoning and tool calls; further stop tokens
+ * behind those of R, if the markup has some; and what structured_outputs needs, which is a constraint on tool calls
+ * (with a tool_choice, functions with "strict":true, or another constraint of R) and the place where a constraint of R
+ * begins. Call it once for a request that gallop_request_init() has set, after setting structured_outputs and
+ * stop_token. R then has pointers into P, which must live until gallop_submit(); of an answer, all text is to be given
+ * to a parser. GALLOP_BAD_INPUT: `tools` or `tool_choice` has a wrong form, or both tool_choice and R constrain the
+ * answer. GALLOP_UNSUPPORTED: C has tools, and the template does not show how the model writes tool calls. On failure
+ * R does not change. */
+GALLOP_API int gallop_ask(const struct gallop *g, const struct gallop_chat *c, struct gallop_prompt *p,
+                          struct gallop_request *r, char *err);
+
+/* How a text that a model generated is parsed. Members that are 0 or NULL, as gallop_parser_options_init() sets
+ * them, have their defaults. Strings are borrowed during calls. */
+struct gallop_parser_options {
+    /* The markup of tool calls: a name as in gallop_model_info, "auto" or "none" [NULL: "auto", the markup that the
+     * chat template shows]. */
+    const char *tool_call_parser;
+    /* The markup of reasoning, likewise. */
+    const char *reasoning_parser;
+    /* The template that rendered the prompt, if it is not the model's, for "auto" [NULL: the model's]. */
+    const char *chat_template;
+    /* The functions as in gallop_chat. NULL or an empty array: tool calls are not parsed, and stay text. */
+    const char *tools;
+    /* The prompt of the text, which tells whether the text begins inside reasoning [NULL: an empty prompt]. */
+    const char *prompt;
+    size_t prompt_len;
+    /* 1: tool calls after the first are dropped. */
+    int one_call;
+    /* Seed of the ids of tool calls, which are random [0]. */
+    uint64_t seed;
+};
+
+/* Sets every member to its default. */
+GALLOP_API void gallop_parser_options_init(struct gallop_parser_options *o);
+
+/* Why a text ended. */
+enum gallop_parser_end {
+    GALLOP_PARSER_ENDED,   /* the model ended it (GALLOP_FINISH_STOP) */
+    GALLOP_PARSER_CUT,     /* a limit ended it: GALLOP_FINISH_LENGTH, a cancellation or a deadline */
+    GALLOP_PARSER_STOPPED, /* a stop string ended it: a tool call that is incomplete is dropped */
+};
+
+/* Parses TEXT [len], a complete generated text with its special tokens (GALLOP_KEEP_SPECIAL), and sets *JSON to a new
+ * string with the message: {"role":"assistant","content":"...","reasoning":"...","tool_calls":[{"id":"...",
+ * "type":"function","function":{"name":"...","arguments":"{...}"}}]}. `reasoning` and `tool_calls` are missing if
+ * there are none; `content` is null if there are tool calls and no content. Arguments are the text that the model
+ * wrote, and need not be JSON. No text is lost: text that is not a tool call is content. The message can be appended
+ * to gallop_chat.messages. The caller frees *JSON with gallop_free(). GALLOP_BAD_INPUT: TEXT is not UTF-8, `tools`
+ * has a wrong form, or a name of a markup is unknown. */
+GALLOP_API int gallop_parse(const struct gallop *g, const struct gallop_parser_options *o, const char *text,
+                            size_t len, enum gallop_parser_end end, char **json, char *err);
+
+/* A parser separates a text into content, reasoning and tool calls while it is generated. The joined pieces do not
+ * depend on how the text was divided. One thread at a time may use a parser. It does not use the engine after it was
+ * opened, and may outlive it. */
+struct gallop_parser;
+
+enum gallop_piece_kind {
+    GALLOP_PIECE_CONTENT,
+    GALLOP_PIECE_REASONING,
+    GALLOP_PIECE_CALL,      /* a tool call begins: its name and id are known */
+    GALLOP_PIECE_ARGUMENTS, /* the next part of its arguments */
+    GALLOP_PIECE_CALL_END,
+};
+
+enum { GALLOP_CALL_ID_SIZE = 32 };
+
+/* A piece of a text. */
+struct gallop_piece {
+    enum gallop_piece_kind kind;
+    /* CALL, ARGUMENTS, CALL_END: number of the tool call in the text, from 0. */
+    unsigned call;
+    /* CONTENT, REASONING, ARGUMENTS: the text; CALL: the name of the function. [len] bytes without a terminating zero,
+     * valid until the next gallop_parser_feed() or gallop_parser_finish(). */
+    const char *text;
+    size_t len;
+    /* CALL: the id, terminated: "call_" and 24 letters and digits, or 9 letters and digits for Mistral's models. */
+    char id[GALLOP_CALL_ID_SIZE];
+    /* CALL_END: 1 if the arguments were complete, 0 if they were cut off. */
+    int complete;
+};
+
+/* Opens a parser *P. Errors are those of gallop_parse(). */
+GALLOP_API int gallop_parser_open(struct gallop_parser **p, const struct gallop *g,
+                                  const struct gallop_parser_options *o, char *err);
+/* Closes a parser. NULL is allowed. */
+GALLOP_API void gallop_parser_close(struct gallop_parser *p);
+
+/* Feeds the next TEXT [len], which may end at any character. Pieces that were not taken stay available. The only
+ * errors are a text that is not UTF-8, and GALLOP_NO_MEMORY. */
+GALLOP_API int gallop_parser_feed(struct gallop_parser *p, const char *text, size_t len, char *err);
+
+/* Ends the text: decides about text that was held back because a mark could follow. */
+GALLOP_API int gallop_parser_finish(struct gallop_parser *p, enum gallop_parser_end end, char *err);
+
+/* Writes the next piece to *PIECE and returns 1, or returns 0 if there is none now. Adjacent pieces of one kind are
+ * joined. */
+GALLOP_API int gallop_parser_take(struct gallop_parser *p, struct gallop_piece *piece);
+
 /* ---- statistics ---- */
 
 /* Work of one kind of operator since the engine was opened. */

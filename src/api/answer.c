@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "api/markup/parser.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "text/markup/parser.h"
 
 bool answer_add_token(struct answer_tokens *t, const struct gallop_event *ev,
                       const struct gallop_logprob *top)

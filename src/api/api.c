@@ -8,12 +8,12 @@
 #include "api/flight.h"
 #include "api/http/routes.h"
 #include "api/http/status.h"
-#include "api/markup/markup.h"
-#include "api/markup/roles.h"
-#include "api/markup/tools.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "net/server.h"
+#include "text/markup/markup.h"
+#include "text/markup/roles.h"
+#include "text/markup/tools.h"
 
 static void set_options(struct api *a, const struct api_options *o)
 {

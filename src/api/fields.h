@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "api/markup/tools.h"
+#include "text/markup/tools.h"
 
 struct buf;
 struct err;

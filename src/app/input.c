@@ -8,15 +8,16 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/markup/markup.h"
 #include "app/input.h"
 #include "base/buf.h"
 #include "base/json/json_pull.h"
 #include "base/mem.h"
 #include "ckpt/checkpoint.h"
+#include "engine/constraints/constrain.h"
 #include "gallop.h"
 #include "text/chat.h"
 #include "text/jinja/jinja.h"
+#include "text/markup/markup.h"
 #include "text/tok/tok.h"
 
 /* ---- files and text ---- */
@@ -221,7 +222,7 @@ int input_reasoning(const struct input_template *t, const struct buf *text, stru
     r->reasoning_close = markup.reasoning->close;
     r->reasoning_begun =
         text && markup_begins_inside(markup.reasoning, text->data ? text->data : "", text->len);
-    markup_set_calls(markup.calls, r);
+    constrain_set_marks(markup.calls, r);
     return 0;
 }
 

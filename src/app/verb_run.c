@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/markup/constrain.h"
 #include "app/batch/openai.h"
 #include "app/batch/requests.h"
 #include "app/batch/resume.h"
@@ -31,6 +30,7 @@
 #include "base/log.h"
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"
+#include "engine/constraints/constrain.h"
 #include "engine/engine.h"
 #include "text/jinja/jinja.h"
 #include "text/tok/infill.h"

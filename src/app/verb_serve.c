@@ -18,9 +18,6 @@
 #include "api/api.h"
 #include "api/crash_table.h"
 #include "api/http/keys.h"
-#include "api/markup/markup.h"
-#include "api/markup/roles.h"
-#include "api/markup/tools.h"
 #include "app/crash.h"
 #include "app/input.h"
 #include "app/load.h"
@@ -46,6 +43,9 @@
 #include "page/page.h"
 #include "text/chat.h"
 #include "text/jinja/jinja.h"
+#include "text/markup/markup.h"
+#include "text/markup/roles.h"
+#include "text/markup/tools.h"
 
 /* The options of client keys, or of admin keys. */
 struct key_options {

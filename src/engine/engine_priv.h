@@ -12,10 +12,15 @@
 #include "engine/llm.h"
 #include "engine/step.h"
 
+struct texts;
+
 struct llm *engine_llm(struct gallop *g);
 const struct constraints *engine_constraints(const struct gallop *g);
 struct step *engine_loop(struct gallop *g); /* for tests that replace the executor */
 const struct step *engine_scheduling(const struct gallop *g);
+
+/* Returns what the functions of gallop.h about text read. Only gallop_open() makes it. */
+const struct texts *engine_texts(const struct gallop *g);
 
 /* ---- for gallop_executor.c ---- */
 

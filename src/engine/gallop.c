@@ -25,6 +25,7 @@
 #include "engine/guess/sources.h"
 #include "engine/options.h"
 #include "engine/sampling/public_sampling.h"
+#include "engine/texts/texts.h"
 #include "text/tok/infill.h"
 
 enum { PENDING_CANCELS = 256, DEFAULT_TARGET_MS = 700 };
@@ -42,6 +43,7 @@ struct gallop {
     struct engine_info info;
     struct sampling config; /* values of generation_config.json, with the model's end tokens */
     struct arena config_arena;
+    struct texts texts;       /* closed in engines of engine_open() */
     _Atomic uint64_t last_id; /* id of the newest request; also read by gallop_cancel() */
     uint64_t default_seed;
     _Atomic(struct seq *) inbox; /* list of submitted sequences that no step has accepted, newest first */
@@ -269,11 +271,29 @@ int engine_open(struct gallop **out, const struct gallop_options *o, struct chec
     return 0;
 }
 
+/* Opens the texts of G. SIGBUS is unblocked as in engine_open_llm(). */
+static int open_texts(struct gallop *g, const struct gallop_options *o, struct err *e)
+{
+    sigset_t bus, old;
+    int rc;
+
+    sigemptyset(&bus);
+    sigaddset(&bus, SIGBUS);
+    pthread_sigmask(SIG_UNBLOCK, &bus, &old);
+    rc = texts_open(&g->texts, &g->llm, &g->config, o->model, e);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return rc;
+}
+
 int gallop_open(struct gallop **out, const struct gallop_options *o, char *err)
 {
     struct err e = {0};
     int rc = engine_open(out, o, NULL, &e);
 
+    if (rc == 0 && (rc = open_texts(*out, o, &e)) != 0) {
+        gallop_close(*out);
+        *out = NULL;
+    }
     return engine_give(err, &e, rc);
 }
 
@@ -285,12 +305,19 @@ void gallop_close(struct gallop *g)
     seq_free_list(atomic_load(&g->inbox));
     step_close(&g->step);
     guess_sources_close(g->guesses);
+    texts_close(&g->texts);
     constraints_close(&g->constraints);
     llm_close(&g->llm);
     arena_fini(&g->config_arena);
     pthread_cond_destroy(&g->submitted);
     pthread_mutex_destroy(&g->lock);
     mem_free(g);
+}
+
+const struct texts *engine_texts(const struct gallop *g)
+{
+    ASSERT(g->texts.is_open, "an engine that gallop_open() did not open");
+    return &g->texts;
 }
 
 struct llm *engine_llm(struct gallop *g)

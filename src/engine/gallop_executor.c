@@ -175,10 +175,7 @@ void gallop_executor_describe(const struct gallop_executor *x, struct gallop_exe
         .threads = pool_threads(m->pool),
         .dtype = m->model.opt.dtype == DT_F32 ? "fp32" : "bf16",
         .kv_cache_type = m->kv.type->name,
-        .kv_cache_dtype = m->kv_dtype == DT_F32  ? "fp32"
-                          : m->kv_dtype == DT_I8 ? "int8"
-                          : m->kv_dtype == DT_I4 ? "int4"
-                                                 : "bf16",
+        .kv_cache_dtype = llm_kv_dtype(m),
         .isa = m->isa,
     };
 }

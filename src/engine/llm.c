@@ -540,6 +540,14 @@ const char *llm_loose_backend(const struct llm *m)
     return NULL;
 }
 
+const char *llm_kv_dtype(const struct llm *m)
+{
+    return m->kv_dtype == DT_F32  ? "fp32"
+           : m->kv_dtype == DT_I8 ? "int8"
+           : m->kv_dtype == DT_I4 ? "int4"
+                                  : "bf16";
+}
+
 size_t llm_scratch_bytes(const struct llm *m)
 {
     return eager_bytes(m->eager) + m->work.region_bytes + m->logits_bytes;

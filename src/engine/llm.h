@@ -79,6 +79,9 @@ void llm_executor(struct llm *m, struct executor *x);
  * with it, or NULL. */
 const char *llm_loose_backend(const struct llm *m);
 
+/* Returns the name of the number format of the KV cache: "fp32", "bf16", "int8" or "int4". */
+const char *llm_kv_dtype(const struct llm *m);
+
 /* Returns the bytes of scratch memory for steps. */
 size_t llm_scratch_bytes(const struct llm *m);
 

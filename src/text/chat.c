@@ -89,6 +89,19 @@ const char *chat_template_source(const struct chat *c, const char *name)
     return t ? t->text : NULL;
 }
 
+const char *chat_token(const struct chat *c, const char *name, size_t *n)
+{
+    const struct settings_text *t = settings_find(&c->conf.tokens, name);
+
+    *n = t ? t->n : 0;
+    return t ? t->text : NULL;
+}
+
+const char *chat_token_name(const struct chat *c, size_t i)
+{
+    return i < c->conf.tokens.n ? c->conf.tokens.v[i].name : NULL;
+}
+
 /* Chooses the template. Returns NULL after an error. */
 static const struct chat_template *choose_template(const struct chat *c, const char *name, bool tools,
                                                    struct err *e)

@@ -13,6 +13,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <time.h>
 
 #include "base/buf.h"
@@ -36,6 +37,13 @@ bool chat_has_template(const struct chat *c);
 
 /* The source of the template called NAME ("default", "tool_use" ...), or NULL. */
 const char *chat_template_source(const struct chat *c, const char *name);
+
+/* Returns the text of the special token called NAME ("eos_token"), borrowed, and its bytes in *N; NULL: the
+ * configuration has no such token. */
+const char *chat_token(const struct chat *c, const char *name, size_t *n);
+
+/* Returns the name of the I-th special token that the configuration names, borrowed; NULL after the last one. */
+const char *chat_token_name(const struct chat *c, size_t i);
 
 /* Makes the variables of a template for MESSAGES (borrowed, unchanged), as a new object. MESSAGES is a list
  * of messages, or an object with `messages`, `tools`, `documents` and other variables, which override the

@@ -9,13 +9,13 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "api/markup/parser.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json/json_pull.h"
 #include "text/grammar/automata/recognizer.h"
 #include "text/grammar/schema/schema.h"
 #include "text/grammar/tool_calls.h"
+#include "text/markup/parser.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,10 +8,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "api/markup/parser.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/rng.h"
+#include "text/markup/parser.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

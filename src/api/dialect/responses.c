@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "api/dialect/blocks.h"
-#include "api/markup/tools.h"
 #include "api/once.h"
 #include "api/request.h"
 #include "api/schema.h"
@@ -20,6 +19,7 @@
 #include "base/json/json_tree.h"
 #include "base/mem.h"
 #include "engine/sampling/sampling.h"
+#include "text/markup/tools.h"
 
 /* ---- requests: from items to a chat ---- */
 

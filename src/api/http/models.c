@@ -8,14 +8,14 @@
 #include "api/dialect/dialect.h"
 #include "api/http/reply.h"
 #include "api/http/routes.h"
-#include "api/markup/markup.h"
-#include "api/markup/tools.h"
 #include "api/schema.h"
 #include "base/buf.h"
 #include "base/digest.h"
 #include "base/utf8.h"
 #include "engine/dense.h"
 #include "engine/engine.h"
+#include "text/markup/markup.h"
+#include "text/markup/tools.h"
 
 /* ---- OpenAI and Anthropic ---- */
 

@@ -2,10 +2,10 @@
 #include "api/prepare/calls.h"
 
 #include "api/api.h"
-#include "api/markup/constrain.h"
 #include "api/once.h"
 #include "api/prepare/choose.h"
 #include "api/request.h"
+#include "engine/constraints/constrain.h"
 
 int calls_choose(struct request *q, struct err *e)
 {

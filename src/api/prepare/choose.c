@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/markup/markup.h"
 #include "api/once.h"
 #include "api/request.h"
 #include "api/seeds.h"
 #include "base/arena.h"
 #include "engine/constraints/structured.h"
 #include "engine/engine.h"
+#include "text/markup/markup.h"
 #include "text/tok/tok.h"
 
 static int32_t *copy_ids(struct arena *m, const json_t *list, size_t *n)

@@ -11,7 +11,6 @@
 #include "api/dialect/ollama.h"
 #include "api/flight.h"
 #include "api/http/models.h"
-#include "api/markup/markup.h"
 #include "api/once.h"
 #include "api/prepare/calls.h"
 #include "api/prepare/choose.h"
@@ -22,7 +21,9 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "engine/constraints/constrain.h"
 #include "engine/engine.h"
+#include "text/markup/markup.h"
 
 enum { MOST_SCORED = 4 << 20 }; /* maximum number of prompt log-probabilities in an answer: about 300 MB */
 
@@ -268,7 +269,7 @@ static void describe(struct flight *f, struct flight_prompt *p, const char *salt
         r->reasoning_open = reasoning->open;
         r->reasoning_close = reasoning->close;
         r->reasoning_begun = q->reasons;
-        markup_set_calls(q->calls, r);
+        constrain_set_marks(q->calls, r);
     }
     r->prompt_logprobs = given->output.prompt_logprobs;
     if (given->output.echo && given->output.logprobs > r->prompt_logprobs)

@@ -5,9 +5,6 @@
 
 #include "api/api.h"
 #include "api/flight.h"
-#include "api/markup/markup.h"
-#include "api/markup/parser.h"
-#include "api/markup/tools.h"
 #include "api/prepare/calls.h"
 #include "api/prepare/messages.h"
 #include "api/prepare/refuse.h"
@@ -16,6 +13,10 @@
 #include "base/err.h"
 #include "engine/constraints/structured.h"
 #include "engine/engine.h"
+#include "text/markup/conversation.h"
+#include "text/markup/markup.h"
+#include "text/markup/parser.h"
+#include "text/markup/tools.h"
 #include "text/tok/infill.h"
 #include "text/tok/tok.h"
 
@@ -256,7 +257,7 @@ static bool echo_message(const struct request *q, struct answer *a)
         bool begun = false;
 
         for (size_t k = 0; k < (is_list ? json_array_size(content) : 1); k++) {
-            const json_t *one = is_list ? messages_part_text(json_array_get(content, k)) : content;
+            const json_t *one = is_list ? conversation_part_text(json_array_get(content, k)) : content;
 
             if (!json_is_string(one))
                 continue;

@@ -7,8 +7,6 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "api/markup/markup.h"
-#include "api/markup/parser.h"
 #include "app/batch/openai.h"
 #include "app/batch/requests.h"
 #include "app/input.h"
@@ -18,6 +16,8 @@
 #include "engine/engine.h"
 #include "text/chat.h"
 #include "text/jinja/jinja.h"
+#include "text/markup/markup.h"
+#include "text/markup/parser.h"
 
 #define LOWEST_LOGPROB (-9999.0) /* written for minus infinity, as in vLLM, because JSON has no infinity */
 

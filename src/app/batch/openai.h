@@ -5,10 +5,10 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "api/markup/markup.h"
 #include "app/batch/requests.h"
 #include "app/input.h"
 #include "base/err.h"
+#include "text/markup/markup.h"
 #include "text/tok/tok.h"
 
 /* The tokenizer and markup of the model, which the result lines depend on. */

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-#include "api/markup/constrain.h"
-#include "api/markup/markup.h"
-#include "api/markup/tools.h"
+#include "engine/constraints/constrain.h"
 #include "engine/constraints/structured.h"
+#include "text/markup/markup.h"
+#include "text/markup/tools.h"
 
 bool tool_choice_is_none(const json_t *body)
 {

@@ -5,7 +5,7 @@
  * in the text of all tokens, including special tokens, and may span several tokens. Reasoning opens only
  * before the content of an answer, because content may mention the mark. It ends at its closing mark, and
  * also at a tool call, which models write without closing their reasoning: at the mark of tool calls with
- * the beginning of a call behind it. The parser of answers in api/markup has the same rules.
+ * the beginning of a call behind it. The parser of answers in text/markup has the same rules.
  *
  * The budget counts the tokens between the marks, over all reasoning of an answer together. When the budget
  * is used up, the tokens of the closing mark are generated next, whatever tokens the model would choose. The

@@ -1,11 +1,11 @@
 /* test_answer.c - tool calls of an answer: when a dialect may write them, and what remains when they were
  * sent. */
 #include "api/answer.h"
-#include "api/markup/markup.h"
-#include "api/markup/parser.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "text/markup/markup.h"
+#include "text/markup/parser.h"
 
 #define CALL(name, arguments) "<tool_call>{\"name\": \"" name "\", \"arguments\": " arguments "}</tool_call>"
 

@@ -11,13 +11,13 @@
 #include "api/api_priv.h"
 #include "api/fields.h"
 #include "api/flight.h"
-#include "api/markup/markup.h"
-#include "api/markup/tools.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "demo.h"
 #include "engine/engine_priv.h"
 #include "text/chat.h"
+#include "text/markup/markup.h"
+#include "text/markup/tools.h"
 
 #define TOOLS                                                                                \
     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"does " \

@@ -70,11 +70,12 @@ static int scenario(const char *kv, char *err)
     struct gallop_request r;
     struct gallop_event ev;
     struct gallop *g;
+    struct err e = {0};
     int rc;
 
     err[0] = 0;
-    if ((rc = gallop_open(&g, &o, err)) != 0)
-        return rc;
+    if ((rc = engine_open(&g, &o, NULL, &e)) != 0) /* test_texts.c opens the rest of gallop_open() */
+        return engine_give(err, &e, rc);
     gallop_request_init(&r);
     r.text = "Once upon a time there was a";
     r.sampling.max_new_tokens = 6;

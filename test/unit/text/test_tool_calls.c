@@ -2,10 +2,10 @@
  */
 #include <jansson.h>
 
-#include "api/markup/markup.h"
 #include "base/mem.h"
 #include "text/grammar/automata/recognizer.h"
 #include "text/grammar/tool_calls.h"
+#include "text/markup/markup.h"
 
 enum { MEMORY = 64 << 20, STEPS = 1 << 22 };
 

@@ -12,14 +12,14 @@
  * the marks. The parser is independent of HTTP and of the JSON of any API. One thread at a time may use a
  * parser.
  */
-#ifndef GALLOP_API_MARKUP_PARSER_H
-#define GALLOP_API_MARKUP_PARSER_H
+#ifndef GALLOP_TEXT_MARKUP_PARSER_H
+#define GALLOP_TEXT_MARKUP_PARSER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "api/markup/markup.h"
+#include "text/markup/markup.h"
 
 struct err;
 

@@ -11,8 +11,8 @@
  *   prepended   all are put before the text of the first user message if the template accepts none, or
  *               none unless the conversation ends with a user message (Mistral Nemo)
  */
-#ifndef GALLOP_API_MARKUP_ROLES_H
-#define GALLOP_API_MARKUP_ROLES_H
+#ifndef GALLOP_TEXT_MARKUP_ROLES_H
+#define GALLOP_TEXT_MARKUP_ROLES_H
 
 #include <jansson.h>
 #include <stdbool.h>

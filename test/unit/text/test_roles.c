@@ -1,7 +1,7 @@
 /* test_roles.c - what a template takes of system and developer messages is found by asking it, and every
  * instruction reaches the prompt, once and in its order.
  */
-#include "api/markup/roles.h"
+#include "text/markup/roles.h"
 
 #include "base/buf.h"
 #include "base/err.h"

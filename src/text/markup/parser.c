@@ -6,7 +6,7 @@
  * machine decides from the bytes up to it, or reports that it needs more text. Therefore the result does
  * not depend on how the text was split.
  */
-#include "api/markup/parser.h"
+#include "text/markup/parser.h"
 
 #include <string.h>
 
@@ -122,7 +122,7 @@ static void parser_put(struct parser *a, enum parser_kind kind, const char *s, s
         kind == PARSER_CALL_END) {
         void *slots = a->slot;
 
-        if (!mem_grow(&slots, &a->slots_cap, a->n_slots + 1, sizeof(*a->slot), MEM_API)) {
+        if (!mem_grow(&slots, &a->slots_cap, a->n_slots + 1, sizeof(*a->slot), MEM_TEXT)) {
             a->out.oom = true;
             return;
         }
@@ -1092,14 +1092,14 @@ static int parser_read_prompt(struct parser *a, struct err *e)
 
 int parser_open(struct parser **out, const struct parser_options *o, struct err *e)
 {
-    struct parser *a = mem_zalloc(1, sizeof(*a), MEM_API);
+    struct parser *a = mem_zalloc(1, sizeof(*a), MEM_TEXT);
     int rc = 0;
 
     *out = NULL;
     if (!a)
         return err_nomem(e, "the parts of an answer");
-    a->in.tag = a->out.tag = a->blanks.tag = MEM_API;
-    a->call.word.tag = a->call.name.tag = a->call.args.tag = MEM_API;
+    a->in.tag = a->out.tag = a->blanks.tag = MEM_TEXT;
+    a->call.word.tag = a->call.name.tag = a->call.args.tag = MEM_TEXT;
     a->o = *o;
     if (has_channels(o))
         rc = parser_read_prompt(a, e);

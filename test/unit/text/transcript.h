@@ -4,11 +4,11 @@
  *
  * Pieces of one kind are joined, so two transcripts are equal when the answers are, however they were cut.
  */
-#ifndef GALLOP_TEST_API_TRANSCRIPT_H
-#define GALLOP_TEST_API_TRANSCRIPT_H
+#ifndef GALLOP_TEST_TEXT_TRANSCRIPT_H
+#define GALLOP_TEST_TEXT_TRANSCRIPT_H
 
-#include "api/markup/parser.h"
 #include "base/buf.h"
+#include "text/markup/parser.h"
 
 struct transcript {
     struct buf text;

@@ -1,13 +1,13 @@
 /* test_tools.c - what a template wants of tools is found by asking it; messages are made fit for that; bad
  * fields are refused by name.
  */
-#include "api/markup/tools.h"
+#include "text/markup/tools.h"
 
-#include "api/markup/parser.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "text/chat.h"
 #include "text/jinja/jinja.h"
+#include "text/markup/parser.h"
 
 static const char chatml[] =
     "{% if tools %}{% for t in tools %}{{ t | tojson }}{% endfor %}{% endif %}"

@@ -1,6 +1,6 @@
 /* probe.c - renders test conversations with a fixed clock, so that a template always produces the same
  * text. */
-#include "api/markup/probe.h"
+#include "text/markup/probe.h"
 
 #include "base/buf.h"
 

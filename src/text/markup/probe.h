@@ -1,8 +1,8 @@
 /* probe.h - renders test conversations with a chat template when the server starts, to detect which roles
  * and tool formats the template supports; templates do not declare this.
  */
-#ifndef GALLOP_API_MARKUP_PROBE_H
-#define GALLOP_API_MARKUP_PROBE_H
+#ifndef GALLOP_TEXT_MARKUP_PROBE_H
+#define GALLOP_TEXT_MARKUP_PROBE_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -5,8 +5,8 @@
  * test conversations: where the template reads the list of tools, whether it expects the arguments of
  * earlier calls as an object or as JSON text, and whether it refuses ids that do not have its own format.
  */
-#ifndef GALLOP_API_MARKUP_TOOLS_H
-#define GALLOP_API_MARKUP_TOOLS_H
+#ifndef GALLOP_TEXT_MARKUP_TOOLS_H
+#define GALLOP_TEXT_MARKUP_TOOLS_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -5,15 +5,14 @@
  * in vLLM. A row is found by its name, or by the marks in the source of the model's chat template, which writes earlier
  * answers in the same markup. parser.h applies a row to generated text.
  */
-#ifndef GALLOP_API_MARKUP_MARKUP_H
-#define GALLOP_API_MARKUP_MARKUP_H
+#ifndef GALLOP_TEXT_MARKUP_MARKUP_H
+#define GALLOP_TEXT_MARKUP_MARKUP_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 struct buf;
 struct err;
-struct gallop_request;
 
 /* Bits: the formats that may follow the mark that opens tool calls. */
 enum markup_shape {
@@ -86,8 +85,5 @@ bool markup_begins_inside(const struct markup_reasoning *r, const char *prompt, 
 /* Returns whether a rendered prompt ends with the mark that closes reasoning; the answer then contains no
  * reasoning. */
 bool markup_is_closed(const struct markup_reasoning *r, const char *prompt, size_t n);
-
-/* Sets the marks of tool calls in the request R to those of ROW, whose texts stay valid. ROW may be NULL. */
-void markup_set_calls(const struct markup_calls *row, struct gallop_request *r);
 
 #endif

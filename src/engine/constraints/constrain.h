@@ -1,18 +1,19 @@
 /* constrain.h - where and how an answer with tools or reasoning is constrained: writes the constraint on tool calls in
  * the engine's format (struct gallop_structured_outputs), and says where in the answer constraints begin.
  */
-#ifndef GALLOP_API_MARKUP_CONSTRAIN_H
-#define GALLOP_API_MARKUP_CONSTRAIN_H
+#ifndef GALLOP_ENGINE_CONSTRAIN_H
+#define GALLOP_ENGINE_CONSTRAIN_H
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "api/markup/markup.h"
-#include "api/markup/tools.h"
+#include "text/markup/markup.h"
+#include "text/markup/tools.h"
 
 struct arena;
 struct err;
+struct gallop_request;
 struct gallop_structured_outputs;
 
 /* What a request says about tool calls. All pointers are borrowed. */
@@ -44,5 +45,8 @@ int constrain_calls(struct gallop_structured_outputs *s, const struct constrain_
 int constrain_place(struct gallop_structured_outputs *s, const struct markup_reasoning *r,
                     const struct markup_calls *calls, bool is_new, const char *prompt, size_t n,
                     struct err *e);
+
+/* Sets the marks of tool calls in the request R to those of ROW, whose texts stay valid. ROW may be NULL. */
+void constrain_set_marks(const struct markup_calls *row, struct gallop_request *r);
 
 #endif

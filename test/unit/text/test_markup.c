@@ -1,7 +1,7 @@
 /* test_markup.c - rows are found by the names that others use, and by what a chat template shows. */
-#include "api/markup/markup.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "text/markup/markup.h"
 #include "transcript.h"
 
 static void names_of_vllm(void **state)

@@ -1,12 +1,11 @@
 /* markup.c - the two tables of markup, and how a row is chosen from a chat template. */
-#include "api/markup/markup.h"
+#include "text/markup/markup.h"
 
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/utf8.h"
-#include "gallop.h"
 
 static const struct markup_calls calls[] = {
     {.name = "hermes",
@@ -142,7 +141,7 @@ int markup_choose(struct markup *out, const char *calls_name, const char *reason
     out->calls = shown ? markup_calls_shown(template) : markup_calls_named(calls_name);
     out->plain_calls = strcmp(calls_name, "none") == 0;
     known |= out->plain_calls || out->calls;
-    buf_init(&names, MEM_API);
+    buf_init(&names, MEM_TEXT);
     if (!known) {
         markup_calls_names(&names);
         rc = err_about(e, ERR_USAGE, "tool_call_parser", "found '%.40s', expected auto, none, %s", calls_name,
@@ -188,11 +187,4 @@ bool markup_begins_inside(const struct markup_reasoning *r, const char *prompt, 
 bool markup_is_closed(const struct markup_reasoning *r, const char *prompt, size_t n)
 {
     return ends_with(prompt, trimmed(prompt, n), r->close);
-}
-
-void markup_set_calls(const struct markup_calls *row, struct gallop_request *r)
-{
-    for (size_t i = 0; row && i < MARKUP_MAX_OPEN; i++)
-        r->tool_call_open[i] = row->open[i];
-    r->tool_call_close = row ? row->close : NULL;
 }

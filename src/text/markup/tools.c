@@ -1,16 +1,16 @@
 /* tools.c - detects how a template expects tools, and reads and converts the tools of requests. */
-#include "api/markup/tools.h"
+#include "text/markup/tools.h"
 
 #include <string.h>
 #include <xxhash.h>
 
-#include "api/markup/parser.h"
-#include "api/markup/probe.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json/json_pull.h"
 #include "base/json/json_tree.h"
 #include "base/log.h"
+#include "text/markup/parser.h"
+#include "text/markup/probe.h"
 
 enum { SHORT_ID = 9 };
 
@@ -60,7 +60,7 @@ static bool takes_text(struct probe *p)
 
 int tools_probe(const struct chat *chat, const struct jinja *template, struct tools_style *out, struct err *e)
 {
-    struct probe p = {.chat = chat, .template = template, .out = {.tag = MEM_API}, .e = e};
+    struct probe p = {.chat = chat, .template = template, .out = {.tag = MEM_TEXT}, .e = e};
 
     *out = (struct tools_style){.place = probe_place(&p)};
     out->text_arguments = !takes_object(&p, probe_id) && takes_text(&p);
@@ -206,7 +206,7 @@ static int shorten(json_t *o, const char *key)
 /* Returns a new string with VALUE as JSON text; NULL: out of memory. */
 static json_t *as_text(const json_t *value)
 {
-    struct buf text = {.tag = MEM_API};
+    struct buf text = {.tag = MEM_TEXT};
     json_t *out;
 
     buf_json_tree(&text, value, true);

@@ -1,5 +1,5 @@
 /* constrain.c - writes the constraint on tool calls in the engine's format. */
-#include "api/markup/constrain.h"
+#include "engine/constraints/constrain.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -104,7 +104,7 @@ static const char *form_of(const struct constrain_calls *c)
 static int write_calls(struct gallop_structured_outputs *s, const struct constrain_calls *c, struct arena *a,
                        struct err *e)
 {
-    struct buf text = {.tag = MEM_API};
+    struct buf text = {.tag = MEM_ENGINE};
     json_t *list = json_array(), *v;
     int rc = list ? 0 : err_nomem(e, "tools");
 
@@ -190,4 +190,13 @@ int constrain_place(struct gallop_structured_outputs *s, const struct markup_rea
         s->begins_after = r->close;
     }
     return 0;
+}
+
+/* ---- marks ---- */
+
+void constrain_set_marks(const struct markup_calls *row, struct gallop_request *r)
+{
+    for (size_t i = 0; row && i < MARKUP_MAX_OPEN; i++)
+        r->tool_call_open[i] = row->open[i];
+    r->tool_call_close = row ? row->close : NULL;
 }

@@ -1,11 +1,11 @@
 /* roles.c - detects which system and developer messages a chat template renders, and moves the texts of the
  * others. */
-#include "api/markup/roles.h"
+#include "text/markup/roles.h"
 
 #include <string.h>
 
-#include "api/markup/probe.h"
 #include "base/buf.h"
+#include "text/markup/probe.h"
 
 static const char one[] = "probe_first_instruction", other[] = "probe_other_instruction";
 
@@ -60,7 +60,7 @@ static bool loses(struct probe *p, const char *roles)
 int roles_probe(const struct chat *chat, const struct jinja *template, const char *source, bool with_tools,
                 struct roles_style *out, struct err *e)
 {
-    struct probe p = {.chat = chat, .template = template, .out = {.tag = MEM_API}, .e = e};
+    struct probe p = {.chat = chat, .template = template, .out = {.tag = MEM_TEXT}, .e = e};
     bool d = source && (strstr(source, "'developer'") || strstr(source, "\"developer\"")) &&
              reach(&p, "du", with_tools);
 
@@ -180,7 +180,7 @@ static int prepend_to_user(json_t *list, struct buf *text)
  * become a new first message. */
 static int join(json_t *list, size_t keep, const char *role)
 {
-    struct buf text = {.tag = MEM_API};
+    struct buf text = {.tag = MEM_TEXT};
     json_t *copy = NULL;
     int rc = 0;
 
@@ -200,7 +200,7 @@ static int join(json_t *list, size_t keep, const char *role)
 
 static int prepend(json_t *list)
 {
-    struct buf text = {.tag = MEM_API};
+    struct buf text = {.tag = MEM_TEXT};
     int rc = take_instructions(list, 0, &text);
 
     if (rc == 0 && text.len)

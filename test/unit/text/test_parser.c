@@ -1,9 +1,9 @@
 /* test_parser.c - what models write, told apart: each family as it is documented, at every cut; what is
  * malformed comes back as text.
  */
-#include "api/markup/parser.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "text/markup/parser.h"
 #include "transcript.h"
 
 struct sample {

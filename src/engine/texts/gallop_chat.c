@@ -1,0 +1,167 @@
+/* gallop_chat.c - the functions of gallop.h that render conversations. */
+#include <jansson.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/json/json_pull.h"
+#include "engine/engine_priv.h"
+#include "engine/texts/texts.h"
+#include "gallop.h"
+#include "text/chat.h"
+#include "text/jinja/jinja.h"
+#include "text/markup/conversation.h"
+#include "text/tok/tok.h"
+
+void gallop_chat_init(struct gallop_chat *c)
+{
+    *c = (struct gallop_chat){0};
+}
+
+/* The JSON of a conversation. */
+struct inputs {
+    json_t *messages, *variables; /* owned; NULL: not given */
+    struct texts_tools tools;
+};
+
+static void close_inputs(struct inputs *in)
+{
+    json_decref(in->messages);
+    json_decref(in->variables);
+    texts_tools_close(&in->tools);
+}
+
+/* Reads TEXT, the JSON of the member NAME, unless it is NULL. */
+static int read_json(const char *text, const char *name, json_t **out, struct err *e)
+{
+    return text ? json_pull_load_exact(out, text, strlen(text), name, e) : 0;
+}
+
+static int read_inputs(const struct gallop_chat *c, struct inputs *in, struct err *e)
+{
+    int rc;
+
+    if (!c->messages)
+        return err_about(e, ERR_INPUT, "messages", "found NULL, expected a JSON array of messages");
+    if ((rc = read_json(c->messages, "messages", &in->messages, e)) != 0 ||
+        (rc = texts_tools_read(c, &in->tools, e)) != 0 ||
+        (rc = read_json(c->variables, "variables", &in->variables, e)) != 0)
+        return rc;
+    if (!json_is_array(in->messages))
+        return err_about(e, ERR_INPUT, "messages", "expected a JSON array");
+    if (in->variables && !json_is_object(in->variables))
+        return err_about(e, ERR_INPUT, "variables", "expected a JSON object");
+    if (c->continue_final_message && (!c->no_generation_prompt || c->verbatim))
+        return err_about(e, ERR_INPUT, "continue_final_message",
+                         "expected no_generation_prompt 1 and verbatim 0 beside it");
+    return 0;
+}
+
+/* Sets *OUT to a new object with the messages and the variables of the template. */
+static int make_variables(const struct gallop_chat *c, const struct texts_template *x,
+                          const struct inputs *in, json_t **out, struct err *e)
+{
+    const struct conversation conversation = {.messages = in->messages,
+                                              .tools = in->tools.list,
+                                              .roles = &x->roles,
+                                              .style = &x->tools,
+                                              .is_open = c->continue_final_message != 0};
+    json_t *o = json_object(), *list = NULL;
+    bool has_tools = in->tools.list && (c->verbatim || x->tools.place == TOOLS_IN_VARIABLE), bad = !o;
+    int rc = 0;
+
+    if (in->tools.list && !c->verbatim && x->tools.place == TOOLS_NOWHERE)
+        rc = err_about(e, ERR_UNSUPPORTED, "tools", "the chat template does not write them");
+    else if (c->verbatim)
+        list = json_incref(in->messages);
+    else
+        rc = conversation_fit(&conversation, &list, e);
+    if (rc == 0) {
+        bad = bad || (in->variables && json_object_update(o, in->variables) != 0);
+        bad = bad || (has_tools && json_object_set(o, "tools", in->tools.list) != 0);
+        bad = bad || json_object_set(o, "messages", list) != 0;
+        rc = bad ? err_nomem(e, "messages") : 0;
+    }
+    json_decref(list);
+    if (rc)
+        json_decref(o);
+    *out = rc ? NULL : o;
+    return rc;
+}
+
+/* Renders the template X with the object GIVEN. ORIGIN gets the origin of each byte with plain_user_text. */
+static int render(const struct texts *t, const struct gallop_chat *c, const struct texts_template *x,
+                  json_t *given, struct buf *out, struct buf *origin, struct err *e)
+{
+    time_t seconds = c->now_s ? (time_t)c->now_s : time(NULL);
+    json_t *variables = NULL;
+    struct tm now;
+    int rc = chat_variables(t->chat, given, !c->no_generation_prompt, &variables, e);
+
+    localtime_r(&seconds, &now);
+    if (rc == 0 && c->plain_user_text)
+        rc = chat_render_marked(t->chat, x->jinja, variables, c->template_name, &now, out, origin, e);
+    else if (rc == 0)
+        rc = x->jinja ? jinja_render(x->jinja, variables, &now, NULL, out, e)
+                      : chat_render(t->chat, variables, c->template_name, &now, out, e);
+    if (rc == 0 && c->continue_final_message)
+        rc = conversation_leave_open(out, 0, e);
+    json_decref(variables);
+    return rc;
+}
+
+/* Reads and renders the conversation C. */
+static int render_chat(const struct texts *t, const struct gallop_chat *c, struct buf *out,
+                       struct buf *origin, struct err *e)
+{
+    struct texts_template x = {0};
+    struct inputs in = {0};
+    json_t *given = NULL;
+    int rc;
+
+    if ((rc = texts_template_open(t, c->chat_template, &x, e)) != 0)
+        return rc;
+    mem_lib_failed(); /* resets the flag of an earlier failure */
+    if ((rc = read_inputs(c, &in, e)) == 0 && (rc = make_variables(c, &x, &in, &given, e)) == 0)
+        rc = render(t, c, &x, given, out, origin, e);
+    json_decref(given);
+    close_inputs(&in);
+    if (c->chat_template)
+        texts_template_close(&x);
+    /* a failed allocation inside jansson may have been missed until here, or taken for a wrong field */
+    return mem_lib_failed() ? err_nomem(e, "messages") : rc;
+}
+
+int gallop_render(const struct gallop *g, const struct gallop_chat *c, struct gallop_prompt *p, char *err)
+{
+    const struct texts *t = engine_texts(g);
+    struct buf text = {.tag = MEM_ENGINE}, origin = {.tag = MEM_ENGINE};
+    struct tok_ids ids = {0};
+    struct err e = {0};
+    int rc;
+
+    *p = (struct gallop_prompt){0};
+    rc = render_chat(t, c, &text, &origin, &e);
+    if (rc == 0 && t->tok && !c->text_only)
+        rc = tok_encode_marked(t->tok, text.data ? text.data : "", origin.data, text.len, 0, &ids, &e);
+    if (rc == 0)
+        rc = texts_give(&text, &p->text, &p->text_len, &e);
+    if (rc == 0) {
+        p->ids = ids.id;
+        p->n_ids = ids.n;
+    } else {
+        tok_ids_fini(&ids);
+    }
+    buf_fini(&text);
+    buf_fini(&origin);
+    return engine_give(err, &e, rc);
+}
+
+void gallop_prompt_fini(struct gallop_prompt *p)
+{
+    mem_free(p->text);
+    mem_free(p->ids);
+    if (p->memory)
+        arena_fini(p->memory);
+    mem_free(p->memory);
+    *p = (struct gallop_prompt){0};
+}

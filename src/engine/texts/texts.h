@@ -1,0 +1,79 @@
+/* texts.h - what the functions of gallop.h about text need of an open engine: the tokenizer, the chat template with
+ * the markup that it shows, and the description of the model.
+ *
+ * Everything is made when the engine is opened and is then immutable, so that all threads may read it.
+ */
+#ifndef GALLOP_ENGINE_TEXTS_H
+#define GALLOP_ENGINE_TEXTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "gallop.h"
+#include "text/markup/markup.h"
+#include "text/markup/roles.h"
+#include "text/markup/tools.h"
+
+struct chat;
+struct jinja;
+struct llm;
+struct sampling;
+struct tok;
+
+/* A chat template, and how it expects messages. */
+struct texts_template {
+    struct jinja *jinja; /* owned; NULL: the model's own template, which struct chat owns */
+    const char *source;  /* borrowed; NULL: the model has no template */
+    struct tools_style tools;
+    struct roles_style roles;
+};
+
+struct texts {
+    bool is_open;
+    const struct tok *tok;   /* borrowed; NULL: the checkpoint has no tokenizer */
+    struct chat *chat;       /* NULL: the files of the chat template are damaged */
+    struct err chat_missing; /* why the model's own template cannot be rendered; code 0: it can */
+    struct texts_template own;
+    struct gallop_model_info info;
+    struct arena arena; /* memory of `info` */
+};
+
+/* Reads the chat template of the checkpoint of M and describes M. MODEL is the name or path that the user gave. A
+ * template that cannot be used is no error here. M and CONFIG, the model's generation config, are borrowed. */
+int texts_open(struct texts *t, const struct llm *m, const struct sampling *config, const char *model,
+               struct err *e);
+void texts_close(struct texts *t); /* T may be zeroed */
+
+/* Returns an error that says why T has no tokenizer, or 0. */
+int texts_need_tok(const struct texts *t, struct err *e);
+
+/* Parses and examines the template SOURCE; NULL: *OUT is the model's own. ERR_INPUT: there is no usable template.
+ * texts_template_close() frees *OUT. */
+int texts_template_open(const struct texts *t, const char *source, struct texts_template *out, struct err *e);
+void texts_template_close(struct texts_template *x);
+
+/* Chooses the markup of answers by the names CALLS and REASONING (NULL: "auto") and the template SOURCE (NULL: the
+ * model's own). ERR_INPUT: a name is unknown. */
+int texts_markup(const struct texts *t, const char *calls, const char *reasoning, const char *source,
+                 struct markup *out, struct err *e);
+
+/* The tools of a conversation. */
+struct texts_tools {
+    json_t *list; /* owned; NULL: there are none, or tool_choice is "none" */
+    enum tools_choice choice;
+    json_t *names; /* owned: the functions that tool_choice allows; NULL: all */
+};
+
+/* Reads and checks the tools of C. Only VERBATIM conversations may have tools of another form than OpenAI's.
+ * texts_tools_close() frees *OUT, also after an error. */
+int texts_tools_read(const struct gallop_chat *c, struct texts_tools *out, struct err *e);
+void texts_tools_close(struct texts_tools *x);
+
+/* Moves the text of B, which is then empty, to the caller as *TEXT, terminated, and *LEN. ERR_NOMEM: B ran out of
+ * memory while it was filled. */
+int texts_give(struct buf *b, char **text, size_t *len, struct err *e);
+
+#endif
