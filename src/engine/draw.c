@@ -3,99 +3,47 @@
 
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-
 /* ---- masks ---- */
-
-/* Computes MASK, the tokens that the constraint of S allows next. End and stop tokens are allowed where the
- * answer may end. Returns 0, or sets *E if the constraint has reached a limit. */
-static int make_mask(struct seq *s, uint32_t *mask, struct err *e)
-{
-    const struct sampling *p = &s->sampling;
-    const struct seq_common *c = s->common;
-
-    memset(mask, 0, s->mask_words * sizeof(*mask));
-    constraint_run_mask(&s->run, mask, e);
-    for (size_t i = 0; i < p->n_eos; i++) /* the mask must not allow end tokens as text */
-        mask[p->eos[i] / 32] &= ~(UINT32_C(1) << p->eos[i] % 32);
-    for (size_t i = 0; i < p->n_eos && !p->ignore_eos && constraint_run_may_end(&s->run); i++)
-        mask[p->eos[i] / 32] |= UINT32_C(1) << p->eos[i] % 32;
-    for (size_t i = 0; i < p->n_stop_token && constraint_run_may_end(&s->run); i++)
-        mask[p->stop_token[i] / 32] |= UINT32_C(1) << p->stop_token[i] % 32;
-    for (size_t i = 0; c->allowed && i < (c->n_vocab + 31) / 32; i++)
-        mask[i] &= c->allowed[i];
-    return e->code;
-}
 
 /* Computes the masks of the last known token of S and of its guesses. A guess whose mask cannot be computed, or
  * would take much work, is dropped; only an error at the last known token is an error of S. */
-static void make_masks(struct seq *s)
+static void make_masks(void *ctx, struct seq *s)
 {
-    double begin = clock_seconds();
     size_t n_known = s->run.n, n = s->guess.n;
     struct err e = {0};
 
-    if (make_mask(s, s->mask, &e) != 0 && s->fault.code == 0)
+    (void)ctx;
+    if (masks_make(s, s->mask, &e) != 0 && s->fault.code == 0)
         s->fault = e;
     s->guess.n = 0;
     for (size_t i = 0; i < n && !e.code && constraint_run_may_guess(&s->run) &&
                        constraint_run_add(&s->run, s->token[s->n_known + i]);
          i++)
-        if (make_mask(s, s->mask + (i + 1) * s->mask_words, &e) == 0)
+        if (masks_make(s, s->mask + (i + 1) * s->mask_words, &e) == 0)
             s->guess.n++;
     constraint_run_truncate(&s->run, n_known);
-    s->mask_s = clock_seconds() - begin;
-}
-
-/* Computes the masks of a thread's sequences. Sequences with the same constraint share its cached states, so
- * one thread computes all of them. */
-static void mask_share(void *ctx, int thread, int n_threads)
-{
-    struct step *g = ctx;
-    size_t group = 0;
-
-    for (size_t i = 0; i < g->n_masked; i++) {
-        group += i > 0 && g->masked[i]->run.c != g->masked[i - 1]->run.c;
-        if (group % (size_t)n_threads == (size_t)thread)
-            make_masks(g->masked[i]);
-    }
-}
-
-/* Task of the pool: calls mask_share(). Disables the pool's guard against allocations during the call, since
- * new states of a constraint are allocated. */
-static void mask_task(void *ctx, int thread, int n_threads)
-{
-    bool is_guarded = mem_guarded(); /* false on the caller's thread, which has no guard */
-
-    if (is_guarded)
-        mem_guard_down();
-    mask_share(ctx, thread, n_threads);
-    if (is_guarded)
-        mem_guard_up();
 }
 
 void draw_masks(struct step *g, size_t n)
 {
-    g->n_masked = 0;
+    struct masks *m = &g->masks;
+
+    m->n = 0;
+    m->work = make_masks;
     for (size_t i = 0; i < n; i++) {
         struct seq *s = g->picked[i];
-        size_t at = g->n_masked;
 
-        if (!s->mask || !s->stop.limit || s->n_computed + g->pick[i].n < s->n_known)
-            continue;
-        for (; at > 0 && (uintptr_t)g->masked[at - 1]->run.c > (uintptr_t)s->run.c; at--)
-            g->masked[at] = g->masked[at - 1];
-        g->masked[at] = s;
-        g->n_masked++;
+        if (s->mask && s->stop.limit && s->n_computed + g->pick[i].n >= s->n_known)
+            masks_add(m, s);
     }
-    if (g->x->pool && g->n_masked > 1)
-        pool_run(g->x->pool, mask_task, g);
-    else if (g->n_masked)
-        mask_share(g, 0, 1);
-    for (size_t i = 0; i < g->n_masked; i++)
-        constraints_time(&g->mask, g->masked[i]->mask_s);
+    masks_run(m, g->x->pool);
+    for (size_t i = 0; i < m->n; i++) {
+        constraints_time(&g->mask, m->seq[i]->mask_s);
+        m->seq[i]->mask_s = 0;
+    }
 }
+
+/* ---- tokens ---- */
 
 /* Lists in g->row the rows of the step that need logits or a hidden state. Rows of one task are drawn in order by one
  * thread: those of a sequence whose draws depend on counts of its earlier tokens. */

@@ -135,7 +135,7 @@ struct seq {
      * NULL: no constraint. */
     uint32_t *mask;
     struct reasoning_run reasoning;
-    double mask_s; /* seconds to compute `mask` in the last step */
+    double mask_s; /* seconds of work on the constraint for the next token */
     struct stop stop;
     struct tok_stream *detok; /* NULL: the model has no tokenizer, and no text is produced */
     struct buf piece;         /* scratch: text of the last token, before stop strings are checked */

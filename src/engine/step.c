@@ -44,14 +44,14 @@ static int alloc_arrays(struct step *g, struct err *e)
     g->lacking = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
     g->want = mem_zalloc(n, sizeof(*g->want), MEM_ENGINE);
     g->rows = mem_zalloc(n, sizeof(*g->rows), MEM_ENGINE);
-    g->masked = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
+    g->masks.seq = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
     g->guessing = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
     g->chance = mem_zalloc(n * GUESS_MOST, sizeof(*g->chance), MEM_ENGINE);
     g->row = mem_zalloc(n_rows, sizeof(*g->row), MEM_ENGINE);
     g->top = mem_zalloc(n_rows * SAMPLING_MAX_LOGPROBS, sizeof(*g->top), MEM_ENGINE);
     g->event = mem_zalloc(g->cap_events, sizeof(*g->event), MEM_ENGINE);
     if (!g->of_id || !g->running || !g->reading || !g->free_slot || !g->sched || !g->pick || !g->picked ||
-        !g->lacking || !g->want || !g->rows || !g->masked || !g->guessing || !g->chance || !g->row ||
+        !g->lacking || !g->want || !g->rows || !g->masks.seq || !g->guessing || !g->chance || !g->row ||
         !g->top || !g->event)
         return err_nomem(e, "the engine's step");
     while (g->n_free < n) { /* slot 0 is on top of the stack */
@@ -121,7 +121,7 @@ void step_close(struct step *g)
     mem_free((void *)g->lacking);
     mem_free(g->want);
     mem_free(g->rows);
-    mem_free((void *)g->masked);
+    mem_free((void *)g->masks.seq);
     mem_free((void *)g->guessing);
     mem_free(g->chance);
     mem_free(g->row);
@@ -1140,7 +1140,7 @@ static void take_row(struct step *g, const struct step_row *r)
         return;
     if (!r->is_known)
         count_rows(g, s, 1);
-    if (s->fault.code) { /* make_mask() failed */
+    if (s->fault.code) { /* masks_make() failed */
         end(g, s);
     } else if (r->code == ERR_NOSPACE && lanes_search(s) && r->position >= s->n_prompt) {
         s->list = (struct beam_list){.list = r->result.top}; /* other hypotheses may go on */

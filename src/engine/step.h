@@ -23,6 +23,7 @@
 
 #include <stdatomic.h>
 
+#include "engine/constraints/masks.h"
 #include "engine/executor.h"
 #include "engine/schedule/cost.h"
 #include "engine/schedule/sched.h"
@@ -99,12 +100,11 @@ struct step {
     struct sched_seq *sched;       /* [max_seqs] the sequences that lack rows, for the planner */
     struct seq **lacking;          /* [max_seqs] these sequences: running ones, and lanes of beam searches */
     size_t n_lacking;
-    struct sched_pick *pick;    /* [max_seqs] the plan */
-    struct seq **picked;        /* [max_seqs] the sequences of the plan */
-    struct executor_want *want; /* [max_seqs] */
-    struct executor_rows *rows; /* [max_seqs] the rows of the plan */
-    struct seq **masked;        /* [max_seqs] sequences with a constraint that choose a token in this step */
-    size_t n_masked;
+    struct sched_pick *pick;        /* [max_seqs] the plan */
+    struct seq **picked;            /* [max_seqs] the sequences of the plan */
+    struct executor_want *want;     /* [max_seqs] */
+    struct executor_rows *rows;     /* [max_seqs] the rows of the plan */
+    struct masks masks;             /* the sequences with a constraint that choose a token in this step */
     struct step_row *row;           /* [n_rows] the wanted rows of the last step */
     struct sample_top *top;         /* [n_rows, SAMPLING_MAX_LOGPROBS] likeliest tokens of each row */
     struct sample_scratch *sampler; /* [n_samplers] one for each thread */

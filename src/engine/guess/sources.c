@@ -58,24 +58,32 @@ static void remember(struct guess_sources *g, struct seq *s, size_t *left)
         history_write(&g->history, &s->lookup->writer, s->token, own->n_tokens, false);
 }
 
+/* Guesses the tokens that the constraint of S forces, at most as many as the number at CTX. */
+static void force_tokens(void *ctx, struct seq *s)
+{
+    size_t most = *(const size_t *)ctx;
+
+    s->guess.n = constraint_run_guess(&s->run, s->mask, s->token + s->n_known,
+                                      most < s->guess.most ? most : s->guess.most);
+}
+
 /* Guesses tokens that constraints force, for the first N_LEFT sequences of g->left, when N sequences ask. Returns how
  * many sequences are left. */
 static size_t force(struct guess_sources *g, size_t n_left, size_t n)
 {
     size_t most = guess_config_most(&g->config, GUESS_FORCED, n), n_still = 0;
 
+    g->masks = (struct masks){.seq = g->masks.seq, .work = force_tokens, .ctx = &most};
     for (size_t i = 0; i < n_left; i++) {
-        struct seq *s = g->left[i];
-        struct guess *guess = &s->guess;
-
-        if (s->mask)
-            guess->n = constraint_run_guess(&s->run, s->mask, s->token + s->n_known,
-                                            most < guess->most ? most : guess->most);
-        guess->source = GUESS_FORCED;
-        guess->match = 0;
-        if (guess->n == 0)
-            g->left[n_still++] = s;
+        g->left[i]->guess.source = GUESS_FORCED;
+        g->left[i]->guess.match = 0;
+        if (g->left[i]->mask)
+            masks_add(&g->masks, g->left[i]);
     }
+    masks_run(&g->masks, g->pool);
+    for (size_t i = 0; i < n_left; i++)
+        if (g->left[i]->guess.n == 0)
+            g->left[n_still++] = g->left[i];
     return n_still;
 }
 
@@ -248,8 +256,12 @@ int guess_sources_open(struct guess_sources **out, const struct gallop_options *
     arena_init(&g->arena, MEM_ENGINE);
     if ((rc = guess_config_read(&g->config, o->speculative_config, &g->arena, e)) == 0)
         rc = check_target(target, e);
-    if (rc == 0 && !(g->left = mem_zalloc(target->max_seqs, sizeof(struct seq *), MEM_ENGINE)))
-        rc = err_nomem(e, "the sources of guesses");
+    if (rc == 0) {
+        g->left = mem_zalloc(target->max_seqs, sizeof(struct seq *), MEM_ENGINE);
+        g->masks.seq = mem_zalloc(target->max_seqs, sizeof(struct seq *), MEM_ENGINE);
+        rc = g->left && g->masks.seq ? 0 : err_nomem(e, "the sources of guesses");
+    }
+    g->pool = target->pool;
     g->maker.draft = GUESS_SOURCES;
     if (rc || (rc = open_history(g, e)) != 0 || (rc = open_draft(g, o, target, e)) != 0) {
         guess_sources_close(g);
@@ -273,6 +285,7 @@ void guess_sources_close(struct guess_sources *g)
     history_close(&g->history);
     arena_fini(&g->arena);
     mem_free((void *)g->left);
+    mem_free((void *)g->masks.seq);
     mem_free(g);
 }
 

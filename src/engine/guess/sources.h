@@ -4,6 +4,7 @@
 #ifndef GALLOP_ENGINE_GUESS_SOURCES_H
 #define GALLOP_ENGINE_GUESS_SOURCES_H
 
+#include "engine/constraints/masks.h"
 #include "engine/guess/config.h"
 #include "engine/guess/draft.h"
 #include "engine/guess/guess.h"
@@ -19,6 +20,8 @@ struct guess_sources {
     struct draft *draft;           /* the draft model; NULL: none */
     struct self_draft *self_draft; /* the int4 weights of the method self; NULL: none */
     struct seq **left;             /* [max_seqs] sequences for which no source has a guess yet */
+    struct masks masks;            /* those of them that have a constraint */
+    struct pool *pool;             /* the threads of the model; borrowed */
 };
 
 /* Opens the sources of o->speculative_config for the model TARGET, which was opened with O and is borrowed. The caller
