@@ -375,7 +375,7 @@ static void draw_share(void *ctx, int thread, int n_threads)
     size_t n = (size_t)n_threads < d->n_samplers ? (size_t)n_threads : d->n_samplers;
 
     for (size_t i = d->piece; i < d->piece_end && (size_t)thread < n; i++)
-        if ((size_t)(d->row[i].turn - d->turn) % n == (size_t)thread)
+        if (d->row[i].turn->seq->guess.lane % n == (size_t)thread)
             draw(d, &d->row[i], (size_t)thread);
 }
 
@@ -501,6 +501,7 @@ void draft_propose(struct draft *d, struct seq **seq, size_t n)
         return;
     if (most > d->llm.max_tokens / n)
         most = d->llm.max_tokens / n;
+    guess_draw_lanes(seq, n);
     mem_guard_up();
     for (size_t i = 0; i < n; i++) {
         struct draft_turn *t = &d->turn[i];

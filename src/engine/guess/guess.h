@@ -39,6 +39,7 @@ struct guess {
     size_t n;    /* number of guesses */
     enum guess_source source;
     size_t match;  /* lookup: number of tokens that match; otherwise 0 */
+    size_t lane;   /* drafts: one thread draws the guesses of all sequences with this number */
     float *chance; /* [n] chance that guess j and all guesses before it are right; borrowed from the step */
 };
 

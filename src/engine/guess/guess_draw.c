@@ -1,10 +1,42 @@
 /* guess_draw.c - draws with the target's parameters, but without log-probabilities. */
 #include "engine/guess/guess_draw.h"
 
+#include "base/mem.h"
+#include "engine/constraints/masks.h"
+
 static bool ends_answer(const struct sampling *p, int32_t id)
 {
     return (!p->ignore_eos && sampling_has_id(p->eos, p->n_eos, id)) ||
            sampling_has_id(p->stop_token, p->n_stop_token, id);
+}
+
+void guess_draw_lanes(struct seq **seq, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t first = seq[i]->mask ? 0 : i;
+
+        while (seq[first]->run.c != seq[i]->run.c)
+            first++;
+        seq[i]->guess.lane = first;
+    }
+}
+
+/* Computes the mask behind the guesses of S, the last of which may not be in its constraint yet. New states of the
+ * constraint are allocated, so the guards against allocations are down meanwhile. */
+static bool make_mask(struct seq *s)
+{
+    size_t n = seq_n_output(s) + s->guess.n, n_guards = 0;
+    struct err e = {0};
+    bool has_mask;
+
+    for (; mem_guarded(); n_guards++)
+        mem_guard_down();
+    has_mask = s->run.n == n || (constraint_run_may_guess(&s->run) &&
+                                 constraint_run_add(&s->run, s->token[s->n_known + s->guess.n - 1]));
+    has_mask = has_mask && masks_make(s, s->mask, &e) == 0;
+    while (n_guards-- > 0)
+        mem_guard_up();
+    return has_mask;
 }
 
 bool guess_draw(struct sample_scratch *sampler, struct seq *s, const float *logits, size_t n_vocab)
@@ -14,6 +46,8 @@ bool guess_draw(struct sample_scratch *sampler, struct seq *s, const float *logi
 
     p.logprobs = -1;
     p.n_logprob_ids = 0;
+    if (s->mask && !make_mask(s))
+        return false;
     if (sample_pick(sampler, &p, &s->history, logits, n_vocab, seq_n_output(s) + s->guess.n, &result) != 0 ||
         ends_answer(&s->sampling, result.id))
         return false;
@@ -26,4 +60,6 @@ void guess_draw_undo(struct seq *s)
 {
     for (size_t k = s->guess.n; k-- > 0;)
         sample_history_undo(&s->history, s->token[s->n_known + k]);
+    if (s->mask)
+        constraint_run_truncate(&s->run, seq_n_output(s));
 }

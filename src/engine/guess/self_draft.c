@@ -123,9 +123,10 @@ static void draw_share(void *ctx, int thread, int n_threads)
     size_t n = (size_t)n_threads < d->n_samplers ? (size_t)n_threads : d->n_samplers,
            n_vocab = d->target->model.info.vocab;
 
-    for (size_t i = d->first + (size_t)thread; i < d->end && (size_t)thread < n; i += n)
-        d->is_done[i] = !guess_draw(&d->sampler[thread], d->active[i],
-                                    d->target->logits + (i - d->first) * n_vocab, n_vocab);
+    for (size_t i = d->first; i < d->end; i++)
+        if (d->active[i]->guess.lane % n == (size_t)thread)
+            d->is_done[i] = !guess_draw(&d->sampler[thread], d->active[i],
+                                        d->target->logits + (i - d->first) * n_vocab, n_vocab);
 }
 
 /* Computes the row of the last token or guess of each active sequence, and draws a guess from it. */
@@ -159,6 +160,7 @@ void self_draft_propose(struct self_draft *d, struct seq **seq, size_t n)
 {
     struct kv *kv = &d->target->kv;
 
+    guess_draw_lanes(seq, n);
     d->n_active = 0;
     for (size_t i = 0; i < n; i++) {
         struct seq *s = seq[i];

@@ -24,7 +24,20 @@ struct pair {
     struct guess_maker maker;
     /* [n_known] output tokens of the first sequence at each call of propose(), and its guesses */
     size_t known[64], guessed[64], n_known;
+    size_t n_allowed, n_forbidden; /* guesses for answers with a constraint */
 };
+
+/* Counts the guesses for S that its constraint allows, and those behind them. */
+static void count_allowed(struct pair *p, struct seq *s)
+{
+    size_t n = s->run.n, k = 0;
+
+    while (k < s->guess.n && constraint_run_add(&s->run, s->token[s->n_known + k]))
+        k++;
+    constraint_run_truncate(&s->run, n);
+    p->n_allowed += k;
+    p->n_forbidden += s->guess.n - k;
+}
 
 static void propose(void *ctx, struct seq **seq, size_t n)
 {
@@ -35,8 +48,11 @@ static void propose(void *ctx, struct seq **seq, size_t n)
         p->known[p->n_known] = seq_n_output(seq[0]);
         p->guessed[p->n_known++] = seq[0]->guess.n;
     }
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         assert_true(seq[i]->guess.n <= seq[i]->guess.most && seq[i]->guess.n <= draft_most(p->d));
+        if (seq[i]->mask)
+            count_allowed(p, seq[i]);
+    }
 }
 
 static void leave(void *ctx, const struct seq *seq)
@@ -280,6 +296,33 @@ static void a_draft_changes_no_token(void **state)
                   (int)preempted, (int)accepted, (int)rejected, (int)masked);
     assert_true((preempted > 0 || THIN > 1) && accepted > 1000 / THIN && rejected > 500 / THIN &&
                 masked > 500 / THIN);
+}
+
+/* Each guess is drawn under the mask of its own place, so that no guess is computed that the schema forbids. */
+static void guesses_of_a_draft_obey_the_schema(void **state)
+{
+    static struct engines_answer got[N];
+
+    for (int parallel = 0; parallel < 2; parallel++) {
+        const struct gallop_options o = options(64, 2, 0);
+        const struct draft_options with = {
+            .model = parallel ? parallel_path : NULL, .most = 4, .is_parallel = true};
+        struct pair p;
+
+        memset(got, 0, sizeof(got));
+        open_pair(&p, "demo", &o, &with);
+        for (size_t k = 0; k < 3; k++) {
+            submit(p.g, SCHEMA);
+            submit(p.g, k);
+            engines_run(p.g, got);
+            memset(got, 0, sizeof(got));
+        }
+        print_message("%d guesses that the schema allows, %d that it forbids\n", (int)p.n_allowed,
+                      (int)p.n_forbidden);
+        assert_true(p.n_allowed > 40);
+        assert_int_equal(p.n_forbidden, 0);
+        close_pair(&p);
+    }
 }
 
 /* ---- how often guesses are right ---- */
@@ -569,6 +612,7 @@ static void an_engine_survives_a_draft_without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(guesses_of_a_draft_obey_the_schema),
         cmocka_unit_test(guesses_are_often_right),
         cmocka_unit_test(a_draft_changes_no_token),
         cmocka_unit_test(a_long_prompt_delays_its_own_guesses_only),
