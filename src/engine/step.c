@@ -751,37 +751,66 @@ static void cut_guesses(const struct step *g, struct seq *s)
         constraint_run_truncate(&s->run, n_known);
 }
 
+/* The time of a step with guesses of a draft model. */
+struct depth_time {
+    double passes_s; /* of the draft */
+    double rows_s;   /* predicted for the step with the rows of the guesses */
+};
+
+/* Returns the times with K guesses of the draft M for each of the N sequences in g->guessing. */
+static struct depth_time depth_time(const struct step *g, const struct guess_maker *m, size_t n, size_t k)
+{
+    struct cost_step step = {0};
+
+    for (size_t i = 0; i < n; i++)
+        step = cost_with(step, 1 + k, g->guessing[i]->n_computed);
+    return (struct depth_time){.passes_s = (double)(m->is_parallel && k ? 1 : k) * m->pass_s,
+                               .rows_s = cost_predict(&g->cost, &step)};
+}
+
+/* Returns a larger number of guesses than BEST, which is the best one as far as is known, if g->trial_s is enough for
+ * the time that they add, and takes the time of the draft from it. Otherwise returns BEST. */
+static size_t trial_depth(struct step *g, const struct guess_maker *m, size_t n, size_t best)
+{
+    const struct depth_time usual = depth_time(g, m, n, best);
+
+    for (size_t k = m->most; k > best; k--) {
+        const struct depth_time t = depth_time(g, m, n, k);
+        double added_s = t.passes_s - usual.passes_s;
+
+        if (added_s + t.rows_s - usual.rows_s <= g->trial_s) {
+            g->trial_s -= added_s;
+            return k;
+        }
+    }
+    return best;
+}
+
 /* Returns the number of guesses of a draft model for each of the N sequences in g->guessing that gives the most
- * tokens per second. */
+ * tokens per second, or now and then a larger one. */
 static size_t draft_depth(struct step *g, size_t n)
 {
     const struct guess_maker *m = g->guesser;
     struct guess guess = {.source = m->draft, .n = m->most, .chance = g->chance};
-    double tokens = (double)n, best_rate, seconds;
-    struct cost_step step = {0};
+    double tokens = (double)n, best_rate, plain_s;
     size_t best = 0;
 
-    if (!m->adaptive || g->n_steps % TRIAL == 0 || m->pass_s <= 0 || g->guess_counts.n_drafts < FIRST_DRAFTS)
+    if (!m->adaptive || m->pass_s <= 0 || g->guess_counts.n_drafts < FIRST_DRAFTS)
         return m->most;
     guess_chances_set(&g->chances, &guess);
-    for (size_t i = 0; i < n; i++)
-        step = cost_with(step, 1, g->guessing[i]->n_computed);
-    if ((seconds = cost_predict(&g->cost, &step)) <= 0)
+    if ((plain_s = depth_time(g, m, n, 0).rows_s) <= 0)
         return m->most;
-    best_rate = tokens / seconds;
+    best_rate = tokens / plain_s;
     for (size_t k = 1; k <= m->most; k++) {
-        double passes = m->is_parallel ? 1 : (double)k;
+        const struct depth_time t = depth_time(g, m, n, k);
 
-        for (size_t i = 0; i < n; i++)
-            step = cost_with(step, 1, g->guessing[i]->n_computed + k);
         tokens += (double)n * (double)guess.chance[k - 1];
-        seconds = cost_predict(&g->cost, &step) + passes * m->pass_s;
-        if (tokens / seconds > best_rate) {
-            best_rate = tokens / seconds;
+        if (tokens / (t.passes_s + t.rows_s) > best_rate) {
+            best_rate = tokens / (t.passes_s + t.rows_s);
             best = k;
         }
     }
-    return best;
+    return g->n_steps % TRIAL == 0 ? trial_depth(g, m, n, best) : best;
 }
 
 /* Guesses tokens of the decoding sequences. */
@@ -860,8 +889,7 @@ static void add_lacking(struct step *g, struct seq *s)
 static size_t step_plan(struct step *g)
 {
     const struct executor_caps *caps = &g->x->caps;
-    size_t n;
-    const struct sched_limits lim = {
+    struct sched_limits lim = {
         .max_tokens = step_most_rows(g),
         .max_seqs = g->opt.max_seqs,
         .max_wanted = caps->max_wanted,
@@ -871,8 +899,8 @@ static size_t step_plan(struct step *g)
         .whole = !caps->chunks,
         .cost = &g->cost,
         .target_s = g->opt.target_s,
-        .every_guess = g->guesser && (!g->guesser->adaptive || g->guess_counts.n_drafts < FIRST_DRAFTS),
-        .trial_s = g->n_steps % TRIAL == 0 ? g->trial_s : 0};
+        .every_guess = g->guesser && (!g->guesser->adaptive || g->guess_counts.n_drafts < FIRST_DRAFTS)};
+    size_t n;
 
     for (size_t i = 0; i < g->n_running; i++) {
         /* A sequence that was preempted or left out may have guesses of an earlier step. */
@@ -881,6 +909,7 @@ static size_t step_plan(struct step *g)
     }
     if (g->guesser && caps->guesses && !is_without_guesses(g))
         step_guess(g);
+    lim.trial_s = g->n_steps % TRIAL == 0 ? g->trial_s : 0; /* less the time of a draft's trial */
     g->n_lacking = 0;
     for (size_t i = 0; i < g->n_running; i++)
         add_lacking(g, g->running[i]);
@@ -1030,14 +1059,16 @@ static void count_rows(struct step *g, struct seq *s, size_t n)
 }
 
 /* Adds a share of the SECONDS of a step of N sequences to the time for guesses that are not expected to pay. Time that
- * a trial did not use, because a guess takes longer, is kept for the next one, up to the time of a step. */
+ * a trial did not use, because a guess takes longer, is kept for the next one, up to the time of a step and of a pass
+ * of the draft. */
 static void add_trial_time(struct step *g, size_t n, double seconds)
 {
     bool is_used = false;
 
     for (size_t i = 0; i < n && g->n_steps % TRIAL == 0; i++)
         is_used |= g->picked[i]->guess.n > 0;
-    g->trial_s = fmin((is_used ? 0 : g->trial_s) + trial_share * seconds, seconds);
+    g->trial_s = fmin((is_used ? 0 : g->trial_s) + trial_share * seconds,
+                      seconds + (g->guesser ? g->guesser->pass_s : 0));
 }
 
 /* Computes the plan of N sequences: runs the executor and samples tokens into g->row. */

@@ -4,8 +4,7 @@
 #include <math.h>
 
 #include "engine/guess/oracle.h"
-#include "engine/sim_executor.h"
-#include "engine/step.h"
+#include "machines.h"
 
 enum { SLOTS = 160, LEN = 256, PROMPT = 32, GUESSES = 4, WARM = 512, STEPS = 1500 };
 
@@ -14,12 +13,10 @@ static const double knees[] = {10, 19, 109};
 
 /* An engine and its oracle. */
 struct world {
-    struct kv kv;
-    struct sim_executor machine;
-    struct step step;
+    struct machine machine;
     struct oracle oracle;
+    struct guess_maker draft; /* the oracle as a draft model, whose passes take time */
     size_t n_seqs;
-    uint64_t n_came;
     int32_t right[LEN]; /* the answers: zeros, as all logits are equal */
 };
 
@@ -34,16 +31,11 @@ static const int32_t *right_tokens(void *ctx, const struct seq *s, size_t *n)
 
 static void open_world(struct world *w, size_t n_seqs, double knee, double accept, double p_slow)
 {
-    const struct kv_limits lim = {.n_layers = 1,
-                                  .n_kv = 1,
-                                  .head_dim = 1,
-                                  .dtype = DT_I8,
-                                  .max_seqs = SLOTS,
-                                  .max_len = LEN,
-                                  .block = 16,
-                                  .pool_tokens = 32 * LEN,
-                                  .step_tokens = 512,
-                                  .keep_prefixes = true};
+    const struct machine_size size = {.max_seqs = SLOTS,
+                                      .max_len = LEN,
+                                      .pool_tokens = 32 * LEN,
+                                      .step_tokens = 512,
+                                      .keep_prefixes = true};
     const struct sim_executor_spec spec = {.bandwidth = 6e10,
                                            .flops = 1e12,
                                            .overhead_s = 5e-4,
@@ -55,67 +47,43 @@ static void open_world(struct world *w, size_t n_seqs, double knee, double accep
                                            .seed = 5,
                                            .n_vocab = 2};
     const struct step_options o = {.step_guess_s = .05, .row_guess_s = .004};
-    struct err e = {0};
 
     *w = (struct world){.n_seqs = n_seqs};
-    if (kv_open(&w->kv, "paged", &lim, &e) != 0 ||
-        sim_executor_open(&w->machine, &spec, &w->kv, 512, &e) != 0 ||
-        step_open(&w->step, &w->machine.x, &o, &e) != 0)
-        fail_msg("%s", e.msg);
+    machines_open(&w->machine, &size, &spec, &o);
     w->oracle = (struct oracle){.accept = accept, .seed = 9, .n_vocab = 2, .answer = right_tokens, .ctx = w};
     oracle_init(&w->oracle, GUESSES);
     w->oracle.guesser.adaptive = true;
 }
 
-static void close_world(struct world *w)
-{
-    step_close(&w->step);
-    sim_executor_close(&w->machine);
-    kv_close(&w->kv);
-}
-
 static void add_one(struct world *w)
 {
-    int32_t ids[PROMPT] = {0};
-    struct sampling sampling;
-    struct seq_request r = {
-        .ids = ids, .n_ids = PROMPT, .sampling = &sampling, .prompt_logprobs = -1, .most_guesses = GUESSES};
-    struct err e = {0};
-    struct seq *s;
+    const int32_t ids[PROMPT] = {(int32_t)w->machine.n_came}; /* nothing is shared */
 
-    ids[0] = (int32_t)w->n_came; /* nothing is shared */
-    sampling_default(&sampling);
-    sampling.ignore_eos = true;
-    sampling.max_new_tokens = LEN - PROMPT;
-    sampling_mark(&sampling, SAMPLING_MAX_NEW_TOKENS);
-    assert_int_equal(seq_new(&s, &r, 1, NULL, INT32_MAX, LEN, &e), 0);
-    s->id = ++w->n_came;
-    step_add(&w->step, s);
+    machines_submit(&w->machine,
+                    &(struct machine_request){
+                        .ids = ids, .n_prompt = PROMPT, .n_output = LEN - PROMPT, .most_guesses = GUESSES});
 }
 
 /* Runs N steps, and keeps n_seqs sequences. */
 static void run(struct world *w, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        struct step_event ev;
+    const struct step *step = &w->machine.step;
 
-        while (w->step.n_running + step_n_waiting(&w->step) < w->n_seqs)
+    for (size_t i = 0; i < n; i++) {
+        while (step->n_running + step_n_waiting(step) < w->n_seqs)
             add_one(w);
-        step_run(&w->step);
-        while (step_take(&w->step, &ev))
-            if (ev.type == STEP_FINISHED)
-                seq_free(ev.seq);
+        machines_step(&w->machine);
     }
 }
 
 /* Returns tokens per second with the current kind of guesses. */
 static double rate(struct world *w, size_t n_steps)
 {
-    uint64_t tokens = w->step.n_output_tokens;
-    double start = w->machine.now_s;
+    uint64_t tokens = w->machine.step.n_output_tokens;
+    double start = w->machine.sim.now_s;
 
     run(w, n_steps);
-    return (double)(w->step.n_output_tokens - tokens) / (w->machine.now_s - start);
+    return (double)(w->machine.step.n_output_tokens - tokens) / (w->machine.sim.now_s - start);
 }
 
 /* Returns tokens per second without guesses: *EARLY of the first WARM steps, and of later ones. */
@@ -127,7 +95,7 @@ static double plain_rate(size_t n_seqs, double knee, double *early)
     open_world(&w, n_seqs, knee, 0, 0);
     *early = rate(&w, WARM);
     found = rate(&w, STEPS);
-    close_world(&w);
+    machines_close(&w.machine);
     return found;
 }
 
@@ -140,10 +108,10 @@ static double constant_rate(size_t n_seqs, double knee, double accept, size_t k)
     open_world(&w, n_seqs, knee, accept, 0);
     w.oracle.guesser.adaptive = false;
     w.oracle.guesser.most = k;
-    w.step.guesser = &w.oracle.guesser;
+    w.machine.step.guesser = &w.oracle.guesser;
     run(&w, WARM);
     found = rate(&w, STEPS);
-    close_world(&w);
+    machines_close(&w.machine);
     return found;
 }
 
@@ -154,11 +122,11 @@ static double chosen_rate(size_t n_seqs, double knee, double accept, double p_sl
     double found;
 
     open_world(&w, n_seqs, knee, accept, p_slow);
-    w.step.guesser = &w.oracle.guesser;
+    w.machine.step.guesser = &w.oracle.guesser;
     *early = rate(&w, WARM);
-    w.machine.spec.p_slow = 0;
+    w.machine.sim.spec.p_slow = 0;
     found = rate(&w, STEPS);
-    close_world(&w);
+    machines_close(&w.machine);
     return found;
 }
 
@@ -204,7 +172,7 @@ static void a_change_of_the_chances_is_followed(void **state)
     struct world w;
 
     open_world(&w, 4, 19, 0, 0);
-    w.step.guesser = &w.oracle.guesser;
+    w.machine.step.guesser = &w.oracle.guesser;
     run(&w, WARM);
     w.oracle.accept = .8;
     run(&w, 2000);
@@ -214,7 +182,7 @@ static void a_change_of_the_chances_is_followed(void **state)
     run(&w, 200);
     found = rate(&w, STEPS);
     assert_true(found > .985 * plain);
-    close_world(&w);
+    machines_close(&w.machine);
 }
 
 /* The same on a machine whose rows take half the time of a step, which is more than a trial has. */
@@ -224,7 +192,7 @@ static void expensive_guesses_are_tried_again(void **state)
     struct world w;
 
     open_world(&w, 1, 2, 0, 0);
-    w.step.guesser = &w.oracle.guesser;
+    w.machine.step.guesser = &w.oracle.guesser;
     run(&w, WARM);
     found = rate(&w, STEPS);
     assert_true(found > .985 * plain);
@@ -232,7 +200,50 @@ static void expensive_guesses_are_tried_again(void **state)
     run(&w, 4000);
     found = rate(&w, STEPS);
     assert_true(found > 1.6 * plain);
-    close_world(&w);
+    machines_close(&w.machine);
+}
+
+/* Guesses of a draft model: one pass for each, up to the depth that the step has chosen. */
+static void propose_in_passes(void *ctx, struct seq **seq, size_t n)
+{
+    struct world *w = ctx;
+
+    for (size_t i = 0; i < n; i++)
+        seq[i]->guess.most = w->draft.depth < seq[i]->guess.most ? w->draft.depth : seq[i]->guess.most;
+    w->oracle.guesser.propose(&w->oracle, seq, n);
+    for (size_t i = 0; i < n; i++)
+        seq[i]->guess.source = GUESS_DRAFT;
+    w->machine.sim.now_s += (double)w->draft.depth * w->draft.pass_s;
+}
+
+/* The time of the draft counts in trials of guesses that do not pay. */
+static void a_draft_that_is_never_right_costs_next_to_nothing(void **state)
+{
+    static const double step_s = 2e9 / 6e10, share[] = {.05, .35, .9};
+
+    for (size_t i = 0; i < sizeof(share) / sizeof(share[0]); i++)
+        for (size_t n = 1; n <= 8; n *= 8) {
+            double early, plain = plain_rate(n, 19, &early), never, often;
+            struct world w;
+
+            open_world(&w, n, 19, 0, 0);
+            w.draft = (struct guess_maker){.ctx = &w,
+                                           .most = GUESSES,
+                                           .adaptive = true,
+                                           .draft = GUESS_DRAFT,
+                                           .pass_s = share[i] * step_s,
+                                           .propose = propose_in_passes};
+            w.machine.step.guesser = &w.draft;
+            run(&w, WARM);
+            never = rate(&w, STEPS);
+            w.oracle.accept = .9;
+            run(&w, 4000);
+            often = rate(&w, STEPS);
+            machines_close(&w.machine);
+            print_message("%zu sequences, passes of %.2f steps: never right %.3f x, often %.2f x\n", n,
+                          share[i], never / plain, often / plain);
+            assert_true(never > .99 * plain && often > (share[i] > .5 ? .985 : 1.2) * plain);
+        }
 }
 
 int main(void)
@@ -242,6 +253,7 @@ int main(void)
         cmocka_unit_test(guesses_that_are_never_right_cost_next_to_nothing),
         cmocka_unit_test(a_change_of_the_chances_is_followed),
         cmocka_unit_test(expensive_guesses_are_tried_again),
+        cmocka_unit_test(a_draft_that_is_never_right_costs_next_to_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
