@@ -165,8 +165,12 @@ static int read_member(struct guess_config *c, const char *name, const json_t *v
         return config_text(v, name, &c->quant, a, e);
     if (strcmp(name, "max_model_len") == 0)
         return read_size(v, name, 2, largest, &c->max_model_len, e);
-    if (strcmp(name, "parallel_drafting") == 0)
-        return config_flag(v, name, &c->is_parallel, e);
+    if (strcmp(name, "parallel_drafting") == 0) {
+        int rc = config_flag(v, name, &c->is_parallel, e);
+
+        c->must_be_parallel = c->is_parallel;
+        return rc;
+    }
     if (strcmp(name, "draft_kv_cache_memory_gb") == 0)
         return read_real(v, name, 0, 1048576, &c->kv_memory, e);
     return err_about(e, ERR_INPUT, subject, "the member \"%.60s\" is not known", name);

@@ -40,7 +40,9 @@ struct guess_config {
     /* draft_model: model and revision, as options of an engine. */
     const char *model, *revision, *quant;
     size_t max_model_len; /* 0: not given */
-    bool is_parallel; /* the draft model may guess all tokens in one pass, if it was trained for it (PARD) */
+    /* parallel_drafting: the draft model guesses all tokens in one pass if it was trained for it (PARD), and must have
+     * been trained for it if the member is given as true. */
+    bool is_parallel, must_be_parallel;
     double kv_memory; /* GiB of the draft model's KV cache; 0: not given */
 };
 

@@ -94,6 +94,11 @@ static int read_kind(struct draft *d, const struct draft_options *o, bool *is_qu
     config_close(c);
     if (rc)
         return rc;
+    if (mask < 0 && o->must_be_parallel)
+        return err_set(
+            e, ERR_INPUT,
+            "parallel_drafting is true, but the model names no mask token (pard_token, ptd_token_id "
+            "or mask_token_id of config.json), so it was not trained for it");
     d->mask = (int32_t)mask;
     d->source = mask >= 0 && o->is_parallel ? GUESS_PARD : GUESS_DRAFT;
     d->most = o->most ? o->most : d->source == GUESS_PARD ? DRAFT_USUAL_PARD : DRAFT_USUAL;

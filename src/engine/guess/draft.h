@@ -25,7 +25,8 @@ struct draft_options {
     size_t max_model_len; /* 0: the smaller one of the target's and the draft's own, at most DRAFT_ROWS */
     double kv_memory; /* GiB of the KV cache; 0: enough for max_model_len rows of all sequences, at most 4 */
     bool is_parallel; /* a draft that was trained for it guesses all tokens in one pass */
-    size_t most;      /* maximum number of guesses of a sequence; 0: the default */
+    bool must_be_parallel; /* a draft that was not trained for it is an error */
+    size_t most;           /* maximum number of guesses of a sequence; 0: the default */
 };
 
 enum {

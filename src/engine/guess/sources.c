@@ -212,6 +212,7 @@ static int open_draft(struct guess_sources *g, const struct gallop_options *o, s
                                         .max_model_len = c->max_model_len,
                                         .kv_memory = c->kv_memory,
                                         .is_parallel = c->is_parallel,
+                                        .must_be_parallel = c->must_be_parallel,
                                         .most = c->most};
     int rc = c->model ? draft_open(&g->draft, &draft, target, e) : 0;
 

@@ -573,6 +573,9 @@ static void models_that_cannot_be_drafts_are_refused(void **state)
             "has 17 rows for each of 8 sequences, expected at least 18");
     refused("demo", &(struct draft_options){.model = draft_path, .quant = "int3"}, "quant: found");
     refused("demo", &(struct draft_options){.model = "/nowhere/at/all"}, "no such folder");
+    refused("demo",
+            &(struct draft_options){.model = draft_path, .is_parallel = true, .must_be_parallel = true},
+            "parallel_drafting is true, but the model names no mask token");
 }
 
 static void an_engine_survives_a_draft_without_memory(void **state)
