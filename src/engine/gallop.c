@@ -434,6 +434,19 @@ static int read_constraint(struct gallop *g, const struct gallop_request *r, str
     return rc;
 }
 
+/* Refuses a beam search of SR that cannot fit into the KV cache if it comes to the number of tokens that USER asks for.
+ * A search up to the end of the context, which nobody asked for, is let begin. */
+static int check_beams(const struct gallop *g, const struct sampling *user, const struct seq_request *sr,
+                       struct err *e)
+{
+    size_t room = g->llm.max_len - sr->n_ids, n = user->max_new_tokens < room ? user->max_new_tokens : room;
+
+    if (!sr->n_beams || !sampling_given(user, SAMPLING_MAX_NEW_TOKENS) || sr->n_ids == 0 ||
+        sr->n_ids > g->llm.max_len || n == 0)
+        return 0; /* or seq_new() refuses it */
+    return ask_fits(&g->step.x->caps, sr->n_ids, n, sr->n_beams, e);
+}
+
 /* Validates R and SR and creates the list of sequences of all answers to R. */
 static int new_answers(struct gallop *g, const struct gallop_request *r, const struct sampling *user,
                        struct sampling *merged, struct seq_request *sr, struct seq **out, struct err *e)
@@ -470,6 +483,7 @@ static int new_answers(struct gallop *g, const struct gallop_request *r, const s
         return err_about(e, ERR_INPUT, "deadline_s", "found %g, expected 0 or more", r->deadline_s);
     sr->prompt_logprobs = (int)r->prompt_logprobs;
     rc = rc ? rc : ask_read(r, user, merged, &g->step.x->caps, g->step.opt.max_seqs, &sr->n_beams, e);
+    rc = rc ? rc : check_beams(g, user, sr, e);
     rc = rc ? rc : read_constraint(g, r, sr, e);
     return rc ? rc
               : seq_new(out, sr, r->n ? (size_t)r->n : 1, g->llm.tok, g->llm.model.info.vocab, g->llm.max_len,

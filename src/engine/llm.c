@@ -727,6 +727,7 @@ void llm_executor(struct llm *m, struct executor *x)
                                     .guesses = !m->model.bidirectional,
                                     .shares = kv_type_pooled(m->kv.type->name),
                                     .block = m->kv.lim.block,
+                                    .pool_rows = kv_most_rows(&m->kv),
                                     .n_blocks = kv_n_blocks(&m->kv),
                                     .n_vocab = m->model.info.vocab,
                                     .n_hidden = m->model.info.hidden},

@@ -292,6 +292,15 @@ bool kv_has_room(const struct kv *c, const struct kv_want *want, size_t n)
     return c->type->ops->has_room(c, want, n);
 }
 
+size_t kv_most_rows(const struct kv *c)
+{
+    size_t unit = kv_type_pooled(c->type->name) ? c->lim.block : KERN_TILE;
+
+    if (kv_type_pooled(c->type->name) && c->group[0].window)
+        return 0;
+    return (c->lim.pool_tokens / unit + (c->lim.pool_tokens % unit != 0)) * unit;
+}
+
 int kv_truncate(struct kv *c, size_t seq, size_t n)
 {
     check_seq(c, seq, n);

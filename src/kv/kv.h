@@ -178,6 +178,10 @@ int kv_reserve(struct kv *c, size_t seq, size_t n);
  * count, nor does the memory that dynamic and bmc need while a region grows. */
 bool kv_has_room(const struct kv *c, const struct kv_want *want, size_t n);
 
+/* Returns the maximum number of rows of all sequences together. 0: there is none, since every layer has a window whose
+ * rows are dropped. */
+size_t kv_most_rows(const struct kv *c);
+
 /* Drops all rows of SEQ from row N on. KV_GONE: a query at position N would see rows that were dropped, or N
  * lies in a sink whose later rows were dropped. */
 int kv_truncate(struct kv *c, size_t seq, size_t n);

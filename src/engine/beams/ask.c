@@ -60,3 +60,18 @@ int ask_read(const struct gallop_request *r, const struct sampling *user, struct
     *width = beams;
     return 0;
 }
+
+int ask_fits(const struct executor_caps *caps, size_t n_prompt, size_t n_new, size_t width, struct err *e)
+{
+    size_t block = caps->block, most = caps->pool_rows, end = n_prompt + n_new - 1,
+           shared = caps->shares ? (n_prompt - 1) / block * block : 0,
+           own = (end - shared + block - 1) / block * block;
+
+    if (most == 0 || (shared <= most && own <= (most - shared) / width))
+        return 0;
+    return err_about(
+        e, ERR_INPUT, "max_new_tokens",
+        "%zu beams of %zu tokens behind a prompt of %zu need %zu rows of the KV cache, which has %zu: "
+        "fewer beams or tokens are expected",
+        width, n_new, n_prompt, shared + width * own, most);
+}

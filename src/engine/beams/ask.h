@@ -12,4 +12,8 @@
 int ask_read(const struct gallop_request *r, const struct sampling *user, struct sampling *merged,
              const struct executor_caps *caps, size_t most, size_t *width, struct err *e);
 
+/* Returns ERR_INPUT if WIDTH beams of N_NEW tokens each, behind a prompt of N_PROMPT, do not fit into an empty KV
+ * cache. */
+int ask_fits(const struct executor_caps *caps, size_t n_prompt, size_t n_new, size_t width, struct err *e);
+
 #endif

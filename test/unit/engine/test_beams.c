@@ -287,8 +287,8 @@ static void a_preempted_search_gets_other_results(void **state)
     static const struct {
         const char *type, *index;
         int64_t budget;
-    } pools[] = {{NULL, NULL, 0},         {"paged", "none", 272},
-                 {"paged", "radix", 272}, {"slab_pool", "hash", 272},
+    } pools[] = {{NULL, NULL, 0},         {"paged", "none", 320},
+                 {"paged", "radix", 320}, {"slab_pool", "hash", 320},
                  {"dynamic", NULL, 600},  {"bmc", NULL, 600}};
     static struct engines_answer got[9], want[9];
     char says[256];
@@ -317,6 +317,46 @@ static void a_preempted_search_gets_other_results(void **state)
     }
     for (size_t q = 0; q < 9; q++)
         assert_true(want[q].n == 90 && want[q].end.has_score);
+}
+
+/* The largest search that fits, and one token more. Regions of dynamic and bmc grow in larger units. */
+static void beams_that_can_never_fit_are_refused(void **state)
+{
+    static const struct {
+        const char *type;
+        int64_t longest; /* three beams behind 40 tokens: 32 rows shared, or none */
+    } pools[] = {{"paged", 57}, {"slab_pool", 57}, {"dynamic", 41}, {"bmc", 41}};
+    static struct engines_answer got[3];
+
+    for (size_t i = 0; i < sizeof(pools) / sizeof(pools[0]); i++) {
+        struct gallop_options o = engines_options(4, 64, 192);
+        char err[GALLOP_ERR_SIZE];
+        struct gallop_request r;
+        struct gallop *g;
+        int32_t ids[40];
+
+        o.kv_cache_type = pools[i].type;
+        o.kv_cache_tokens = 240;
+        g = engines_open("demo", &o);
+        gallop_request_init(&r);
+        engines_text(1, 0, 40, ids);
+        r.ids = ids;
+        r.n_ids = 40;
+        r.n = 3;
+        r.sampling.use_beam_search = 1;
+        r.sampling.ignore_eos = 1;
+        r.sampling.max_new_tokens = pools[i].longest + 1;
+        assert_int_equal(gallop_submit(g, &r, NULL, err), GALLOP_BAD_INPUT);
+        if (!strstr(err, "rows of the KV cache, which has 240"))
+            fail_msg("%s: %s", pools[i].type, err);
+        r.sampling.max_new_tokens = pools[i].longest;
+        memset(got, 0, sizeof(got));
+        assert_int_equal(gallop_submit(g, &r, NULL, err), 0);
+        engines_run(g, got);
+        assert_true(i > 1 ||
+                    (got[0].n == (size_t)pools[i].longest && got[0].end.finish == GALLOP_FINISH_LENGTH));
+        gallop_close(g);
+    }
 }
 
 /* The lanes of a search share the blocks of its prompt, so that four of them need not wait for a pool that could hold
@@ -705,6 +745,7 @@ int main(void)
         cmocka_unit_test(results_differ_from_hugging_face),
         cmocka_unit_test(answers_are_the_same_alone_and_in_company),
         cmocka_unit_test(a_preempted_search_gets_other_results),
+        cmocka_unit_test(beams_that_can_never_fit_are_refused),
         cmocka_unit_test(a_search_waits_for_rows_that_it_shares),
         cmocka_unit_test(the_score_is_not_that_of_the_output),
         cmocka_unit_test(a_search_across_the_border_of_longrope_differs_in_company),
