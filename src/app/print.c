@@ -245,6 +245,17 @@ json_t *print_json_ids(const struct tok_ids *ids)
     return list;
 }
 
+json_t *print_json_speculation(const struct gallop_speculation *s)
+{
+    json_t *positions = json_array();
+
+    for (size_t i = 0; i < s->n_positions; i++)
+        json_array_append_new(positions, json_integer((json_int_t)s->accepted_per_pos[i]));
+    return json_pack("{s:I,s:I,s:I,s:o}", "steps", (json_int_t)s->n_steps, "drafted",
+                     (json_int_t)s->n_draft_tokens, "accepted", (json_int_t)s->n_accepted_tokens,
+                     "accepted_per_pos", positions);
+}
+
 /* ---- standard error ---- */
 
 void print_remark(const char *fmt, ...)

@@ -17,6 +17,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "gallop.h"
 #include "text/tok/tok.h"
 
 /* Must be called once, before any file is opened. Opens /dev/null as each of the descriptors 0, 1 and 2 that was
@@ -37,6 +38,8 @@ void print_json_value(const json_t *o);
 /* Returns TEXT [n] as a JSON string; each invalid UTF-8 sequence is replaced by U+FFFD. */
 json_t *print_json_string(const char *text, size_t n);
 json_t *print_json_ids(const struct tok_ids *ids);
+/* Returns the counts of speculative decoding S as a JSON object. */
+json_t *print_json_speculation(const struct gallop_speculation *s);
 
 void print_ids(const struct tok_ids *ids); /* "1,2,3" */
 

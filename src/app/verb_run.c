@@ -310,18 +310,6 @@ static void take_event(struct run_prompts *r, const struct gallop_event *ev)
 
 /* ---- printing ---- */
 
-/* Returns the results of speculative decoding as a JSON object. */
-static json_t *speculation_json(const struct gallop_speculation *s)
-{
-    json_t *positions = json_array();
-
-    for (size_t i = 0; i < s->n_positions; i++)
-        json_array_append_new(positions, json_integer((json_int_t)s->accepted_per_pos[i]));
-    return json_pack("{s:I,s:I,s:I,s:o}", "steps", (json_int_t)s->n_steps, "drafted",
-                     (json_int_t)s->n_draft_tokens, "accepted", (json_int_t)s->n_accepted_tokens,
-                     "accepted_per_pos", positions);
-}
-
 /* Adds the fields of the answer A to the JSON object O. */
 static void add_answer(const struct run_prompts *r, const struct request_answer *a, json_t *o)
 {
@@ -352,7 +340,7 @@ static void add_answer(const struct run_prompts *r, const struct request_answer 
     }
     json_object_set_new(o, "timing", timing);
     if (ev->speculation.n_positions)
-        json_object_set_new(o, "speculation", speculation_json(&ev->speculation));
+        json_object_set_new(o, "speculation", print_json_speculation(&ev->speculation));
 }
 
 /* Returns the seed of Q as a JSON integer, or as a string of digits if it is too large for jansson. */

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from _cli import ROOT, call, check, expect, run_all
+from _cli import DEMO, ROOT, call, check, expect, run_all
 
 TOOL = os.path.join(ROOT, "tools", "guess-simulate")
 
@@ -82,6 +82,28 @@ def a_line_of_a_batch_can_ask_for_no_guesses():
     expect([x.get("speculation", {}).get("drafted", 0) > 0 for x in got], [True, False], "guesses")
     r = call("run", "--batch", "-", stdin=b'{"prompt":"x","speculative":1}')
     check(b"speculative: expected true or false" in r.stderr, f"{r.stderr}")
+
+
+def counts_are_in_the_lines_of_chats_and_loads():
+    draft = {"model": os.path.join(ROOT, "models", "demo-draft"), "adaptive": False}
+    config = ("--speculative-config", json.dumps(draft))
+    r = call("run", "--chat", "--json", "-n", "40", "--ignore-eos", *config, "Tell me a story.")
+    one = json.loads(r.stdout)
+    counts = one["speculation"]
+    check(counts["drafted"] >= counts["accepted"] > 0, f"{counts}")
+    expect(sum(counts["accepted_per_pos"]), counts["accepted"], "right guesses by position")
+    expect(counts["steps"] + counts["accepted"], len(one["output_ids"]), "tokens")
+    at = ("bench", "--serve", "-m", DEMO, "--num-prompts", "3", "--input-len", "24", "--output-len",
+          "60", "--quiet")
+    r = call(*at, "--json", *config)
+    load = json.loads(r.stdout.splitlines()[0])
+    counts = load["speculation"]
+    check(counts["drafted"] >= counts["accepted"] > 0, f"{counts}")
+    expect(sum(counts["accepted_per_pos"]), counts["accepted"], "right guesses by position")
+    expect(counts["steps"] + counts["accepted"], 180, "tokens of a load")
+    check(b"speculative decoding: " in call(*at, *config).stdout, "counts as text")
+    expect("speculation" in json.loads(call(*at, "--json").stdout.splitlines()[0]), False,
+           "counts without guesses")
 
 
 def a_configuration_that_is_not_built_is_refused_by_name():

@@ -39,8 +39,9 @@ struct load_run {
     struct serving serving;
     int32_t *ids; /* [longest request] tokens of the prompt that is being submitted */
     size_t n_vocab, max_len;
-    size_t n_came; /* number of first turns that were sent */
-    double start;  /* clock_seconds() at the start of the load */
+    size_t n_came;                     /* number of first turns that were sent */
+    struct gallop_speculation guesses; /* of all answers */
+    double start;                      /* clock_seconds() at the start of the load */
     bool traced;
     struct bench_trace trace;
     struct bench_trace_sum sum;
@@ -88,6 +89,18 @@ static int send_turns(struct load_run *r, size_t i, double at_s)
     return rc;
 }
 
+/* Adds the counts of guesses for an answer to those of the load. */
+static void add_guesses(struct load_run *r, const struct gallop_speculation *s)
+{
+    r->guesses.n_steps += s->n_steps;
+    r->guesses.n_draft_tokens += s->n_draft_tokens;
+    r->guesses.n_accepted_tokens += s->n_accepted_tokens;
+    for (size_t i = 0; i < s->n_positions; i++)
+        r->guesses.accepted_per_pos[i] += s->accepted_per_pos[i];
+    if (s->n_positions > r->guesses.n_positions)
+        r->guesses.n_positions = s->n_positions;
+}
+
 /* Records the events of the last step, and submits the next turns of finished requests. */
 static int take_events(struct load_run *r)
 {
@@ -103,6 +116,7 @@ static int take_events(struct load_run *r)
             return err_nomem(r->e, "the times of tokens");
         if (ev.type != GALLOP_FINISHED)
             continue;
+        add_guesses(r, &ev.speculation);
         serving_ended(&r->serving, i, now, ev.n_cached,
                       ev.finish != GALLOP_FINISH_LENGTH && ev.finish != GALLOP_FINISH_STOP);
         if (r->traffic.request[i].next)
@@ -172,6 +186,8 @@ static int report(const struct load_run *r, bool json)
     json_object_set_new(o, "quant", json_string(s.quant));
     if (engine_llm(r->g)->store)
         json_object_set_new(o, "kv_store", store_json(engine_llm(r->g)->store, &s));
+    if (r->guesses.n_positions)
+        json_object_set_new(o, "speculation", print_json_speculation(&r->guesses));
     serving_print(o, r->max_len, json);
     if (r->traced)
         bench_trace_print(&r->sum, json ? json_pack("{s:s}", "of", "serve") : NULL);

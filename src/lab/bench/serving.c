@@ -321,6 +321,15 @@ static void print_store(const json_t *o)
         number(o, "blocks_damaged"));
 }
 
+static void print_guesses(const json_t *o)
+{
+    double steps = number(o, "steps");
+
+    print_fmt(
+        "speculative decoding: %.0f tokens guessed, %.0f of them right: %.2f tokens a step of a sequence\n",
+        number(o, "drafted"), number(o, "accepted"), steps > 0 ? 1 + number(o, "accepted") / steps : 0);
+}
+
 void serving_print(json_t *o, size_t max_len, bool json)
 {
     if (json) {
@@ -337,6 +346,8 @@ void serving_print(json_t *o, size_t max_len, bool json)
               number(o, "total_input_tokens"), 100 * number(o, "hit_rate"), number(o, "preemptions"));
     if (json_object_get(o, "kv_store"))
         print_store(json_object_get(o, "kv_store"));
+    if (json_object_get(o, "speculation"))
+        print_guesses(json_object_get(o, "speculation"));
     print_fmt("%-26s %10s %10s %10s %10s %10s %10s\n", "milliseconds", "mean", "median", "p90", "p95", "p99",
               "max");
     print_times(o, "ttft", "time to first token");

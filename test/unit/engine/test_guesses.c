@@ -294,6 +294,42 @@ static void wrong_guesses_preempt_no_sequence(void **state)
     assert_int_equal(stats[1].n_steps, stats[0].n_steps);
 }
 
+/* As in vLLM, a guess is accepted if it is the token that was drawn, also if this token ends the answer. */
+static void a_guessed_end_token_is_accepted(void **state)
+{
+    static struct engines_answer plain[1], got[1];
+    const float bias = 100;
+    int32_t eos = -1;
+
+    for (int k = 0; k < 2; k++) {
+        struct gallop_options o = engines_options(1, 64, LONGEST);
+        struct oracle oracle = {.accept = 1, .ctx = plain, .answer = right_answer};
+        struct gallop_request r;
+        struct gallop *g = engines_open("demo", &o);
+
+        oracle.n_vocab = engine_llm(g)->model.info.vocab;
+        oracle_init(&oracle, GUESS_MOST);
+        engine_loop(g)->guesser = k ? &oracle.guesser : NULL;
+        memset(k ? got : plain, 0, sizeof(got));
+        gallop_request_init(&r);
+        r.text = "Once";
+        eos = engine_info(g)->defaults->eos[0];
+        r.sampling.max_new_tokens = 30;
+        r.sampling.min_new_tokens = 6; /* and then the end token */
+        r.sampling.bias_id = &eos;
+        r.sampling.bias = &bias;
+        r.sampling.n_bias = 1;
+        assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+        engines_run(g, k ? got : plain);
+        gallop_close(g);
+    }
+    assert_int_equal(got->end.finish, GALLOP_FINISH_STOP);
+    assert_true(got->n == 7 && got->token[6] == eos);
+    assert_int_equal(got->end.speculation.n_steps, 2); /* of the prompt, and of all guesses */
+    assert_int_equal(got->end.speculation.n_draft_tokens, got->n - 1);
+    assert_int_equal(got->end.speculation.n_accepted_tokens, got->n - 1);
+}
+
 static void an_answer_of_one_token_has_no_guesses(void **state)
 {
     static struct engines_answer got[1];
@@ -552,6 +588,7 @@ int main(void)
         cmocka_unit_test(counts_of_ngram_follow_from_the_tokens),
         cmocka_unit_test(a_long_prompt_is_indexed_in_several_steps),
         cmocka_unit_test(wrong_guesses_preempt_no_sequence),
+        cmocka_unit_test(a_guessed_end_token_is_accepted),
         cmocka_unit_test(an_answer_of_one_token_has_no_guesses),
         cmocka_unit_test(tokens_of_one_client_are_not_guessed_for_another),
         cmocka_unit_test(a_request_can_ask_for_no_guesses),
