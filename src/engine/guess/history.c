@@ -48,13 +48,6 @@ void history_close(struct history *h)
     *h = (struct history){0};
 }
 
-void history_clear(struct history *h)
-{
-    memset(h->chunk, 0, h->n_used * sizeof(*h->chunk));
-    memset(h->head[0], 0, ((size_t)2 << h->head_bits) * sizeof(uint32_t));
-    h->n_used = h->next_chunk = 0;
-}
-
 size_t history_capacity(const struct history *h)
 {
     return h->n_chunks * HISTORY_CHUNK;
@@ -85,8 +78,6 @@ static struct history_chunk *take(struct history *h, struct history_writer *w)
     bool linked = w->born && h->chunk[last].born == w->born && last != at;
 
     h->next_chunk = at + 1 < h->n_chunks ? at + 1 : 0;
-    if (h->n_used < h->n_chunks)
-        h->n_used++;
     c->realm[0] = w->realm[0];
     c->realm[1] = w->realm[1];
     c->sequence = w->sequence;

@@ -10,7 +10,7 @@
  *
  * Tokens of a realm are found by sequences of the same realm only; otherwise a guess that is right would
  * tell one client what another one wrote. Nothing is allocated after opening. The result is a function of
- * what was written since the history was opened or cleared. A history belongs to one thread at a time.
+ * what was written since the history was opened. A history belongs to one thread at a time.
  */
 #ifndef GALLOP_ENGINE_GUESS_HISTORY_H
 #define GALLOP_ENGINE_GUESS_HISTORY_H
@@ -37,7 +37,6 @@ struct history {
     struct history_chunk *chunk; /* [n_chunks] */
     uint32_t *head[2];           /* [1 << head_bits] newest position of each chain, plus 1; 0: none */
     size_t n_chunks, head_bits;
-    size_t n_used; /* chunks that were written since the history was opened or cleared, at most n_chunks */
     size_t next_chunk;               /* the chunk that is written next */
     uint64_t n_written, n_sequences; /* chunks, and sequences, ever */
     size_t max_sequences;
@@ -63,9 +62,6 @@ struct history_place {
  * sequences can be found. SEED is that of the hashes. ERR_NOMEM: H is zeroed. */
 int history_open(struct history *h, size_t bytes, size_t max_sequences, uint64_t seed, struct err *e);
 void history_close(struct history *h); /* H may be zeroed */
-
-/* Erases all tokens. What running sequences have not written yet will be written. */
-void history_clear(struct history *h);
 
 /* Returns the number of tokens that fit into H. */
 size_t history_capacity(const struct history *h);

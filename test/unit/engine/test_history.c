@@ -193,28 +193,6 @@ static void a_realm_sees_nothing_of_another(void **state)
     history_close(&h);
 }
 
-static void a_cleared_history_has_no_tokens(void **state)
-{
-    struct history h;
-    struct history_writer w = history_writer(realm[0], 0);
-    int32_t token[3 * HISTORY_CHUNK];
-
-    for (size_t i = 0; i < 3 * HISTORY_CHUNK; i++)
-        token[i] = (int32_t)i;
-    assert_int_equal(history_open(&h, HISTORY_MIN_BYTES, HISTORY_MAX_SEQUENCES, 0, NULL), 0);
-    history_clear(&h);
-    history_write(&h, &w, token, HISTORY_CHUNK + 5, false); /* it is still running */
-    write_counting(&h, 0, 1000, 100);
-    history_clear(&h);
-    assert_int_equal(find_counting(&h, 0, 1050), 0);
-    assert_int_equal(find_counting(&h, 0, 10), 0);
-    history_write(&h, &w, token, 3 * HISTORY_CHUNK, true);
-    assert_int_equal(find_counting(&h, 0, 10), 0);
-    assert_int_equal(find_counting(&h, 0, HISTORY_CHUNK - 3), 0);
-    assert_int_equal(find_counting(&h, 0, 2 * HISTORY_CHUNK - 2), 5);
-    history_close(&h);
-}
-
 static void a_text_of_one_token_is_found_in_bounded_steps(void **state)
 {
     static const int32_t token[5000];
@@ -262,7 +240,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_history_has_the_matches_of_a_search),
         cmocka_unit_test(a_realm_sees_nothing_of_another),
-        cmocka_unit_test(a_cleared_history_has_no_tokens),
         cmocka_unit_test(a_text_of_one_token_is_found_in_bounded_steps),
         cmocka_unit_test(the_default_size_holds_three_million_tokens),
         cmocka_unit_test(every_allocation_may_fail),
