@@ -6,6 +6,7 @@ import {libraries} from "./libraries.js";
 const STORED = "gallop.settings", KEY = "gallop.key";
 
 // Sampling fields of a request. An empty field is not sent, so that the default of the model or the server applies.
+// Fields with `more` are shown when the user opens "More sampling".
 const SAMPLING = [
     {name: "max_completion_tokens", label: "Maximum tokens of an answer", min: 1, max: 2147483647, step: 1},
     {name: "temperature", label: "Temperature", min: 0, max: 100, step: "any",
@@ -18,6 +19,22 @@ const SAMPLING = [
     {name: "repetition_penalty", label: "Repetition penalty", min: 0, max: 100, step: "any", hint: "1: no penalty"},
     {name: "frequency_penalty", label: "Frequency penalty", min: -2, max: 2, step: "any"},
     {name: "presence_penalty", label: "Presence penalty", min: -2, max: 2, step: "any"},
+    {name: "typical_p", label: "Typical p", min: 0, max: 1, step: "any", more: true,
+        hint: "only the tokens nearest to the expected information, up to this total probability; 1: all"},
+    {name: "top_n_sigma", label: "Top n sigma", min: -1, max: 1000000, step: "any", more: true,
+        hint: "only logits at most this many standard deviations below the largest; 0: all"},
+    {name: "xtc_probability", label: "XTC probability", min: 0, max: 1, step: "any", more: true,
+        hint: "with this chance only the least likely of the likely tokens is kept"},
+    {name: "xtc_threshold", label: "XTC threshold", min: 0, max: 1, step: "any", more: true,
+        hint: "least probability of a likely token"},
+    {name: "dry_multiplier", label: "DRY multiplier", min: 0, max: 1000000, step: "any", more: true,
+        hint: "penalty of tokens that go on with a repetition; 0: none"},
+    {name: "dry_base", label: "DRY base", min: 1, max: 1000000, step: "any", more: true,
+        hint: "factor of the penalty for each token of the repetition"},
+    {name: "dry_allowed_length", label: "DRY allowed length", min: 0, max: 1024, step: 1, more: true,
+        hint: "shortest repetition with a penalty, in tokens"},
+    {name: "dry_penalty_last_n", label: "DRY last n", min: -1, max: 2147483647, step: 1, more: true,
+        hint: "only repetitions among this many last tokens; -1: all"},
     {name: "seed", label: "Seed", min: 0, max: Number.MAX_SAFE_INTEGER, step: 1,
         hint: "the same seed gives the same answer"},
 ];
@@ -42,6 +59,10 @@ function labelled(text, input, hint = "") {
     return make("div", {className: "field"}, ...parts);
 }
 
+function numbered({label, hint, more, ...rest}) {
+    return labelled(label, make("input", {type: "number", placeholder: "default", inputMode: "decimal", ...rest}), hint);
+}
+
 export class Settings {
     // ONCHANGE() is called when a setting changes.
     constructor(onchange) {
@@ -57,6 +78,7 @@ export class Settings {
         byId("reset").onclick = () => { this.values = {}; this.#fill(); this.#keep(); };
         this.form.onsubmit = event => { event.preventDefault(); this.dialog.close(); };
         this.form.onchange = () => this.#take();
+        this.form.addEventListener("invalid", event => event.target.closest("details")?.setAttribute("open", ""), true);
     }
 
     #build() {
@@ -65,8 +87,9 @@ export class Settings {
             ...THEMES.map(([value, textContent]) => make("option", {value, textContent})));
         byId("fields").append(
             labelled("Model", this.model),
-            ...SAMPLING.map(({label, hint, ...rest}) => labelled(label,
-                make("input", {type: "number", placeholder: "default", inputMode: "decimal", ...rest}), hint)),
+            ...SAMPLING.filter(field => !field.more).map(numbered),
+            make("details", {className: "more"}, make("summary", {textContent: "More sampling"}),
+                make("div", {className: "fields"}, ...SAMPLING.filter(field => field.more).map(numbered))),
             labelled("Stop at", make("textarea", {name: "stop", rows: 2}), "texts that end an answer, one a line"),
             labelled("API key", make("input", {name: "key", type: "password", autocomplete: "off"}),
                 "kept until this tab is closed"),

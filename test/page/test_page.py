@@ -517,7 +517,8 @@ class PageTest(OnPage):
         self.page.wait("document.querySelector('#model').innerText")
         self.page.click("#open-settings")
         self.page.run("""(() => { for (const [name, value] of Object.entries({temperature: '0.5', top_k: '7', seed: '3',
-            stop: 'x\\ny', model: 'other', top_p: '9'})) document.querySelector(`[name=${name}]`).value = value;
+            stop: 'x\\ny', model: 'other', top_p: '9', typical_p: '0.9', top_n_sigma: '1.5', xtc_probability: '0.2',
+            xtc_threshold: '2', dry_multiplier: '0.8', dry_allowed_length: '3'})) document.querySelector(`[name=${name}]`).value = value;
             document.querySelector('#settings-form').dispatchEvent(new Event('change')); })()""")
         self.page.click("#settings-form [type=submit]")
         self.page.call("Page.reload")
@@ -529,7 +530,9 @@ class PageTest(OnPage):
         asked = {k: v for k,
                  v in scripted.asked[0].items() if k not in ("stream", "stream_options")}
         self.assertEqual(asked, {"model": "other", "temperature": 0.5, "top_k": 7,
-                                 "seed": 3, "stop": ["x", "y"],
+                                 "seed": 3, "stop": ["x", "y"], "typical_p": 0.9,
+                                 "top_n_sigma": 1.5, "xtc_probability": 0.2,
+                                 "dry_multiplier": 0.8, "dry_allowed_length": 3,
                                  "messages": [{"role": "system", "content": "Be brief."},
                                               {"role": "user", "content": "hi"}]})
 
