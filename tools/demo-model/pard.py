@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import shutil
-import time
 
 import torch
 from safetensors.torch import load_file
@@ -84,57 +83,22 @@ def export(model, folder):
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--steps", type=int, default=1200)
-    p.add_argument("--rate", type=float, default=1e-3)
-    p.add_argument("--batch", type=int, default=4)
-    p.add_argument("--out", default=os.path.join(train.MODELS, NAME))
-    p.add_argument("--state", default=os.path.join(train.HERE, NAME + ".state"))
-    p.add_argument("--save-every", type=float, default=180)
+    train.add_options(p, 1e-3)
     args = p.parse_args()
 
-    torch.set_num_threads(1)
-    torch.manual_seed(7)
-    torch.use_deterministic_algorithms(True)
+    train.begin(args.seed)
     tok = vocab.load(os.path.join(train.MODELS, SOURCE))
     model = llama.Llama(SOURCE, tok.get_vocab_size())
     model.load_state_dict({k: v.float() for k, v in load_file(
         os.path.join(train.MODELS, SOURCE, "model.safetensors")).items()})
     opt = torch.optim.AdamW(model.parameters(), lr=args.rate, betas=(0.9, 0.98), eps=1e-9,
                             weight_decay=0.01, fused=True)
-    rows, r, step = train.Rows(tok, "train", (FIRST, [])), torch.Generator().manual_seed(7), 0
-    if os.path.exists(args.state):
-        s = torch.load(args.state, weights_only=True)
-        model.load_state_dict(s["model"])
-        opt.load_state_dict(s["optimizer"])
-        r.set_state(s["random"])
-        step, rows = s["step"], train.Rows(tok, "train", (s["next"], s["buffer"]))
-
-    def save():
-        torch.save({"model": model.state_dict(), "optimizer": opt.state_dict(), "step": step,
-                    "random": r.get_state(), "next": rows.next, "buffer": rows.buffer},
-                   args.state + ".new")
-        os.replace(args.state + ".new", args.state)
-        export(model, args.out)
-
-    saved, shown, mean = time.time(), time.time(), 0.0
-    while step < args.steps:
-        for g in opt.param_groups:
-            g["lr"] = train.rate(step, args.steps, args.rate, 50)
-        ids, see, target, weight, pos = spread(rows, args.batch, r)
-        loss = model.loss(ids, see, target, weight, pos)
-        opt.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        opt.step()
-        step += 1
-        mean += loss.item()
-        if step % 50 == 0:
-            print(f"step {step} loss {mean / 50:.4f} {(time.time() - shown) / 50:.2f} s a step",
-                  flush=True)
-            mean, shown = 0.0, time.time()
-        if time.time() - saved > args.save_every:
-            save()
-            saved = time.time()
-    save()
+    random = torch.Generator().manual_seed(args.seed)
+    state = train.State(args.state or os.path.join(train.HERE, NAME + ".state"), model, opt,
+                        train.Rows(tok, "train", (FIRST, [])), random)
+    folder = args.out or os.path.join(train.MODELS, NAME)
+    train.run(state, args, lambda: spread(state.rows, args.batch, random),
+              lambda: export(model, folder), warm=50)
     print("right guesses by distance: " + " ".join(f"{x:.3f}" for x in right(model, tok)))
 
 

@@ -136,25 +136,86 @@ def export(model, name, folder):
     vocab.write_config(folder)
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("name", choices=sorted(llama.SHAPES))
-    p.add_argument("--steps", type=int, required=True)
+def begin(seed):
+    """Makes the results of a run depend on nothing but its options."""
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    torch.use_deterministic_algorithms(True)
+
+
+def add_options(p, rate):
     p.add_argument("--batch", type=int, default=4, help="rows of %d tokens a step" % ROW)
-    p.add_argument("--rate", type=float, default=3e-3, help="peak learning rate")
-    p.add_argument(
-        "--grow", help="state of a trained draft to begin from, its position in the corpus included"
-    )
+    p.add_argument("--rate", type=float, default=rate, help="peak learning rate")
     p.add_argument("--out", help="folder of the checkpoint (default: models/NAME)")
     p.add_argument("--seed", type=int, default=7)
     p.add_argument("--state", help="file of the training state (default: NAME.state here)")
     p.add_argument("--save-every", type=float, default=180, help="seconds between saves")
     p.add_argument("--stop-at", type=int, help="leave after this step, for tests of the restart")
+
+
+class State:
+    """What a run goes on from: model, optimizer, position in the corpus, and the random numbers of
+    RANDOM, if there is a generator. They are read from the file PATH if it exists."""
+
+    def __init__(self, path, model, opt, rows, random=None):
+        self.path, self.model, self.opt, self.rows, self.random = path, model, opt, rows, random
+        self.step = 0
+        if os.path.exists(path):
+            s = torch.load(path, weights_only=True)
+            model.load_state_dict(s["model"])
+            opt.load_state_dict(s["optimizer"])
+            if random:
+                random.set_state(s["random"])
+            self.step, self.rows = s["step"], Rows(rows.tok, "train", (s["next"], s["buffer"]))
+
+    def save(self):
+        s = {"model": self.model.state_dict(), "optimizer": self.opt.state_dict(),
+             "step": self.step, "next": self.rows.next, "buffer": self.rows.buffer}
+        if self.random:
+            s["random"] = self.random.get_state()
+        torch.save(s, self.path + ".new")
+        os.replace(self.path + ".new", self.path)
+
+
+def run(state, args, batch, write, warm=100):
+    """Trains up to step args.steps. BATCH() returns the arguments of the model's loss, and WRITE()
+    writes the checkpoint."""
+    model, opt = state.model, state.opt
+    saved, shown, mean = time.time(), time.time(), 0.0
+    while state.step < args.steps and state.step != args.stop_at:
+        for g in opt.param_groups:
+            g["lr"] = rate(state.step, args.steps, args.rate, warm)
+        loss = model.loss(*batch())
+        opt.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        opt.step()
+        state.step += 1
+        mean += loss.item()
+        if state.step % 50 == 0:
+            now = time.time()
+            print(f"step {state.step} loss {mean / 50:.4f} "
+                  f"{50 * args.batch * ROW / (now - shown):.0f} tokens/s", flush=True)
+            mean, shown = 0.0, now
+        if time.time() - saved > args.save_every:
+            state.save()
+            write()
+            saved = time.time()
+    state.save()
+    write()
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("name", choices=sorted(llama.SHAPES))
+    p.add_argument("--steps", type=int, required=True)
+    p.add_argument(
+        "--grow", help="state of a trained draft to begin from, its position in the corpus included"
+    )
+    add_options(p, 3e-3)
     args = p.parse_args()
 
-    torch.set_num_threads(1)
-    torch.manual_seed(args.seed)
-    torch.use_deterministic_algorithms(True)
+    begin(args.seed)
     folder = args.out or os.path.join(MODELS, args.name)
     tok = vocab.load(os.path.join(MODELS, "demo"))
     os.makedirs(folder, exist_ok=True)
@@ -170,59 +231,19 @@ def main():
         eps=1e-9,
         fused=True,
     )
-    state, step, rows = args.state or os.path.join(HERE,
-                                                   args.name + ".state"), 0, Rows(tok, "train")
-    if args.grow and not os.path.exists(state):
+    path, rows = args.state or os.path.join(HERE, args.name + ".state"), Rows(tok, "train")
+    if args.grow and not os.path.exists(path):
         s = torch.load(args.grow, weights_only=True)
         model.load_state_dict(grow.grown(s["model"], model, args.seed))
         rows = Rows(tok, "train", (s["next"], s["buffer"]))
-    if os.path.exists(state):
-        s = torch.load(state, weights_only=True)
-        model.load_state_dict(s["model"])
-        opt.load_state_dict(s["optimizer"])
-        step, rows = s["step"], Rows(tok, "train", (s["next"], s["buffer"]))
+    state = State(path, model, opt, rows)
     print(
-        f"{args.name}: {sum(q.numel() for q in model.parameters())} parameters, from step {step} of "
-        f"{args.steps}",
+        f"{args.name}: {sum(q.numel() for q in model.parameters())} parameters, from step "
+        f"{state.step} of {args.steps}",
         flush=True,
     )
-
-    def save():
-        torch.save(
-            {
-                "model": model.state_dict(),
-                "optimizer": opt.state_dict(),
-                "step": step,
-                "next": rows.next,
-                "buffer": rows.buffer,
-            },
-            state + ".new",
-        )
-        os.replace(state + ".new", state)
-        export(model, args.name, folder)
-
-    saved, shown, mean = time.time(), time.time(), 0.0
-    while step < args.steps and step != args.stop_at:
-        for g in opt.param_groups:
-            g["lr"] = rate(step, args.steps, args.rate)
-        loss = model.loss(*rows.batch(args.batch))
-        opt.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        opt.step()
-        step += 1
-        mean += loss.item()
-        if step % 50 == 0:
-            now = time.time()
-            print(
-                f"step {step} loss {mean / 50:.4f} {50 * args.batch * ROW / (now - shown):.0f} tokens/s",
-                flush=True,
-            )
-            mean, shown = 0.0, now
-        if time.time() - saved > args.save_every:
-            save()
-            saved = time.time()
-    save()
+    run(state, args, lambda: state.rows.batch(args.batch),
+        lambda: export(model, args.name, folder))
     print(f"held-out loss {held_loss(model, tok):.4f}", flush=True)
 
 
