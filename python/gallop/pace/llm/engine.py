@@ -1,0 +1,139 @@
+"""An engine of gallop.h for static batches: submit rows, compute steps, take events."""
+
+import collections
+import json
+
+from gallop._errors import _error as exception_of
+from gallop._fields import fill_options
+from gallop._gallop import ffi, lib
+
+#: One event: row is the number of the row in its batch; kind is "token", "text" or "finished".
+Event = collections.namedtuple("Event", "row kind value")
+
+
+class Engine:
+    """An open model. It belongs to one thread at a time."""
+
+    def __init__(self, **options):
+        self._g = ffi.NULL
+        o, out, err = ffi.new("struct gallop_options *"), ffi.new("struct gallop **"), _error()
+        alive = []
+        lib.gallop_options_init(o)
+        fill_options(o, options, alive)
+        _check(lib.gallop_open(out, o, err), err)
+        self._g = ffi.gc(out[0], lib.gallop_close)
+        self._event = ffi.new("struct gallop_event *")
+
+    def close(self):
+        """Closes the engine and drops what is running."""
+        if self._g != ffi.NULL:
+            ffi.release(self._g)
+            self._g = ffi.NULL
+
+    def stats(self):
+        """Returns struct gallop_stats."""
+        stats = ffi.new("struct gallop_stats *")
+        lib.gallop_stats(self._g, stats)
+        return stats
+
+    def submit(self, row, ids, **sampling):
+        """Queues a request for tokens behind IDS; ROW is in its events. Returns its id."""
+        r, number, err = ffi.new("struct gallop_request *"), ffi.new("uint64_t *"), _error()
+        lib.gallop_request_init(r)
+        array = ffi.new("int32_t[]", ids)
+        r.ids, r.n_ids = array, len(ids)
+        r.user = ffi.cast("void *", row + 1)
+        r.keep_special = 1
+        stops = ffi.new("int32_t[]", list(sampling.pop("stop_token", ())))
+        if len(stops):
+            r.sampling.stop_token, r.sampling.n_stop_token = stops, len(stops)
+        for name, value in sampling.items():
+            setattr(r.sampling, name, value)
+        _check(lib.gallop_submit(self._g, r, number, err), err)
+        return number[0]
+
+    def info(self):
+        """Returns struct gallop_model_info."""
+        return lib.gallop_describe(self._g)
+
+    def encode(self, text, add_special_tokens=True):
+        """Returns the tokens of TEXT."""
+        data, ids = text.encode(), ffi.new("int32_t **")
+        n, err = ffi.new("size_t *"), _error()
+        flags = lib.GALLOP_ADD_SPECIAL if add_special_tokens else 0
+        _check(lib.gallop_tokenize(self._g, data, len(data), flags, ids, n, err), err)
+        tokens = ffi.unpack(ids[0], n[0]) if n[0] else []
+        lib.gallop_free(ids[0])
+        return tokens
+
+    def decode(self, ids, skip_special_tokens=False):
+        """Returns the text of tokens."""
+        text, n, err = ffi.new("char **"), ffi.new("size_t *"), _error()
+        flags = 0 if skip_special_tokens else lib.GALLOP_KEEP_SPECIAL
+        array = ffi.new("int32_t[]", list(ids))
+        _check(lib.gallop_detokenize(self._g, array, len(array), flags, text, n, err), err)
+        decoded = bytes(ffi.buffer(text[0], n[0])).decode("utf-8", "replace")
+        lib.gallop_free(text[0])
+        return decoded
+
+    def render(self, messages, tools, add_generation_prompt, variables):
+        """Returns the text of a conversation as the chat template writes it."""
+        chat, prompt = ffi.new("struct gallop_chat *"), ffi.new("struct gallop_prompt *")
+        err, alive = _error(), []
+        lib.gallop_chat_init(chat)
+        for name, value in (("messages", messages), ("tools", tools), ("variables", variables)):
+            if value:
+                alive.append(ffi.new("char[]", json.dumps(value).encode()))
+                setattr(chat, name, alive[-1])
+        chat.no_generation_prompt = int(not add_generation_prompt)
+        chat.verbatim = chat.text_only = 1
+        _check(lib.gallop_render(self._g, chat, prompt, err), err)
+        text = bytes(ffi.buffer(prompt.text, prompt.text_len)).decode("utf-8", "replace")
+        lib.gallop_prompt_fini(prompt)
+        return text
+
+    def cancel(self, request=0):
+        """Ends request REQUEST, or all (0), after the current step."""
+        lib.gallop_cancel(self._g, request)
+
+    def step(self):
+        """Computes a step and returns its events; None if no request is left."""
+        events, ev = [], self._event
+        if not lib.gallop_step(self._g, 0.0):
+            return None
+        while lib.gallop_take(self._g, ev):
+            row = int(ffi.cast("uintptr_t", ev.user)) - 1
+            if ev.type == lib.GALLOP_TOKEN:
+                events.append(Event(row, "token", ev.token))
+            elif ev.type == lib.GALLOP_TEXT:
+                text = bytes(ffi.buffer(ev.text, ev.text_len)).decode("utf-8", "replace")
+                events.append(Event(row, "text", text))
+            elif ev.type == lib.GALLOP_FINISHED:
+                events.append(Event(row, "finished", Finish(ev)))
+        return events
+
+    def drain(self):
+        """Cancels everything and computes until nothing is left."""
+        self.cancel()
+        while self.step() is not None:
+            pass
+
+
+class Finish:
+    """How a request ended."""
+
+    def __init__(self, ev):
+        self.stopped = ev.finish == lib.GALLOP_FINISH_STOP
+        self.failed = ev.finish in (lib.GALLOP_FINISH_ERROR, lib.GALLOP_FINISH_DEADLINE)
+        self.error = ffi.string(ev.error).decode() if self.failed and ev.error else None
+        self.prefill_s, self.decode_s = ev.prefill_s, ev.decode_s
+        self.n_steps = ev.speculation.n_steps if ev.speculation.n_positions else 0
+
+
+def _error():
+    return ffi.new("char[]", lib.GALLOP_ERR_SIZE)
+
+
+def _check(code, err):
+    if code != lib.GALLOP_OK:
+        raise exception_of(code, err)

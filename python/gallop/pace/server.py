@@ -1,0 +1,171 @@
+"""pace-server: AMD PACE's server command, which starts `gallop serve`.
+
+PACE runs a router and an engine in two processes; Gallop's server is one process, which listens at
+the router's address. Options that only PACE needs are accepted. Options of `gallop serve`, such as
+--quant int8 or --api-key KEY, may be added.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import sys
+
+_DTYPES = {
+    "bfloat16": "bf16",
+    "bf16": "bf16",
+    "float32": "fp32",
+    "float": "fp32",
+    "fp32": "fp32",
+}
+_SERVE_TYPES = ("iterative", "continuous_prefill_first", "continuous_batch")
+
+
+def _truth(text):
+    return str(text).lower() in ("1", "true", "yes", "on")
+
+
+def parser():
+    """Returns the parser of pace-server's options."""
+    p = argparse.ArgumentParser(
+        prog="pace-server",
+        description="Serve a model with the options of AMD PACE's pace-server. Starts gallop serve; "
+        "further options are passed on to it.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = p.add_argument
+    inner = "accepted for PACE: Gallop has no second process"
+    add("--server_host", default="0.0.0.0", help=inner)
+    add("--server_port", type=int, default=8000, help=inner)
+    add("--server_model", default="facebook/opt-6.7b", help="model: a folder, or a name on the hub")
+    add("--dtype", default="bfloat16", help="bfloat16 or float32")
+    add("--kv_cache_type", default="BMC", help="DYNAMIC, BMC, SLAB_POOL or PAGED")
+    add("--serve_type", default="iterative", help=", ".join(_SERVE_TYPES))
+    add("--op_config", default="{}", help="JSON: backends of operators; Gallop chooses its own")
+    add("--router_host", default="0.0.0.0", help="address to listen on")
+    add("--router_port", type=int, default=8080, help="port to listen on")
+    add("--scheduler_metrics_enabled", nargs="?", const="True", default="False", help="always on")
+    add("--fastapi_log_level", default="Default", help="error or critical: no log of requests")
+    add("--spec_config", default="{}", help="JSON: model_name, num_speculative_tokens, type pard")
+    add("--kv_cache_memory_gb", type=float, default=None, help="memory of the KV cache in GiB")
+    add("--token_budget", type=int, default=2048, help="maximum number of tokens of a step")
+    add("--max_num_running_reqs", type=int, default=128, help="sequences computed at once")
+    add("--max_prefill_chunk", type=int, default=0, help="maximum number of tokens of a step")
+    add("--enable_prometheus", nargs="?", const="True", default="False", help="always on: /metrics")
+    add("--numa_physcpubind", default=None, help="processors to run on, such as 0-15,32-47")
+    add("--numa_membind", default=None, help="memory nodes, such as 0; needs numactl")
+    add("--num_engine_instances", type=int, default=1, help="accepted: one engine uses all cores")
+    return p
+
+
+def _cores(text):
+    """Returns the numbers of a list such as 0-3,8."""
+    cores = set()
+    for part in re.split(r"[,;\s]+", text.strip()):
+        if not re.fullmatch(r"[0-9]+(-[0-9]+)?", part):
+            raise ValueError(
+                "--numa_physcpubind: expected numbers as in 0-15,32, found '%s'" % part
+            )
+        first, _, last = part.partition("-")
+        cores.update(range(int(first), int(last or first) + 1))
+    return sorted(cores)
+
+
+def _object(name, text):
+    """Returns the JSON object of option NAME."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise ValueError("--%s: expected a JSON object, found '%s'" % (name, text))
+    return value
+
+
+def _speculation(spec):
+    """Returns speculative_config of gallop serve for PACE's spec_config."""
+    if str(spec.get("type", "pard")).lower() != "pard":
+        raise ValueError("--spec_config: type '%s' is unknown; expected pard" % spec["type"])
+    if not spec.get("model_name"):
+        raise ValueError("--spec_config: model_name is missing")
+    config = {"method": "draft_model", "model": spec["model_name"]}
+    for name in ("num_speculative_tokens", "draft_kv_cache_memory_gb"):
+        if spec.get(name) is not None:
+            config[name] = spec[name]
+    return config
+
+
+def arguments(a, extra=()):
+    """Returns the arguments of `gallop` for parsed options A of pace-server, and remarks."""
+    remarks = []
+    dtype = str(a.dtype).lower().rpartition(".")[2]
+    if dtype not in _DTYPES:
+        raise ValueError("--dtype: '%s' is not supported; expected bfloat16 or float32" % a.dtype)
+    cache = a.kv_cache_type.lower()
+    if cache not in ("dynamic", "bmc", "slab_pool", "paged"):
+        raise ValueError("--kv_cache_type: '%s' is not a KV cache type" % a.kv_cache_type)
+    if a.serve_type not in _SERVE_TYPES:
+        raise ValueError(
+            "--serve_type: expected %s, found '%s'" % (", ".join(_SERVE_TYPES), a.serve_type)
+        )
+    if a.serve_type == "continuous_batch" and cache != "paged":
+        cache = "slab_pool"
+    argv = ["serve", "-m", a.server_model, "--host", a.router_host, "--port", str(a.router_port)]
+    argv += ["--dtype", _DTYPES[dtype], "--kv-cache-type", cache, "--scheduler", a.serve_type]
+    argv += ["--max-num-seqs", str(a.max_num_running_reqs)]
+    budget = min(a.token_budget, a.max_prefill_chunk or a.token_budget)
+    argv += ["--max-num-batched-tokens", str(max(budget, a.max_num_running_reqs))]
+    if a.kv_cache_memory_gb is not None:
+        argv += ["--kv-cache-memory", "%g" % a.kv_cache_memory_gb]
+    spec = _object("spec_config", a.spec_config)
+    if spec:
+        argv += ["--speculative-config", json.dumps(_speculation(spec))]
+    if _object("op_config", a.op_config):
+        remarks.append("--op_config is not used: Gallop chooses its kernels by the machine")
+    if a.router_host not in ("127.0.0.1", "localhost", "::1") and not _has_key(extra):
+        # PACE's server has no keys.
+        argv += ["--allow-no-keys"]
+    if str(a.fastapi_log_level).lower() in ("error", "critical", "off"):
+        argv += ["--no-access-log"]
+    if a.num_engine_instances > 1:
+        remarks.append("--num_engine_instances: one engine computes with all cores")
+    return argv + list(extra), remarks
+
+
+def _has_key(extra):
+    return any(x.split("=")[0] in ("--api-key", "--api-key-file", "--allow-no-keys") for x in extra)
+
+
+def main(argv=None):
+    """Runs pace-server: becomes the program `gallop`."""
+    p = parser()
+    options, extra = p.parse_known_args(argv)
+    try:
+        args, remarks = arguments(options, extra)
+        cores = _cores(options.numa_physcpubind) if options.numa_physcpubind else []
+    except ValueError as e:
+        p.error(str(e))
+    if cores:
+        os.sched_setaffinity(0, cores)
+        if not any(x.split("=")[0] == "--threads" for x in extra):
+            args += ["--threads", str(len(cores))]
+    from gallop.__main__ import program
+
+    path, command = program(), ["gallop"] + args
+    if options.numa_membind:
+        numactl = shutil.which("numactl")
+        if numactl:
+            command = ["numactl", "--membind=%s" % options.numa_membind, path] + args
+            path = numactl
+        else:
+            remarks.append("--numa_membind needs numactl, which is not installed: ignored")
+    for remark in remarks:
+        sys.stderr.write("pace-server: %s\n" % remark)
+    sys.stderr.flush()
+    os.execv(path, command)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""pace-server: its options as arguments of gallop serve."""
+
+import json
+
+import pytest
+
+from gallop.pace import server
+
+
+def serve(*argv):
+    options, extra = server.parser().parse_known_args(list(argv))
+    return server.arguments(options, extra)
+
+
+def value(argv, name):
+    return argv[argv.index(name) + 1]
+
+
+def test_defaults():
+    argv, remarks = serve()
+    assert (
+        argv
+        == (
+            "serve -m facebook/opt-6.7b --host 0.0.0.0 --port 8080 --dtype bf16 --kv-cache-type bmc "
+            "--scheduler iterative --max-num-seqs 128 --max-num-batched-tokens 2048 --allow-no-keys"
+        ).split()
+    )
+    assert remarks == []
+
+
+TABLE = [
+    (["--server_model", "models/demo"], "-m", "models/demo"),
+    (["--router_port", "9000"], "--port", "9000"),
+    (["--router_host", "127.0.0.1"], "--host", "127.0.0.1"),
+    (["--dtype", "torch.float32"], "--dtype", "fp32"),
+    (["--dtype", "BF16"], "--dtype", "bf16"),
+    (["--kv_cache_type", "PAGED"], "--kv-cache-type", "paged"),
+    (["--kv_cache_type", "dynamic"], "--kv-cache-type", "dynamic"),
+    (["--serve_type", "continuous_prefill_first"], "--scheduler", "continuous_prefill_first"),
+    (["--serve_type", "continuous_batch"], "--kv-cache-type", "slab_pool"),
+    (["--serve_type", "continuous_batch", "--kv_cache_type", "PAGED"], "--kv-cache-type", "paged"),
+    (["--kv_cache_memory_gb", "2.5"], "--kv-cache-memory", "2.5"),
+    (["--token_budget", "512"], "--max-num-batched-tokens", "512"),
+    (["--token_budget", "64"], "--max-num-batched-tokens", "128"),
+    (["--max_prefill_chunk", "256"], "--max-num-batched-tokens", "256"),
+    (["--max_num_running_reqs", "16"], "--max-num-seqs", "16"),
+    (["--quant", "int8"], "--quant", "int8"),
+]
+
+
+@pytest.mark.parametrize("argv, name, expected", TABLE)
+def test_option(argv, name, expected):
+    assert value(serve(*argv)[0], name) == expected
+
+
+def test_speculation():
+    spec = '{"model_name": "draft", "num_speculative_tokens": 8, "type": "pard"}'
+    config = json.loads(value(serve("--spec_config", spec)[0], "--speculative-config"))
+    assert config == {"method": "draft_model", "model": "draft", "num_speculative_tokens": 8}
+
+
+def test_server_with_keys_or_on_this_machine_needs_no_leave():
+    for argv in (["--router_host", "127.0.0.1"], ["--api-key", "k"], ["--api-key=k"]):
+        assert "--allow-no-keys" not in serve(*argv)[0]
+
+
+def test_options_without_counterpart_are_accepted():
+    argv, remarks = serve(
+        *"--server_host 1.2.3.4 --server_port 1 --scheduler_metrics_enabled True "
+        "--enable_prometheus --num_engine_instances 2 --fastapi_log_level error".split(),
+        "--op_config",
+        '{"mlp_backend": "TPP", "x": "y"}',
+    )
+    assert "--no-access-log" in argv and "1.2.3.4" not in argv
+    assert len(remarks) == 2
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--dtype", "fp16"],
+        ["--kv_cache_type", "pool"],
+        ["--serve_type", "eager"],
+        ["--spec_config", "[1]"],
+        ["--spec_config", '{"type": "pard"}'],
+        ["--spec_config", '{"type": "eagle", "model_name": "x"}'],
+        ["--op_config", "{"],
+    ],
+)
+def test_wrong_values_are_named(argv):
+    with pytest.raises(ValueError, match=argv[0]):
+        serve(*argv)
+
+
+@pytest.mark.parametrize("text, cores", [("3", [3]), ("0-2,5", [0, 1, 2, 5]), ("1;0", [0, 1])])
+def test_lists_of_cores(text, cores):
+    assert server._cores(text) == cores
+
+
+@pytest.mark.parametrize("text", ["", "a", "1-", "-1", "1-b"])
+def test_wrong_lists_of_cores(text):
+    with pytest.raises(ValueError, match="numa_physcpubind"):
+        server._cores(text)
