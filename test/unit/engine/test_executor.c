@@ -739,8 +739,7 @@ static void picks_are_those_of_an_engine(void **state)
 static void wrong_choices_are_refused_and_write_nothing(void **state)
 {
     static const int32_t tokens[LONGEST] = {[7] = V};
-    static float logits[V], bad[V] = {[3] = NAN};
-    static const uint32_t nothing[V / 32] = {0};
+    static float logits[V];
     struct gallop_options o = options("extern");
     struct gallop_executor *x = open_executor(&o);
     struct gallop_request init;
@@ -782,17 +781,32 @@ static void wrong_choices_are_refused_and_write_nothing(void **state)
     good.tokens = tokens;
     CHOICE(id, 0, "choice 0: token 192 at position 7");
 #undef CHOICE
-    p = init.sampling;
-    c[0] = c[1] = good;
-    c[0].logits = bad;
+    gallop_executor_close(x);
+}
+
+static void choices_without_a_possible_token_are_none(void **state)
+{
+    static float logits[V], bad[V] = {[3] = NAN};
+    static const uint32_t nothing[V / 32] = {0};
+    struct gallop_options o = options("slab_pool");
+    struct gallop_executor *x = open_executor(&o);
+    struct gallop_request init;
+    struct gallop_logprob top[1024];
+    struct gallop_choice c[2];
+    char err[GALLOP_ERR_SIZE];
+
+    gallop_request_init(&init);
+    c[0] = (struct gallop_choice){.logits = bad, .sampling = &init.sampling, .logprobs = 1, .top = top};
+    c[1] = c[0];
+    c[1].logits = logits;
     c[1].allowed = nothing;
     assert_int_equal(gallop_executor_choose(x, c, 0, err), 0);
     assert_int_equal(gallop_executor_choose(x, c, 2, err), 0);
     assert_true(c[0].id == -1 && c[1].id == -1 && isnan(c[0].logprob) && isnan(c[1].logprob));
     c[0].sampling = NULL;
     c[0].id = 3;
-    c[1] = good;
-    c[1].logprobs = 1024;
+    c[1].allowed = NULL;
+    c[1].logprobs = 1024; /* more than the vocabulary has */
     assert_int_equal(gallop_executor_choose(x, c, 2, err), 0);
     assert_true(c[0].id == 3 && isnan(c[0].logprob) && c[0].rank == 0);
     assert_int_equal(c[1].id, 0);
@@ -819,6 +833,7 @@ int main(void)
         cmocka_unit_test(no_batch_is_fatal),
         cmocka_unit_test(picks_are_those_of_an_engine),
         cmocka_unit_test(wrong_choices_are_refused_and_write_nothing),
+        cmocka_unit_test(choices_without_a_possible_token_are_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
