@@ -9,6 +9,7 @@
 #                                 (not part of make test)
 #   make test-python              the Python package: its wheel, installed and tested in virtual environments
 #   make test-pace                gallop.pace beside AMD PACE 1.3.0 from the package index (1.5 GB; not part of make test)
+#   make test-vllm                Gallop inside vLLM, from the package index (3 GB; not part of make test)
 #   make wheel                    the wheel of the Python package, and its sources, in build/wheel
 #   make test-mixed               300 mixed requests in every way, on more models (minutes; MIXED=qwen3: that one)
 #   make test-sim                 a million simulated requests through scheduler, policies and cache
@@ -33,11 +34,11 @@ LAYERS ?= 4
 QUICK  ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help setup configure configure-program program build demo test test-all test-real test-clients test-python test-pace wheel test-mixed test-sim test-page test-grammar soak lint bench bench-report bench-peers fmt map fuzz install clean
+.PHONY: help setup configure configure-program program build demo test test-all test-real test-clients test-python test-pace test-vllm wheel test-mixed test-sim test-page test-grammar soak lint bench bench-report bench-peers fmt map fuzz install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo 'targets: build program demo test test-all test-real test-clients test-python test-pace wheel test-mixed test-sim test-page test-grammar soak lint bench bench-report bench-peers fmt map fuzz install clean'
+	@echo 'targets: build program demo test test-all test-real test-clients test-python test-pace test-vllm wheel test-mixed test-sim test-page test-grammar soak lint bench bench-report bench-peers fmt map fuzz install clean'
 
 setup:
 	@tools/setup
@@ -80,6 +81,9 @@ test-python: build
 
 test-pace: build
 	@test/python/pace/against/run || [ $$? = 77 ]
+
+test-vllm: build
+	@test/python/vllm/run || [ $$? = 77 ]
 
 wheel: program
 	@test/python/run wheel
