@@ -1,14 +1,172 @@
 """Conversations that keep their messages and execute tool calls: gallop.Chat."""
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from typing import TYPE_CHECKING, Any, Iterator
+
+from ._errors import GallopError
+from ._fields import Request
+from ._results import Chunk, Result
+from ._text import Parser, Prompt, parser_end
+from ._tools import Tools, text_of
+
+if TYPE_CHECKING:
+    from ._llm import LLM
 
 
 class Chat:
-    """A conversation. LLM.chat() makes one."""
+    """A conversation. LLM.chat() makes one.
 
-    def __init__(self, llm, system: str | None, tools, variables: dict[str, Any]):
+    messages   the messages so far, in OpenAI's format; they may be changed between two answers
+    tools      the schemas of the tools
+    max_calls  maximum number of answers with tool calls before an answer without [8]
+    """
+
+    max_calls = 8
+
+    def __init__(self, llm: "LLM", system: str | None, tools, variables: dict[str, Any]):
         self.llm = llm
         self.messages: list[dict[str, Any]] = []
+        self._tools = Tools(tools)
+        self._variables = variables
         if system is not None:
             self.messages.append({"role": "system", "content": system})
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        return self._tools.schemas
+
+    def send(self, text: Any = None, **sampling: Any) -> Result:
+        """Sends a message of the user, and returns the answer of the model.
+
+        If the model calls tools that are Python functions, they are executed, their results are
+        sent, and the answer after them is returned. Calls of other tools are left to the caller:
+        they are in result.tool_calls; append their results to `messages` and call send() without a
+        text. An exception of a function is told to the model as text.
+
+        text      a str, or a list of parts as in OpenAI's API; None: only the messages so far
+
+        result.text is the content without reasoning and tool calls, result.reasoning the reasoning.
+        """
+        with self._turn(text):
+            for i in range(self.max_calls + 1):
+                prompt = self._prompt(i)
+                request = self._request("send", prompt, sampling)
+                result = self.llm._run_all([None], request)[0]
+                self._keep(prompt, result)
+                if not self._runs(result):
+                    return result
+                for call in result.tool_calls:
+                    self._answer(call, self._call(call))
+        raise GallopError(f"the model has called tools in {self.max_calls + 1} answers one after "
+                          "another; see Chat.max_calls")
+
+    async def asend(self, text: Any = None, **sampling: Any) -> Result:
+        """send() as a coroutine. Tools may be coroutine functions."""
+        with self._turn(text):
+            for i in range(self.max_calls + 1):
+                prompt = self._prompt(i)
+                request = self._request("asend", prompt, sampling)
+                result = await self.llm._answer(None, sampling, request)
+                self._keep(prompt, result)
+                if not self._runs(result):
+                    return result
+                for call in result.tool_calls:
+                    value = self._call(call)
+                    if inspect.isawaitable(value):
+                        try:
+                            value = await value
+                        except Exception as e:
+                            value = _told(e)
+                    self._answer(call, value)
+        raise GallopError(f"the model has called tools in {self.max_calls + 1} answers one after "
+                          "another; see Chat.max_calls")
+
+    def stream(self, text: Any = None, **sampling: Any) -> Iterator[Chunk]:
+        """send(), with the answer in chunks: chunk.text is content, chunk.reasoning reasoning.
+
+        Closing the iterator cancels the answer; the messages are then those of before.
+        """
+        with self._turn(text):
+            for i in range(self.max_calls + 1):
+                prompt = self._prompt(i)
+                request = self._request("stream", prompt, sampling)
+                parser = Parser(prompt)
+                with self.llm._stream(None, request) as stream:
+                    for chunk in stream:
+                        yield from _pieces(parser.feed(chunk.text), chunk)
+                yield from _pieces(parser.finish(parser_end(stream.result)), None)
+                result = stream.result
+                self._keep(prompt, result)
+                if not self._runs(result):
+                    yield Chunk("", finish_reason=result.finish_reason)
+                    return
+                for call in result.tool_calls:
+                    self._answer(call, self._call(call))
+
+    # ---- inside ----
+
+    def _turn(self, text):
+        return _Turn(self.messages, text)
+
+    def _prompt(self, i: int) -> Prompt:
+        """Renders the messages for answer I of a turn; only the first has to call tools."""
+        variables = {k: v for k, v in self._variables.items() if i == 0 or k != "tool_choice"}
+        return Prompt(self.llm, self.messages, self._tools.schemas, variables)
+
+    def _request(self, function, prompt, sampling) -> Request:
+        request = Request(function, sampling)
+        prompt.ask(request)
+        return request
+
+    def _keep(self, prompt, result: Result) -> None:
+        """Parses an answer, and appends it to the messages."""
+        if result.error is not None:
+            raise GallopError(result.error)
+        message = prompt.parse(result.text, parser_end(result))
+        result.text = message.get("content") or ""
+        result.reasoning = message.get("reasoning")
+        result.tool_calls = message.get("tool_calls") or []
+        self.messages.append(message)
+
+    def _runs(self, result: Result) -> bool:
+        return bool(result.tool_calls) and self._tools.can_run(result.tool_calls)
+
+    def _call(self, call) -> Any:
+        try:
+            return self._tools.run(call)
+        except Exception as e:
+            return _told(e)
+
+    def _answer(self, call, value) -> None:
+        self.messages.append({"role": "tool", "tool_call_id": call["id"],
+                              "name": call["function"]["name"], "content": text_of(value)})
+
+
+def _told(e: Exception) -> str:
+    return f"error: {type(e).__name__}: {e}"
+
+
+def _pieces(pieces, chunk: Chunk | None) -> Iterator[Chunk]:
+    """Yields pieces as chunks, the first with the token of CHUNK."""
+    for kind, text in pieces:
+        token, logprob = (chunk.token, chunk.logprob) if chunk else (None, None)
+        chunk = None
+        yield Chunk(text if kind == "content" else "", token, logprob,
+                    reasoning=text if kind == "reasoning" else "")
+
+
+class _Turn:
+    """A turn of a conversation: an exception takes its messages back."""
+
+    def __init__(self, messages, text):
+        self.messages, self.text, self.before = messages, text, len(messages)
+
+    def __enter__(self):
+        if self.text is not None:
+            self.messages.append({"role": "user", "content": self.text})
+
+    def __exit__(self, kind, *exc):
+        if kind is not None:
+            del self.messages[self.before:]
+

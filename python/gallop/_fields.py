@@ -86,8 +86,7 @@ def _set_whole(struct, name, value, keep):
     except (AttributeError, TypeError):
         raise _bad(name, value, "a whole number") from None
     except OverflowError:
-        raise _bad(name, value, f"a number of {ffi.sizeof(ffi.typeof(struct).item) * 8 if 0 else 64} "
-                                "bits") from None
+        raise _bad(name, value, "a number that fits") from None
 
 
 def _set_real(struct, name, value, keep):
@@ -126,7 +125,8 @@ def setters(struct: str) -> dict:
     """Returns a function for each member of a struct that a keyword argument can set."""
     fields = dict(ffi.typeof("struct " + struct).fields)
     return {name: s for name, f in fields.items() if (s := _setter(name, f))
-            and not (name.startswith("n_") and name[2:] in fields) and name != "text_len"}
+            and not (name.startswith("n_") and name[2:] in fields) and not name.endswith("_len")
+            or name == "max_model_len"}
 
 
 OPTIONS = setters("gallop_options")
@@ -169,6 +169,7 @@ class Request:
 
     def __init__(self, function: str, values: dict):
         self.keep: list = []
+        self.tools = self.template = None
         self.struct = ffi.new("struct gallop_request *")
         lib.gallop_request_init(self.struct)
         for name, value in values.items():
@@ -181,7 +182,11 @@ class Request:
 
     def _set(self, function, name, value):
         r, keep = self.struct, self.keep
-        if name == "seed":
+        if name == "tools":
+            self.tools = value
+        elif name == "chat_template_kwargs":
+            self.template = value
+        elif name == "seed":
             r.sampling.has_seed = 1
             _set_whole(r.sampling, name, value if value is not True else 1, keep)
         elif name == "early_stopping" and value in EARLY:
@@ -205,9 +210,15 @@ class Request:
             REQUEST[name](r, name, value, keep)
         else:
             raise unknown(function, name, [*SAMPLING, *CONSTRAINT, *REQUEST, *ALIASES,
-                                           "logit_bias"])
+                                           "logit_bias", "tools", "chat_template_kwargs"])
 
-    def set_prompt(self, prompt, no_special: bool = False) -> None:
+    def set_rendered(self, rendered) -> None:
+        """Sets a rendered conversation, a _text.Prompt, as the prompt."""
+        r, p = self.struct, rendered.prompt
+        self.prompt = rendered
+        r.text, r.text_len, r.ids, r.n_ids = ffi.NULL, 0, p.ids, p.n_ids
+
+    def set_prompt(self, prompt) -> None:
         """Sets the prompt: a str, or token ids."""
         r = self.struct
         r.text, r.ids, r.text_len, r.n_ids = ffi.NULL, ffi.NULL, 0, 0
@@ -218,8 +229,6 @@ class Request:
         else:
             self.prompt = ids_of("prompt", prompt)
             r.ids, r.n_ids = self.prompt, len(self.prompt)
-        if no_special:
-            r.no_special = 1
 
 
 def is_batch(prompt) -> bool:

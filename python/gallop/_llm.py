@@ -7,18 +7,17 @@ import json
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator, Sequence
+from typing import Any, AsyncIterator, Iterator, Sequence
 
-from . import _fields, _names
-from ._errors import BadInput, Cancelled, GallopError, NoSpace, Unsupported, _error
+from . import _fields, _names, _text
+from ._chat import Chat
+from ._errors import BadInput, Cancelled, GallopError, NoSpace, _error
 from ._fields import Request
 from ._gallop import ffi, lib
+from ._info import ModelInfo, info_of
 from ._loop import Watchers
-from ._results import Chunk, Reader, Result, Score, logprobs_of, read_result
-
-if TYPE_CHECKING:
-    from ._chat import Chat
-    from ._info import ModelInfo
+from ._results import Chunk, Reader, Result, Score, read_result
+from ._tools import Tools
 
 # Seconds after which a waiting thread looks for signals, such as Ctrl-C.
 _SLICE = 0.02
@@ -194,7 +193,8 @@ class LLM:
                   together
         stream    True: returns stream(prompt, **sampling)
         sampling  max_new_tokens, temperature, top_p, stop, logprobs, seed, n, json_schema, regex,
-                  ...: gallop.parameters() explains all of them
+                  ...: gallop.parameters() explains all of them. With messages also tools (functions
+                  or schemas) and chat_template_kwargs (a dict of variables; see render())
 
         Returns a Result, or a list of Results in the order of the prompts. If an answer of a list
         ends with an error, its Result has finish_reason "error"; a single one raises GallopError.
@@ -202,9 +202,8 @@ class LLM:
         if stream:
             return self.stream(prompt, **sampling)
         batch = _fields.is_batch(prompt)
-        tools = sampling.pop("tools", None)
         request = Request("generate", sampling)
-        results = self._run_all(list(prompt) if batch else [prompt], request, tools)
+        results = self._run_all(list(prompt) if batch else [prompt], request)
         return results if batch else _raise_error(results[0])
 
     def stream(self, prompt, **sampling: Any) -> Stream:
@@ -213,8 +212,7 @@ class LLM:
         for chunk in llm.stream("Once upon a time", max_new_tokens=40):
             print(chunk.text, end="", flush=True)
         """
-        request = Request("stream", self._without_tools(sampling))
-        return Stream(self, self._submit(prompt, request, True, tools=sampling.get("tools")), request)
+        return self._stream(prompt, Request("stream", sampling))
 
     def embed(self, text, pooling: str = "mean", **parameters: Any):
         """Returns the embedding of a text: an array.array("f") of the model's hidden size.
@@ -227,7 +225,7 @@ class LLM:
         batch = _fields.is_batch(text)
         request = Request("embed", {"pooling": pooling, "max_new_tokens": 0, **parameters})
         found: list = []
-        self._run_all(list(text) if batch else [text], request, None,
+        self._run_all(list(text) if batch else [text], request,
                       lambda call: found.append(_embedding(call)))
         return found if batch else found[0]
 
@@ -240,7 +238,7 @@ class LLM:
         request = Request("score", {"prompt_logprobs": top, "max_new_tokens": 0, **parameters})
         texts = list(text) if batch else [text]
         prompts = [self.tokenize(x) if isinstance(x, str) else x for x in texts]
-        rows = [_score(p, r) for p, r in zip(prompts, self._run_all(prompts, request, None))]
+        rows = [_score(p, r) for p, r in zip(prompts, self._run_all(prompts, request))]
         return rows if batch else rows[0]
 
     def json(self, prompt, schema: Any = None, **sampling: Any) -> Any:
@@ -266,8 +264,6 @@ class LLM:
                   become schemas, and calls of the model are executed; or schemas as in OpenAI's API
         options   variables of the chat template, such as enable_thinking=False
         """
-        from ._chat import Chat
-
         return Chat(self, system, tools, options)
 
     async def agenerate(self, prompt, **sampling: Any):
@@ -282,13 +278,13 @@ class LLM:
     async def astream(self, prompt, **sampling: Any) -> AsyncIterator[Chunk]:
         """stream() as an asynchronous iterator. Closing it, or cancelling its task, cancels the
         request."""
-        request = Request("astream", self._without_tools(sampling))
+        request = Request("astream", sampling)
         watcher = self._watchers.get()
         news = asyncio.Event()
         key = watcher.add(news.set)
         call = None
         try:
-            call = await self._submit_beside(prompt, request, True, watcher, key, sampling)
+            call = await self._submit_beside(prompt, request, True, watcher, key)
             reader = Reader(call, request)
             while not reader.finished:
                 await news.wait()
@@ -303,17 +299,36 @@ class LLM:
 
     # ---- the tokenizer and the model ----
 
-    def tokenize(self, text: str, special: bool = True) -> list[int]:
-        """Returns the token ids of a text; special: with BOS and the like, as prompts have them."""
-        raise Unsupported("tokenize() needs a newer engine")
+    @property
+    def info(self) -> "ModelInfo":
+        """Facts about the model: name, architecture, context length, special tokens, chat template,
+        data types, bytes."""
+        with self._entered() as engine:
+            return info_of(engine)
+
+    def tokenize(self, text: str, special: bool = True, plain: bool = False) -> list[int]:
+        """Returns the token ids of a text.
+
+        special   with BOS and other tokens that the tokenizer puts around a text, as prompts have
+        plain     special tokens that are written in the text are ordinary text
+        """
+        return _text.tokenize(self, text, special, plain)
 
     def detokenize(self, ids: Sequence[int], special: bool = False) -> str:
         """Returns the text of token ids; special: with special tokens."""
-        raise Unsupported("detokenize() needs a newer engine")
+        return _text.detokenize(self, ids, special)
 
     def render(self, messages, tools=None, **variables: Any) -> str:
-        """Returns the prompt that the model's chat template makes of messages."""
-        raise Unsupported("render() needs a newer engine")
+        """Returns the prompt that the model's chat template makes of messages.
+
+        messages   a list of dicts as in OpenAI's API
+        tools      a list of Python functions or of schemas as in OpenAI's API
+        variables  variables of the template, such as enable_thinking=False; or one of
+                   add_generation_prompt, continue_final_message, chat_template, template_name,
+                   verbatim, plain_user_text, tool_choice (struct gallop_chat in gallop.h)
+        """
+        schemas = Tools(tools).schemas
+        return _text.Prompt(self, messages, schemas, {"text_only": 1, **variables}).text
 
     def stats(self) -> dict[str, Any]:
         """Returns the state and the counters of the engine (struct gallop_stats in gallop.h).
@@ -371,16 +386,20 @@ class LLM:
             raise Cancelled("the engine is closed")
         return self._runner
 
-    @staticmethod
-    def _without_tools(sampling):
-        return {k: v for k, v in sampling.items() if k != "tools"}
+    def _entered(self) -> "_Guest":
+        """Returns a context in which functions that any thread may call can use the engine."""
+        return _Guest(self._open_runner())
 
-    def _submit(self, prompt, request, streams, channel=ffi.NULL, key=0, tools=None):
-        """Submits a prompt and returns the call."""
+    def _stream(self, prompt, request) -> Stream:
+        return Stream(self, self._submit(prompt, request, True), request)
+
+    def _submit(self, prompt, request, streams, channel=ffi.NULL, key=0):
+        """Submits a prompt (None: the one that REQUEST has) and returns the call."""
         runner = self._open_runner()
         if _fields.is_messages(prompt):
-            request.set_prompt(self.render(prompt, tools), no_special=True)
-        else:
+            request.set_rendered(_text.Prompt(self, prompt, Tools(request.tools).schemas,
+                                              request.template))
+        elif prompt is not None:
             request.set_prompt(prompt)
         code, err = ffi.new("int *"), ffi.new("char[]", lib.GALLOP_ERR_SIZE)
         call = lib.runner_submit(runner, request.struct, streams, channel, key, code, err)
@@ -388,7 +407,7 @@ class LLM:
             raise _error(code[0], err)
         return call
 
-    def _run_all(self, prompts, request, tools, read=None):
+    def _run_all(self, prompts, request, read=None):
         """Runs prompts together. If the queue is full, waits for the oldest to end."""
         calls: list = []
         results: list = []
@@ -408,7 +427,7 @@ class LLM:
             for prompt in prompts:
                 while True:
                     try:
-                        calls.append(self._submit(prompt, request, False, tools=tools))
+                        calls.append(self._submit(prompt, request, False))
                         break
                     except NoSpace:
                         if len(results) == len(calls):
@@ -422,10 +441,10 @@ class LLM:
                     lib.runner_release(call)
         return results
 
-    async def _submit_beside(self, prompt, request, streams, watcher, key, sampling):
+    async def _submit_beside(self, prompt, request, streams, watcher, key):
         """_submit(), in another thread if it takes longer than an event loop should wait."""
-        args = (prompt, request, streams, watcher.channel, key, sampling.get("tools"))
-        if len(prompt) < _LONG and not _fields.is_messages(prompt):
+        args = (prompt, request, streams, watcher.channel, key)
+        if prompt is None or len(prompt) < _LONG and not _fields.is_messages(prompt):
             return self._submit(*args)
         task = asyncio.get_running_loop().run_in_executor(None, lambda: self._submit(*args))
         try:
@@ -435,20 +454,38 @@ class LLM:
                 lambda t: t.exception() or lib.runner_release(t.result()))
             raise
 
-    async def _answer(self, prompt, sampling) -> Result:
-        request = Request("agenerate", self._without_tools(sampling))
+    async def _answer(self, prompt, sampling, request=None) -> Result:
+        request = request or Request("agenerate", sampling)
         watcher = self._watchers.get()
         done = asyncio.get_running_loop().create_future()
         key = watcher.add(lambda: done.done() or done.set_result(None))
         call = None
         try:
-            call = await self._submit_beside(prompt, request, False, watcher, key, sampling)
+            call = await self._submit_beside(prompt, request, False, watcher, key)
             await done
             return read_result(call, request)
         finally:
             watcher.remove(key)
             if call is not None and not self._forked():
                 lib.runner_release(call)
+
+
+class _Guest:
+    """A context in which the engine stays open: closing it waits for the end of the context."""
+
+    __slots__ = ("runner",)
+
+    def __init__(self, runner):
+        self.runner = runner
+
+    def __enter__(self):
+        engine = lib.runner_enter(self.runner)
+        if not engine:
+            raise Cancelled("the engine is closed")
+        return engine
+
+    def __exit__(self, *exc):
+        lib.runner_leave(self.runner)
 
 
 def _free(runner, watchers: Watchers, pid: int) -> None:
@@ -485,13 +522,24 @@ def _constrain(schema, sampling: dict) -> dict:
     if schema is None:
         return {"json_object": True, **sampling}
     if hasattr(schema, "model_json_schema"):
-        schema = schema.model_json_schema()
+        schema = _closed(schema.model_json_schema())
     elif isinstance(schema, type) and hasattr(schema, "schema"):
-        schema = schema.schema()
+        schema = _closed(schema.schema())
     elif not isinstance(schema, (dict, str)):
         raise BadInput(f"schema: {schema!r:.100} is neither a dict nor a pydantic model class",
                        "schema")
     return {"json_schema": schema, **sampling}
+
+
+def _closed(schema):
+    """Returns the schema of a pydantic class without members that the class would ignore."""
+    if isinstance(schema, list):
+        return [_closed(x) for x in schema]
+    if not isinstance(schema, dict):
+        return schema
+    out = {k: _closed(v) for k, v in schema.items()}
+    return {"additionalProperties": False, **out} if isinstance(out.get("properties"), dict) and \
+        out.get("type") == "object" else out
 
 
 def _parse_json(result, schema):

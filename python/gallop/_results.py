@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 from ._gallop import ffi, lib
 
@@ -55,6 +56,8 @@ class Result:
     choices         with n > 1: all answers, of which this one is the first
     score           with beam search: the score of the answer, else None
     warnings        sentences about ignored parts of a JSON Schema
+    reasoning       of Chat.send(): the reasoning of the model, or None
+    tool_calls      of Chat.send(): the tool calls that were not executed, in OpenAI's format
     """
 
     text: str
@@ -74,6 +77,8 @@ class Result:
     choices: list["Result"] = field(default_factory=list, repr=False)
     score: float | None = None
     warnings: list[str] = field(default_factory=list)
+    reasoning: str | None = None
+    tool_calls: list[dict[str, Any]] = field(default_factory=list)
 
     def __str__(self) -> str:
         return self.text
@@ -88,17 +93,19 @@ class Chunk:
     logprob         with logprobs=K: the token's TokenLogprob, else None
     index           number of the answer, from 0
     finish_reason   None, except in the last chunk of an answer (see Result)
+    reasoning       of Chat.stream(): reasoning of the model, which `text` does not have
     """
 
-    __slots__ = ("text", "token", "logprob", "index", "finish_reason")
+    __slots__ = ("text", "token", "logprob", "index", "finish_reason", "reasoning")
 
     def __init__(self, text: str, token: int | None = None, logprob: TokenLogprob | None = None,
-                 index: int = 0, finish_reason: str | None = None):
+                 index: int = 0, finish_reason: str | None = None, reasoning: str = ""):
         self.text = text
         self.token = token
         self.logprob = logprob
         self.index = index
         self.finish_reason = finish_reason
+        self.reasoning = reasoning
 
     def __repr__(self) -> str:
         return (f"Chunk(text={self.text!r}, token={self.token!r}, logprob={self.logprob!r}, "

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import threading
 import weakref
 from typing import Any
@@ -131,5 +130,3 @@ def _close_servers() -> None:
     for server in list(_servers):
         server.close(5)
 
-
-__all__ = ["Server", "serve", "sys"]

@@ -108,6 +108,7 @@ def test_closing_an_engine_ends_coroutines_that_wait_for_it():
 
 
 def test_a_dropped_engine_is_closed():
+    gc.collect()
     before = threading_count()
     for _ in range(3):
         engine = gallop.LLM()
@@ -259,7 +260,9 @@ def test_the_interpreter_ends_with_requests_running(python, state):
                   "LONG = dict(max_new_tokens=400, ignore_eos=True)\n" + SHUTDOWNS[state])
     assert done.returncode == 0, done.stderr
     said = done.stderr
-    assert "Traceback" not in said or state in ("task", "loop") or "engine is closed" in said, said
+    assert "Fatal" not in said, said
+    # A daemon may be told that the engine is closed; asyncio complains of tasks that were left.
+    assert "Traceback" not in said or state in ("task", "loop", "daemon", "daemons"), said
 
 
 @pytest.mark.parametrize("what", ["generate('Once', **LONG)", "generate(['Once'] * 50, **LONG)",

@@ -1,0 +1,143 @@
+"""The package itself: names, help, stubs, the program, the server, other Pythons."""
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+
+import gallop
+import pytest
+from gallop import _names
+from gallop._gallop import ffi
+
+SOURCE = os.environ.get("GALLOP_SOURCE_DIR", os.getcwd())
+
+
+def test_the_version_is_that_of_the_build():
+    with open(os.path.join(SOURCE, "CMakeLists.txt")) as f:
+        version = re.search(r"project\(gallop VERSION ([0-9.]+)", f.read())[1]
+    assert gallop.__version__ == version
+    from importlib.metadata import version as installed
+    assert installed("gallop") == version
+
+
+def test_every_option_and_parameter_has_a_setter_and_a_help_text():
+    from gallop import _fields
+
+    callbacks = {"share_pool", "progress", "download"}
+    assert set(_names.OPTIONS) == set(_fields.OPTIONS) | callbacks
+    assert set(_names.SAMPLING) == set(_fields.SAMPLING)
+    named = {"json_schema" if k == "json" else k for k in _names.CONSTRAINT}
+    assert named == set(_fields.CONSTRAINT)
+    assert set(_fields.REQUEST) <= set(_names.REQUEST)
+    for table in (_names.OPTIONS, _names.SAMPLING, _names.REQUEST, _names.CONSTRAINT):
+        assert all(text for text in table.values())
+    assert "Nucleus" in gallop.parameters("top_p") and "[32]" in gallop.options("max_num_seqs")
+    with pytest.raises(KeyError):
+        gallop.options("none")
+
+
+def test_help_reads_well(python):
+    text = python("import gallop; help(gallop); help(gallop.LLM.generate)").stdout
+    assert "Large language models on CPUs" in text and "max_new_tokens" in text
+    for name in gallop.__all__:
+        assert getattr(gallop, name).__doc__ or name == "DEMO", name
+
+
+def test_importing_takes_neither_numpy_nor_much_time(python):
+    done = python("import sys, time; t = time.perf_counter(); import gallop\n"
+                  "print([m for m in ('numpy', 'torch', 'pydantic') if m in sys.modules])")
+    assert done.stdout == "[]\n"
+
+
+def test_the_package_is_typed():
+    folder = os.path.dirname(gallop.__file__)
+    assert os.path.exists(os.path.join(folder, "py.typed"))
+    assert os.path.exists(os.path.join(folder, "_gallop.pyi"))
+
+
+@pytest.mark.parametrize("command", [[sys.executable, "-m", "gallop"],
+                                     [os.path.join(os.path.dirname(sys.executable), "gallop")]])
+def test_the_program_is_in_the_package(command):
+    out = subprocess.run([*command, "run", "--greedy", "-n", "8", "-q", "Once upon a time"],
+                         capture_output=True, text=True)
+    with gallop.LLM() as llm:
+        assert llm.generate("Once upon a time", max_new_tokens=8).text.strip() in out.stdout, out
+    wrong = subprocess.run([*command, "run", "--wrong"], capture_output=True, text=True)
+    assert wrong.returncode == 2
+
+
+def test_a_server_answers_until_it_is_closed():
+    with gallop.serve(max_num_seqs=4, served_model_name="small") as server:
+        body = json.dumps({"model": "small", "prompt": "Once upon a time", "max_tokens": 5})
+        request = urllib.request.Request(server.url + "/v1/completions", body.encode(),
+                                         {"Content-Type": "application/json"})
+        answer = json.load(urllib.request.urlopen(request))
+        assert answer["usage"]["completion_tokens"] == 5
+        assert server.returncode is None
+    assert server.returncode == 0
+
+
+def test_a_server_that_cannot_start_says_why():
+    with pytest.raises(gallop.GallopError, match="no such folder or file"):
+        gallop.serve("/nowhere")
+    with pytest.raises(gallop.GallopError, match="max-num-sequences"):
+        gallop.serve(max_num_sequences=4)
+
+
+def test_a_server_ends_with_its_process(python):
+    done = python("import gallop; s = gallop.serve(); print(s.pid)")
+    assert done.returncode == 0 and not os.path.exists(f"/proc/{int(done.stdout)}"), done
+
+
+def test_rows_of_an_executor(llm):
+    ids = [1, 2, 3, 4]
+    with gallop.Executor(gallop.DEMO, max_num_seqs=2) as x:
+        vocab = x.caps["vocab_size"]
+        out = x.run([gallop.Rows(ids, n_wanted=2, pick={"do_sample": False}, n_prompt=4),
+                     gallop.Rows(ids[:2], slot=1, n_wanted=0)])
+        assert out.logits.shape == (2, vocab) and len(out.picks) == 2
+        assert out.picks[0][0] == max(range(vocab), key=lambda i: out.logits[1, i])
+        assert out.picks[0][0] == llm.generate(ids, max_new_tokens=1, ignore_eos=True).ids[0]
+        x.truncate(1)
+        with pytest.raises(gallop.BadInput):
+            x.run([gallop.Rows(ids, slot=7)])
+    with pytest.raises(gallop.Cancelled):
+        x.run([])
+
+
+def pythons():
+    """Yields other interpreters of this machine that the wheel is for."""
+    root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
+    for minor in range(9, 20):
+        names = [*glob.glob(f"{root}/versions/3.{minor}.*/bin/python"), f"/usr/bin/python3.{minor}"]
+        found = next((n for n in names if os.access(n, os.X_OK)), None)
+        if found and minor != sys.version_info[1]:
+            yield pytest.param(found, id=f"3.{minor}")
+
+
+@pytest.mark.parametrize("interpreter", list(pythons()) or [pytest.param(None, id="none")])
+def test_the_wheel_runs_on_another_python(interpreter, tmp_path):
+    if not interpreter:
+        pytest.skip("there is no other Python")
+    wheel = glob.glob(os.path.join(SOURCE, "build/wheel/gallop-*.whl"))[0]
+    subprocess.run([interpreter, "-m", "venv", tmp_path], check=True)
+    python = str(tmp_path / "bin/python")
+    subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", wheel],
+                   check=True)
+    out = subprocess.run([python, "-c", """if True:
+        import asyncio, gallop
+        with gallop.LLM() as llm:
+            print(llm.generate("Once", max_new_tokens=3).n_output,
+                  asyncio.run(llm.agenerate("Once", max_new_tokens=4)).n_output,
+                  len(list(llm.stream("Once", max_new_tokens=5))))
+            def f(a: int): "F."
+            llm.chat(tools=[f]).tools
+        """], capture_output=True, text=True)
+    assert out.stdout == "3 4 6\n", out.stderr
+
+
+def test_structs_of_the_header_are_known_to_the_last_member():
+    assert {"speculation", "n_warnings"} <= {n for n, _ in ffi.typeof("struct gallop_event").fields}
