@@ -1,5 +1,5 @@
-# install.cmake - the program, gallop.h, both libraries, the pkg-config file, the man page, the demo model and the
-# examples, which find it through pkg-config.
+# install.cmake - the program, gallop.h, both libraries, the pkg-config file, the man page, the completions of shells,
+# the demo model and the examples, which find it through pkg-config.
 #
 # The target gallop_installed builds all of that and nothing else. The installed libgallop.a is one object in which every symbol but those of gallop.h has been made local: names such
 # as mem_alloc cannot meet the user's own.
@@ -8,14 +8,28 @@ add_custom_target(gallop_installed)
 
 if(TARGET gallop_program)
     install(TARGETS gallop_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-    # The program prints its manual page itself.
-    add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/gallop.1
-        COMMAND gallop_program help --man > ${CMAKE_BINARY_DIR}/gallop.1.part
-        COMMAND ${CMAKE_COMMAND} -E rename ${CMAKE_BINARY_DIR}/gallop.1.part ${CMAKE_BINARY_DIR}/gallop.1
-        DEPENDS gallop_program VERBATIM)
-    add_custom_target(gallop_manual ALL DEPENDS ${CMAKE_BINARY_DIR}/gallop.1)
+    # The program prints its manual page and the completions itself.
+    function(gallop_printed file)
+        set(path ${CMAKE_BINARY_DIR}/${file})
+        add_custom_command(OUTPUT ${path}
+            COMMAND gallop_program help ${ARGN} > ${path}.part
+            COMMAND ${CMAKE_COMMAND} -E rename ${path}.part ${path}
+            DEPENDS gallop_program VERBATIM)
+    endfunction()
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/completion)
+    gallop_printed(gallop.1 --man)
+    gallop_printed(completion/gallop --completion bash)
+    gallop_printed(completion/_gallop --completion zsh)
+    gallop_printed(completion/gallop.fish --completion fish)
+    add_custom_target(gallop_manual ALL DEPENDS ${CMAKE_BINARY_DIR}/gallop.1 ${CMAKE_BINARY_DIR}/completion/gallop
+        ${CMAKE_BINARY_DIR}/completion/_gallop ${CMAKE_BINARY_DIR}/completion/gallop.fish)
     add_dependencies(gallop_installed gallop_program gallop_manual)
     install(FILES ${CMAKE_BINARY_DIR}/gallop.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+    install(FILES ${CMAKE_BINARY_DIR}/completion/gallop
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+    install(FILES ${CMAKE_BINARY_DIR}/completion/_gallop DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+    install(FILES ${CMAKE_BINARY_DIR}/completion/gallop.fish
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
 if(NOT GALLOP_FUZZ AND NOT GALLOP_SANITIZE AND EXISTS ${CMAKE_SOURCE_DIR}/include/gallop.h)
     set(archive ${CMAKE_BINARY_DIR}/public/libgallop.a)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "api/http/document.h"
+#include "app/completion/completion.h"
 #include "app/manual.h"
 #include "app/options.h"
 #include "app/print.h"
@@ -107,25 +108,49 @@ static void say_unknown(const char *verb)
         log_error("there is no verb \"%s\"; `gallop --help` lists them", verb);
 }
 
+static int print_completion(const char *shell)
+{
+    struct buf script = {.tag = MEM_APP};
+
+    if (completion_write(shell ? shell : "", verbs, N_VERBS, &script)) {
+        print_page(&script);
+        return 0;
+    }
+    log_error("help --completion: found %s%s%s, expected one of " COMPLETION_SHELLS, shell ? "'" : "",
+              shell ? shell : "nothing", shell ? "'" : "");
+    return 2;
+}
+
+/* Prints what `gallop help WHAT` names, which is not a verb. Returns the exit status, or -1 for anything else. */
+static int print_help_of(const char *what, const char *argument)
+{
+    struct buf page = {.tag = MEM_APP};
+
+    if (strcmp(what, "--completion") == 0)
+        return print_completion(argument);
+    if (strcmp(what, "--man") == 0)
+        manual_page(verbs, N_VERBS, &page);
+    else if (strcmp(what, "--api") == 0)
+        document_write(&page);
+    else
+        return -1;
+    print_page(&page);
+    return 0;
+}
+
 /* Runs the verb ARGV[0], or prints a page of help. Returns the exit status. */
 static int main_dispatch(int argc, char **argv)
 {
     const char *verb = argc > 0 ? argv[0] : NULL;
     struct buf page = {.tag = MEM_APP};
 
-    if (argc > 1 && strcmp(verb, "help") == 0 && strcmp(argv[1], "--man") == 0) {
-        manual_page(verbs, N_VERBS, &page);
-        print_page(&page);
-        return 0;
+    if (argc > 1 && strcmp(verb, "help") == 0) {
+        char *more = argc > 2 ? argv[2] : NULL;
+        int status = print_help_of(argv[1], more);
+
+        return status >= 0 ? status
+                           : main_dispatch(more ? 3 : 2, (char *[]){argv[1], (char[]){"--help"}, more, NULL});
     }
-    if (argc > 1 && strcmp(verb, "help") == 0 && strcmp(argv[1], "--api") == 0) {
-        document_write(&page);
-        print_page(&page);
-        return 0;
-    }
-    if (argc > 1 && strcmp(verb, "help") == 0)
-        return main_dispatch(argc > 2 ? 3 : 2,
-                             (char *[]){argv[1], (char[]){"--help"}, argc > 2 ? argv[2] : NULL, NULL});
     if (verb && is_one_of(verb, "--version", "-V", "version")) {
         print_fmt("gallop %s\n", gallop_version());
         return 0;

@@ -22,7 +22,8 @@ static const char description[] =
     "the small model that is installed with it. Results go to standard output, everything else to standard "
     "error.\n`gallop VERB --help` (or `gallop help VERB`) explains the everyday options of a verb and lists the "
     "others; `gallop VERB --help all` explains every option. `gallop --version` (-V) prints the version, `gallop help "
-    "--man` this page, and `gallop help --api` the fields of the server's requests.";
+    "--man` this page, `gallop help --api` the fields of the server's requests, and `gallop help --completion SHELL` a "
+    "script by which the shell bash, zsh or fish completes command lines.";
 
 static const char sampling[] =
     "These options override the model's `generation_config.json`, which overrides neutral defaults (greedy "
@@ -56,7 +57,8 @@ void manual_overview(const struct verb_entry *verbs, size_t n, struct buf *out)
         else
             buf_fmt(out, "\n%s:\n", verbs[i].heading);
     buf_str(out, "\n`gallop VERB --help` explains a verb's options, `gallop --version` prints the\n"
-                 "version. Without -m the bundled demo model is used.\n"
+                 "version. Without -m the bundled demo model is used. Tab completes options after\n"
+                 "`eval \"$(gallop help --completion bash)\"` (also zsh; fish: | source).\n"
                  "Try: gallop run \"Once upon a time\"\n");
 }
 

@@ -175,7 +175,7 @@ const struct opt_row options_help[] = {
     {"quiet", 'q', OPT_FLAG, NULL, OUTPUT, .help = "print no progress, remarks or warnings",
      OPT_INTO(struct options_output, quiet)},
     {"help", 'h', OPT_STRING, "[all]", EVERYDAY, .help = "print this page; --help all explains every option",
-     .bare = true, OPT_INTO(struct options_output, help)},
+     .values = "all", .bare = true, OPT_INTO(struct options_output, help)},
     {0}};
 
 const struct opt_row *const options_shared[] = {options_model,      options_source,   options_engine,

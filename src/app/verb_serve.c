@@ -159,14 +159,16 @@ static const struct opt_row rows[] = {
      .help =
          "format of the model's tool calls: auto finds it in the chat template, none leaves tool calls in the text; "
          "or the name of a parser as in vLLM, hermes, llama3_json, mistral, phi4_mini_json or openai",
-     .fallback = "auto", INTO(tool_call_parser)},
+     .values = "auto|none|hermes|llama3_json|mistral|phi4_mini_json|openai", .fallback = "auto",
+     INTO(tool_call_parser)},
     {"enable-auto-tool-choice", 0, OPT_FLAG, NULL, SERVER,
      .help = "accepted for compatibility with vLLM; tool calls are parsed in any case"},
     {"reasoning-parser", 0, OPT_STRING, "NAME", SERVER,
      .help =
          "format of the model's reasoning: auto finds it in the chat template, none leaves reasoning in the content; "
          "or the name of a parser as in vLLM, deepseek_r1, qwen3, mistral, gemma4 or openai_gptoss",
-     .fallback = "auto", INTO(reasoning_parser)},
+     .values = "auto|none|deepseek_r1|qwen3|mistral|gemma4|openai_gptoss", .fallback = "auto",
+     INTO(reasoning_parser)},
     {"reasoning-field", 0, OPT_CHOICE, NULL, SERVER, .help = "field of an answer that holds the reasoning",
      .choices = "reasoning|reasoning_content", .fallback = "reasoning", INTO(api.reasoning_field)},
     {"generation-config", 0, OPT_CHOICE, NULL, SERVER,

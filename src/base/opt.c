@@ -254,6 +254,7 @@ static void check_rows(const struct opt_values *v)
         ASSERT(read_range(r->range, &range), "--%s: range '%s'", r->name, r->range ? r->range : "");
         ASSERT(!r->bare || r->type == OPT_STRING, "--%s: bare", r->name);
         ASSERT((r->type == OPT_CHOICE) == (r->choices != NULL), "--%s: choices", r->name);
+        ASSERT(!r->values || r->type == OPT_STRING, "--%s: values", r->name);
         ASSERT(!r->fallback || (!r->repeat && r->type != OPT_FLAG && convert(r, r->fallback, &value)),
                "--%s: default '%s'", r->name, r->fallback ? r->fallback : "");
         for (size_t j = 0; j < i; j++)
@@ -657,15 +658,22 @@ static void add_row(const struct opt_row *r, struct buf *out)
     buf_fini(&sentence);
 }
 
+size_t opt_clause(const struct opt_row *r)
+{
+    const char *colon = strstr(r->help, ": ");
+    size_t n = strcspn(r->help, ";(");
+
+    if (colon && (size_t)(colon - r->help) < n)
+        n = (size_t)(colon - r->help);
+    return n - (r->help[n] == '('); /* omits also the blank before '(' */
+}
+
 /* Appends one line: the name of ROW, its argument if there is room for it, and the first clause of its help. */
 static void add_short_row(const struct opt_row *r, struct buf *out)
 {
-    const char *colon = strstr(r->help, ": "), *arg = r->type == OPT_FLAG ? "" : opt_arg(r);
-    size_t start = out->len, clause = strcspn(r->help, ";("), column;
+    const char *arg = r->type == OPT_FLAG ? "" : opt_arg(r);
+    size_t start = out->len, clause = opt_clause(r), column;
 
-    if (colon && (size_t)(colon - r->help) < clause)
-        clause = (size_t)(colon - r->help);
-    clause -= r->help[clause] == '('; /* omits also the blank before '(' */
     if (r->brief)
         buf_fmt(out, "  -%c, --%s", r->brief, r->name);
     else

@@ -99,6 +99,7 @@ struct opt_row {
     const char *range;            /* numbers: an interval "[1,64]", "(0,1]", "[0,inf)"; NULL: any number */
     const char *choices;          /* OPT_CHOICE: "a|b|c" */
     const struct opt_word *words; /* OPT_CHOICE: other spellings; NULL: none */
+    const char *values;           /* OPT_STRING: usual values "a|b", which shells complete; NULL: none */
     const char *aliases;          /* other long names, "a|b", for the command line only; NULL: none */
     const char *env;              /* environment variable; NULL: none */
     bool bare;          /* OPT_STRING: the value may be omitted (then "") at the end or before an option */
@@ -158,13 +159,16 @@ const char *opt_guess(const char *found, const char *names, char *out, size_t si
 /* Returns the placeholder of ROW's value in help: "N" or "a|b". */
 const char *opt_arg(const struct opt_row *row);
 
+/* Returns the length of the first clause of ROW's help, which ends before a colon, a semicolon or a parenthesis. */
+size_t opt_clause(const struct opt_row *row);
+
 /* Appends ROW's help with default, range and variable: "longest sequence (default 64, 2 to 64)". */
 void opt_sentence(const struct opt_row *row, struct buf *out);
 
 /* Appends the body of a --help page to OUT, wrapped at 80 columns: each of HEADINGS (NULL ends the list) with
  * the rows of its group in the order of TABLE. A row of the first N_FULL groups is explained in full. A row of
- * the other groups has one line: its name and the first clause of its help, which ends before a colon, a
- * semicolon or a parenthesis. A clause that does not fit into the line is a bug of the table. */
+ * the other groups has one line: its name and the first clause of its help (opt_clause()). A clause that does not
+ * fit into the line is a bug of the table. */
 void opt_help(const struct opt_part *table, const char *const *headings, int n_full, struct buf *out);
 
 /* Returns the number of rows in TABLE. */

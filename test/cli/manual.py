@@ -38,16 +38,16 @@ def every_option_of_every_verb_stands_in_the_manual():
 
 
 def the_manual_and_the_readme_name_no_option_that_is_not_there():
-    known = set().union(*map(_options, HELP.values())) | {"--version", "--help", "--man",
-                                                          "--api"} | OTHERS
+    known = set().union(*map(_options, HELP.values())) | {"--version", "--help", "--man", "--api",
+                                                          "--completion"} | OTHERS
     expect(sorted(set(OPTION.findall(MANUAL)) - known), [],
            "options of the manual page that no verb has")
     expect(sorted(set(OPTION.findall(README)) - known), [], "options of README.md that no verb has")
 
 
 def the_documents_of_the_server_name_no_option_that_is_not_there():
-    known = set().union(*map(_options, HELP.values())) | {"--version", "--help", "--man",
-                                                          "--api"} | OTHERS
+    known = set().union(*map(_options, HELP.values())) | {"--version", "--help", "--man", "--api",
+                                                          "--completion"} | OTHERS
     with open(os.path.join(ROOT, "bench", "load")) as f:
         known |= set(re.findall(r'p\.add_argument\("(--[a-z-]+)"', f.read()))
     for name in ("OPERATIONS.md", "SERVING.md"):

@@ -37,7 +37,9 @@ DESTDIR=$root cmake --install "$build" --prefix /opt/gallop >/dev/null
 prefix=$root/opt/gallop
 
 for file in bin/gallop include/gallop.h lib/libgallop.a lib/libgallop.so lib/pkgconfig/gallop.pc \
-    share/man/man1/gallop.1 share/gallop/models/demo/config.json share/gallop/examples/Makefile; do
+    share/man/man1/gallop.1 share/gallop/models/demo/config.json share/gallop/examples/Makefile \
+    share/bash-completion/completions/gallop share/zsh/site-functions/_gallop \
+    share/fish/vendor_completions.d/gallop.fish; do
     [ -e "$prefix/$file" ] || fail "$file was not installed"
 done
 
