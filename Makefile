@@ -19,6 +19,9 @@
 #   make bench-report             the goals of docs/PERFORMANCE.md, measured in one table (minutes; LAYERS=4 of each shape, QUICK=1)
 #   make soak MINUTES=20          mixed load with clients that leave on a server of the bundled model: what must stay flat
 #   make bench-peers PEERS=DIR    prefill and decode beside the engines that bench/peers/offline --setup DIR installed
+#   make deb                      the Debian packages gallop, libgallop0 and libgallop-dev, in build/packages
+#   make image                    an OCI image of the package gallop, beside the packages; no daemon is needed
+#   make test-packages            installs, uses and removes the packages in a clean Debian, and starts the image
 #   make install PREFIX=/opt/x    the program, gallop.h, the libraries, the pkg-config file and the man page; no test is built
 PRESET ?= release
 PREFIX ?= /usr/local
@@ -34,11 +37,11 @@ LAYERS ?= 4
 QUICK  ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help setup configure configure-program program build demo test test-all test-real test-clients test-python test-pace test-vllm wheel test-mixed test-sim test-page test-grammar soak lint bench bench-report bench-peers fmt map fuzz install clean
+.PHONY: help setup configure configure-program program build demo test test-all test-real test-clients test-python test-pace test-vllm wheel test-mixed test-sim test-page test-grammar test-packages soak lint bench bench-report bench-peers fmt map fuzz install deb image clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo 'targets: build program demo test test-all test-real test-clients test-python test-pace test-vllm wheel test-mixed test-sim test-page test-grammar soak lint bench bench-report bench-peers fmt map fuzz install clean'
+	@echo 'targets: build program demo test test-all test-real test-clients test-python test-pace test-vllm wheel test-mixed test-sim test-page test-grammar test-packages soak lint bench bench-report bench-peers fmt map fuzz install deb image clean'
 
 setup:
 	@tools/setup
@@ -137,6 +140,16 @@ fuzz:
 install: program
 	@DESTDIR=$(DESTDIR) cmake --install build/$(PRESET) --prefix $(PREFIX)
 	@tools/after-install $(PREFIX) $(DESTDIR)
+
+deb: program
+	@tools/setup --packages
+	@tools/deb build/$(PRESET)
+
+image: deb
+	@tools/image
+
+test-packages: image
+	@PYTHONDONTWRITEBYTECODE=1 python3 test/package/packages.py
 
 clean:
 	rm -rf build
