@@ -485,19 +485,15 @@ static void note_use(struct constraint *c)
         atomic_store(&c->is_spent, true);
 }
 
-/* Makes room in the text of R for one more token. */
-static bool reserve_text(struct constraint_run *r)
+/* Makes room in the text of R for one more token, and counts its memory, of which BEFORE bytes are counted. */
+static bool reserve_text(struct constraint_run *r, size_t before)
 {
     struct constraint *c = r->c;
-    size_t before = r->cap_text, need = r->end[r->n] + longest_token(c->v) + 1;
+    bool fine = names_text_reserve(r->text, longest_token(c->v) + 1);
 
-    if (need <= r->cap_text)
-        return true;
-    if (need > UINT32_MAX / 2 || !mem_grow((void **)&r->text, &r->cap_text, need, 1, MEM_TEXT))
-        return false;
     if (c->budget)
-        atomic_fetch_add(&c->budget->bytes, r->cap_text - before);
-    return true;
+        atomic_fetch_add(&c->budget->bytes, names_text_bytes(r->text) - before);
+    return fine;
 }
 
 int constraint_run_open(struct constraint_run *r, struct constraint *c, size_t cap, struct err *e)
@@ -507,12 +503,13 @@ int constraint_run_open(struct constraint_run *r, struct constraint *c, size_t c
     *r = (struct constraint_run){.c = c, .cap = cap};
     r->row = cap < SIZE_MAX / sizeof(*r->row) ? mem_alloc((cap + 1) * sizeof(*r->row), MEM_TEXT) : NULL;
     r->end = r->row && has_text ? mem_alloc((cap + 1) * sizeof(*r->end), MEM_TEXT) : NULL;
-    fine = r->row && (!has_text || r->end);
+    r->text = r->end ? mem_zalloc(1, sizeof(*r->text), MEM_TEXT) : NULL;
+    fine = r->row && (!has_text || r->text);
     if (fine) {
         r->row[0] = RECOGNIZER_BEGIN;
         if (has_text)
             r->end[0] = 0;
-        fine = !has_text || reserve_text(r);
+        fine = !has_text || reserve_text(r, 0);
     }
     if (fine)
         return 0;
@@ -522,10 +519,13 @@ int constraint_run_open(struct constraint_run *r, struct constraint *c, size_t c
 
 void constraint_run_close(struct constraint_run *r)
 {
-    if (r->text && r->c->budget)
-        atomic_fetch_sub(&r->c->budget->bytes, r->cap_text);
-    mem_free(r->row);
+    if (r->text) {
+        if (r->c->budget)
+            atomic_fetch_sub(&r->c->budget->bytes, names_text_bytes(r->text));
+        names_text_close(r->text);
+    }
     mem_free(r->text);
+    mem_free(r->row);
     mem_free(r->end);
     *r = (struct constraint_run){0};
 }
@@ -536,6 +536,17 @@ static struct token_masks *masks_of(const struct constraint_run *r)
     return r->n == 0 && r->c->v->differs ? &r->c->first_masks : &r->c->masks;
 }
 
+/* Removes tokens that would write a name twice from MASK, which has N tokens. Returns the number of the others. */
+static size_t filter_names(struct constraint_run *r, uint32_t *mask, size_t n)
+{
+    size_t before = names_text_bytes(r->text);
+
+    n -= names_filter(&r->c->names, masks_of(r)->trie, r->row[r->n], r->text, mask);
+    if (r->c->budget)
+        atomic_fetch_add(&r->c->budget->bytes, names_text_bytes(r->text) - before);
+    return n;
+}
+
 size_t constraint_run_mask(struct constraint_run *r, uint32_t *mask, struct err *e)
 {
     size_t n;
@@ -543,7 +554,7 @@ size_t constraint_run_mask(struct constraint_run *r, uint32_t *mask, struct err 
     limit_use(r->c);
     n = token_masks_get(masks_of(r), r->row[r->n], mask);
     if (r->text && n > 0)
-        n -= names_filter(&r->c->names, masks_of(r)->trie, r->row[r->n], r->text, r->end[r->n], mask);
+        n = filter_names(r, mask, n);
     note_use(r->c);
     if (n == 0)
         grammar_fault(&r->c->g, e);
@@ -605,28 +616,34 @@ bool constraint_run_may_end(const struct constraint_run *r)
 
 bool constraint_run_add(struct constraint_run *r, int32_t token)
 {
-    size_t n = r->text ? r->end[r->n] : 0;
+    const struct token_trie *trie = masks_of(r)->trie;
+    size_t before = r->text ? names_text_bytes(r->text) : 0;
+    bool fine = true;
     uint32_t row;
 
     if (r->n == r->cap)
         return false;
     limit_use(r->c);
-    row = r->text ? names_add(&r->c->names, masks_of(r)->trie, r->row[r->n], r->text, &n, token)
+    row = r->text ? names_add(&r->c->names, trie, r->row[r->n], r->text, token)
                   : token_masks_next(masks_of(r), r->row[r->n], token);
+    if (r->text)
+        fine = reserve_text(r, before);
     note_use(r->c);
-    if (row == RECOGNIZER_DEAD)
+    if (row == RECOGNIZER_DEAD || !fine) {
+        if (r->text)
+            names_text_cut(r->text, r->end[r->n]);
         return false;
+    }
     r->row[++r->n] = row;
     if (r->text)
-        r->end[r->n] = (uint32_t)n;
-    if (!r->text || reserve_text(r))
-        return true;
-    r->n--;
-    return false;
+        r->end[r->n] = (uint32_t)r->text->n;
+    return true;
 }
 
 void constraint_run_truncate(struct constraint_run *r, size_t n)
 {
     ASSERT(n <= r->n, "%zu %zu", n, r->n);
     r->n = n;
+    if (r->text)
+        names_text_cut(r->text, r->end[n]);
 }

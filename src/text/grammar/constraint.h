@@ -112,15 +112,17 @@ bool constraint_matches(struct constraint *c, const char *text, size_t n);
 
 /* ---- answers ---- */
 
+struct names_text;
+
 /* The state of one answer. */
 struct constraint_run {
     struct constraint *c; /* borrowed */
     uint32_t *row;        /* [n + 1] recognizer rows: before the first token, and after each token */
     size_t n, cap;        /* N: number of tokens so far */
-    /* The text so far, where names of properties must be distinct; otherwise NULL. */
-    char *text;      /* [end[n]], with room for one more token */
-    size_t cap_text; /* bytes; they count in the budget */
-    uint32_t *end;   /* [n + 1] bytes of the text: before the first token, and after each token */
+    /* Where names of properties must be distinct: the text so far, and its length before the first token and after each
+     * token [n + 1]. Otherwise NULL. */
+    struct names_text *text;
+    uint32_t *end;
 };
 
 /* Starts an answer with room for CAP tokens. ERR_NOMEM. */

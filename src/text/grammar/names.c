@@ -1,7 +1,4 @@
-/* names.c - reads the text of an answer backwards to find the earlier names of the object that is being written.
- *
- * An item inside a name says that the text before it is the beginning of an object. The object's names can therefore
- * be found by brackets, quotes and colons alone, whatever precedes the object.
+/* names.c - compares a name that ends with the earlier names of its object, and finds the tokens that end such a name.
  */
 #include "text/grammar/names.h"
 
@@ -9,109 +6,8 @@
 
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "text/grammar/schema/json_names.h"
 
 enum { BYTES_OF_STEP = 64 /* bytes of text that are read in the time of a step of the recognizer */ };
-
-/* ---- names in a text ---- */
-
-/* True if an odd number of backslashes precedes TEXT[at]. */
-static bool is_escaped(const char *text, size_t at)
-{
-    size_t n = 0;
-
-    while (n < at && text[at - 1 - n] == '\\')
-        n++;
-    return n % 2 == 1;
-}
-
-/* Returns the offset behind the quote that begins the string to which TEXT[end - 1] belongs. */
-static size_t string_begin(const char *text, size_t end)
-{
-    const char *quote = end ? memrchr(text, '"', end) : NULL;
-
-    while (quote && is_escaped(text, (size_t)(quote - text)))
-        quote = quote > text ? memrchr(text, '"', (size_t)(quote - text)) : NULL;
-    return quote ? (size_t)(quote - text) + 1 : 0;
-}
-
-/* The contents of a string: text[at, end). */
-struct span {
-    size_t at, end;
-};
-
-/* The earlier names of an object, from the last one to the first. */
-struct earlier {
-    const char *text;
-    size_t at; /* text[at ..] is already read */
-};
-
-/* Returns the earlier names of the object of the name that begins at TEXT[begin]. */
-static struct earlier names_before(const char *text, size_t begin)
-{
-    return (struct earlier){text, begin ? begin - 1 : 0};
-}
-
-/* Finds the next earlier name. False: there is none. */
-static bool next_earlier(struct earlier *x, struct span *name)
-{
-    size_t depth = 0, end;
-    bool is_name = false;
-
-    while (x->at > 0)
-        switch (x->text[--x->at]) {
-        case '"':
-            end = x->at;
-            *name = (struct span){string_begin(x->text, end), end};
-            x->at = name->at ? name->at - 1 : 0;
-            if (is_name)
-                return true;
-            break;
-        case ':': is_name = depth == 0; break;
-        case '}':
-        case ']': depth++; break;
-        case '{':
-        case '[':
-            if (depth-- == 0)
-                return false;
-            break;
-        default: break;
-        }
-    return false;
-}
-
-/* A position in the value of a name, which is decoded from its spelling. */
-struct value {
-    size_t at, end; /* the bytes of the text that are left */
-    struct json_names_decoder decoder;
-    char byte[4]; /* [n] decoded bytes, of which the first I are already returned */
-    uint8_t n, i;
-};
-
-/* Returns the next byte of the value; -1: the text ends before there is one. */
-static int next_byte(const char *text, struct value *v)
-{
-    while (v->i == v->n) {
-        if (v->at == v->end)
-            return -1;
-        v->i = 0;
-        v->n = (uint8_t)json_names_decode(&v->decoder, (uint8_t)text[v->at++], v->byte);
-    }
-    return (uint8_t)v->byte[v->i++];
-}
-
-/* If the value of NAME begins with the value of TEXT[begin, end), sets *REST to the rest of it, and returns true. */
-static bool begins_with(const char *text, struct span name, size_t begin, size_t end, struct value *rest)
-{
-    struct value v = {.at = begin, .end = end};
-    int byte;
-
-    *rest = (struct value){.at = name.at, .end = name.end};
-    while ((byte = next_byte(text, &v)) >= 0)
-        if (next_byte(text, rest) != byte)
-            return false;
-    return true;
-}
 
 static void charge(struct recognizer *r, size_t n_bytes)
 {
@@ -122,19 +18,14 @@ static void charge(struct recognizer *r, size_t n_bytes)
         s->fault = REGEX_OVER_WORK;
 }
 
-/* True if the name that TEXT [n] ends with occurs earlier in its object. */
-static bool is_repeated(struct recognizer *r, const char *text, size_t n)
+/* Returns 1 + index of the last name before the one that begins at text[at]; 0: there is none. */
+static uint32_t name_before(struct recognizer *r, struct names_text *t, size_t at)
 {
-    size_t begin = string_begin(text, n);
-    struct earlier names = names_before(text, begin);
-    bool is_found = false;
-    struct value rest;
-    struct span name;
+    size_t n_read = 0;
+    uint32_t older = names_text_before(t, at, &n_read);
 
-    while (!is_found && next_earlier(&names, &name))
-        is_found = begins_with(text, name, begin, n, &rest) && next_byte(text, &rest) < 0;
-    charge(r, n - names.at);
-    return is_found;
+    charge(r, n_read);
+    return older;
 }
 
 /* ---- rows ---- */
@@ -157,24 +48,45 @@ static bool may_have_quote(struct recognizer *r, uint32_t row)
     return false;
 }
 
-uint32_t names_next(struct recognizer *r, uint32_t row, const char *text, size_t at)
+/* Returns the row after byte AT of the text, a quote that ends a name at ROW. Records the name if it is new. */
+static uint32_t end_name(struct recognizer *r, uint32_t row, struct names_text *t, size_t at)
 {
-    if (text[at] == '"' && recognizer_in_name(r, row) && may_have_quote(r, row) && !is_escaped(text, at) &&
-        is_repeated(r, text, at))
+    size_t begin = names_text_begin(t, at), n = 0;
+    uint32_t older = name_before(r, t, begin);
+
+    bool is_old = names_value_occurs(t, older, begin, at, &n);
+
+    charge(r, n * BYTES_OF_STEP / 8);
+    if (is_old)
         return recognizer_next_outside(r, row, '"');
-    return recognizer_next(r, row, (uint8_t)text[at]);
+    if (!names_text_add(t, begin, at, older)) {
+        r->g->regex.fault = r->g->regex.fault ? r->g->regex.fault : REGEX_NO_MEMORY;
+        return RECOGNIZER_DEAD;
+    }
+    return recognizer_next(r, row, '"');
+}
+
+/* Returns the row after byte AT of the text, which is at ROW. RECOGNIZER_DEAD: the byte is not allowed. */
+static uint32_t next_row(struct recognizer *r, uint32_t row, struct names_text *t, size_t at)
+{
+    if (t->text[at] == '"' && recognizer_in_name(r, row) && may_have_quote(r, row) &&
+        !names_text_is_escaped(t, at))
+        return end_name(r, row, t, at);
+    return recognizer_next(r, row, (uint8_t)t->text[at]);
 }
 
 bool names_match(struct recognizer *r, const char *text, size_t n)
 {
+    struct names_text t = {.text = (char *)text, .n = n}; /* the text is not changed, as its CAP is 0 */
     uint32_t row = RECOGNIZER_BEGIN;
 
     for (size_t i = 0; i < n && row != RECOGNIZER_DEAD; i++)
-        row = names_next(r, row, text, i);
+        row = next_row(r, row, &t, i);
+    names_text_close(&t);
     return row != RECOGNIZER_DEAD && recognizer_may_end(r, row);
 }
 
-/* True if the states of TERM have matched a whole name: what follows is a colon and white space. */
+/* True if TERM is a state behind the whole name: what follows is a colon and white space. */
 static bool is_behind_name(struct regex_store *s, uint32_t term)
 {
     static const char others[] = " \t\n\r:";
@@ -196,31 +108,31 @@ static bool is_behind_name(struct regex_store *s, uint32_t term)
 /* A search for a name that does not occur earlier. */
 struct search {
     struct recognizer *r;
-    const char *text; /* the text up to the name that is being written, which begins at BEGIN */
-    size_t begin;
-    bool is_given; /* the text ends inside an escape, which need not be canonical */
-    size_t n;      /* bytes of the value so far */
+    const struct names_text *t;
+    uint32_t older; /* the last earlier name, as in struct names_entry */
+    bool is_given;  /* the text ends inside an escape, which need not be canonical */
+    size_t n;       /* bytes of the value so far */
     char value[JSON_NAMES_LONGEST + 4];
 };
 
 /* Compares the value so far with the earlier names. *IS_ONE: it is one of them. Returns whether it begins one. */
 static bool begins_earlier(struct search *x, bool *is_one)
 {
-    struct earlier names = names_before(x->text, x->begin);
     bool begins = false;
-    struct span name;
+    size_t n = 0;
 
     *is_one = false;
-    while (next_earlier(&names, &name)) {
-        struct value v = {.at = name.at, .end = name.end};
+    for (uint32_t at = x->older; at; at = x->t->entry[at - 1].older, n++) {
+        const struct names_entry *e = &x->t->entry[at - 1];
+        struct names_value v = {.at = e->at, .end = e->end};
         size_t i = 0;
 
-        while (i < x->n && next_byte(x->text, &v) == (uint8_t)x->value[i])
+        while (i < x->n && names_value_next(x->t, &v) == (uint8_t)x->value[i])
             i++;
         begins = begins || i == x->n;
-        *is_one = *is_one || (i == x->n && next_byte(x->text, &v) < 0);
+        *is_one = *is_one || (i == x->n && names_value_next(x->t, &v) < 0);
     }
-    charge(x->r, BYTES_OF_STEP + x->begin - names.at);
+    charge(x->r, (n + 1) * BYTES_OF_STEP / 2);
     return begins;
 }
 
@@ -258,27 +170,30 @@ static bool has_free_name(struct search *x, uint32_t state, struct json_names_de
     return false;
 }
 
-/* Begins a search for the name that TEXT [n] ends with. False: it is too long to search. */
-static bool search_begin(struct search *x, struct recognizer *r, const char *text, size_t n,
+/* Begins a search for the name that the first END bytes of the text end with. False: it is too long to search. */
+static bool search_begin(struct search *x, struct recognizer *r, struct names_text *t, size_t end,
                          struct json_names_decoder *d)
 {
+    size_t begin = names_text_begin(t, end);
+
     *d = (struct json_names_decoder){0};
     x->r = r;
-    x->text = text;
-    x->begin = string_begin(text, n);
+    x->t = t;
+    x->older = name_before(r, t, begin);
     x->n = 0;
-    for (size_t i = x->begin; i < n; i++) {
+    for (size_t i = begin; i < end; i++) {
         if (x->n > JSON_NAMES_LONGEST)
             return false;
-        x->n += json_names_decode(d, (uint8_t)text[i], x->value + x->n);
+        x->n += json_names_decode(d, (uint8_t)t->text[i], x->value + x->n);
     }
     d->is_odd = false; /* only what follows must be canonical */
     x->is_given = !json_names_is_whole(d);
     return true;
 }
 
-/* True if ROW, to which TEXT [n] leads, is inside a name of the kind FEW_NAMES, and all its ends occur earlier. */
-static bool is_used_up(struct recognizer *r, uint32_t row, const char *text, size_t n)
+/* True if ROW, to which the first END bytes of the text lead, is inside a name of the kind FEW_NAMES, and all its ends
+ * occur earlier. */
+static bool is_used_up(struct recognizer *r, uint32_t row, struct names_text *t, size_t end)
 {
     const struct recognizer_scan *scan;
     size_t n_scans = recognizer_scans(r, row, &scan);
@@ -291,7 +206,7 @@ static bool is_used_up(struct recognizer *r, uint32_t row, const char *text, siz
         if (!has_begun(r, &scan[i]) || grammar_name_of(r->g, scan[i].rule) != GRAMMAR_FEW_NAMES ||
             is_behind_name(&r->g->regex, scan[i].term))
             return false;
-    if (!search_begin(&x, r, text, n, &d))
+    if (!search_begin(&x, r, t, end, &d) || x.older == 0)
         return false;
     for (size_t i = 0; i < n_scans; i++) /* a search adds no rows, so that SCAN stays valid */
         if (has_free_name(&x, scan[i].term, d))
@@ -301,93 +216,251 @@ static bool is_used_up(struct recognizer *r, uint32_t row, const char *text, siz
 
 /* ---- tokens ---- */
 
-uint32_t names_add(const struct names *x, const struct token_trie *trie, uint32_t row, char *text, size_t *n,
-                   int32_t token)
+/* Returns the row after TOKEN at ROW, and sets *END to the end of the text with it. T->n does not change, but names
+ * that end in the token are recorded: see names_text_cut(). */
+static uint32_t try_token(struct names *x, const struct token_trie *trie, uint32_t row, struct names_text *t,
+                          int32_t token, size_t *end)
 {
-    size_t end = *n + token_trie_text(trie, token, (uint8_t *)text + *n);
-
-    for (size_t i = *n; i < end && row != RECOGNIZER_DEAD; i++)
-        row = names_next(x->r, row, text, i);
-    if (end == *n || row == RECOGNIZER_DEAD || is_used_up(x->r, row, text, end) ||
+    *end = t->n + token_trie_text(trie, token, (uint8_t *)t->text + t->n);
+    for (size_t i = t->n; i < *end && row != RECOGNIZER_DEAD; i++)
+        row = next_row(x->r, row, t, i);
+    if (*end == t->n || row == RECOGNIZER_DEAD || is_used_up(x->r, row, t, *end) ||
         x->r->g->regex.fault != REGEX_FINE)
         return RECOGNIZER_DEAD;
-    *n = end;
     return row;
 }
 
-/* Finds quotes in TEXT [n] at which a name can begin. *HAS_NAME: one of these names can end in the text, too. *OPENS:
- * the text can end inside one of them. */
-static void find_names(const char *text, size_t n, bool *has_name, bool *opens)
+uint32_t names_add(struct names *x, const struct token_trie *trie, uint32_t row, struct names_text *t,
+                   int32_t token)
 {
-    *has_name = *opens = false;
+    size_t end;
+
+    row = try_token(x, trie, row, t, token, &end);
+    if (row == RECOGNIZER_DEAD)
+        names_text_cut(t, t->n);
+    else
+        t->n = end;
+    return row;
+}
+
+/* What find_names() finds in the text of a token. */
+struct found {
+    size_t n_whole;      /* names that can end in the text */
+    size_t quote, n;     /* the quote of the last of them, and the bytes of its name */
+    size_t opening;      /* the quote of a name in which the text can end; SIZE_MAX: none */
+    bool is_behind_text; /* other text than white space and commas precedes the last whole name */
+};
+
+/* Finds the quotes in TEXT [n] at which a name can begin. */
+static struct found find_names(const char *text, size_t n)
+{
+    struct found f = {.opening = SIZE_MAX};
+    size_t n_blank = 0;
+
+    while (n_blank < n && (utf8_is_blank(text[n_blank]) || text[n_blank] == ','))
+        n_blank++;
     for (size_t i = 0; i < n; i++) {
-        size_t end = i + 1, before = i;
+        size_t end = i + 1, before = i, n_name;
 
         if (text[i] != '"')
             continue;
         while (before > 0 && utf8_is_blank(text[before - 1]))
             before--;
-        if (before > 0 && text[before - 1] != '{' && text[before - 1] != ',' && text[before - 1] != '\\')
+        if (before > 0 && text[before - 1] != '{' && text[before - 1] != ',')
             continue;
         while (end < n && text[end] != '"')
             end += text[end] == '\\' ? 2 : 1;
         if (end >= n) {
-            *opens = true;
+            f.opening = i;
             continue;
         }
+        n_name = end - i - 1;
         for (end++; end < n && utf8_is_blank(text[end]);)
             end++;
-        *has_name = *has_name || end == n || text[end] == ':';
+        if (end < n && text[end] != ':')
+            continue;
+        f.n_whole++;
+        f.quote = i;
+        f.n = n_name;
+        f.is_behind_text = i > n_blank;
     }
+    return f;
 }
 
-static bool list_token(struct names_list *list, size_t id)
+static bool list_token(struct names_list *list, size_t id, size_t text, size_t quote, size_t n)
 {
-    if (!mem_grow((void **)&list->id, &list->cap, list->n + 1, sizeof(*list->id), MEM_TEXT))
+    if (!mem_grow((void **)&list->token, &list->cap, list->n + 1, sizeof(*list->token), MEM_TEXT))
         return false;
-    list->id[list->n++] = (int32_t)id;
+    list->token[list->n++] = (struct names_token){(int32_t)id, (uint32_t)text, (uint16_t)quote, (uint16_t)n};
+    return true;
+}
+
+/* Adds the token ID to the lists of T. */
+static bool list_names(struct names_tokens *t, const struct token_trie *trie, size_t id)
+{
+    struct found f;
+    char *text;
+    size_t n;
+
+    if (!mem_grow((void **)&t->text, &t->cap_text, t->n_text + trie->depth + 1, 1, MEM_TEXT))
+        return false;
+    text = t->text + t->n_text;
+    n = token_trie_text(trie, (int32_t)id, (uint8_t *)text);
+    text[n] = 0;
+    if (!memchr(text, '"', n))
+        return true;
+    if (n > 1 && text[0] != '"')
+        t->pair[(uint8_t)text[0]][(uint8_t)text[1] / 32] |= UINT32_C(1) << (uint8_t)text[1] % 32;
+    f = find_names(text, n);
+    if (f.n_whole > 0 &&
+        !list_token(f.n_whole > 1 || f.is_behind_text ? &t->winding : &t->whole, id, t->n_text, f.quote, f.n))
+        return false;
+    if (f.opening != SIZE_MAX && !list_token(&t->opening, id, t->n_text, f.opening, n - f.opening - 1))
+        return false;
+    if (f.n_whole == 1 && !f.is_behind_text && f.n > t->longest)
+        t->longest = f.n;
+    t->n_text += f.n_whole > 0 || f.opening != SIZE_MAX ? n + 1 : 0;
     return true;
 }
 
 int names_tokens_open(struct names_tokens *t, const struct token_trie *trie, struct err *e)
 {
-    uint8_t *text = mem_alloc(trie->depth + 1, MEM_TEXT);
-    bool fine = text != NULL, has_name, opens;
-
-    *t = (struct names_tokens){.whole.n = 0};
-    for (size_t id = 0; id < trie->n_vocab && fine; id++) {
-        find_names((const char *)text, token_trie_text(trie, (int32_t)id, text), &has_name, &opens);
-        fine = (!has_name || list_token(&t->whole, id)) && (!opens || list_token(&t->opening, id));
-    }
-    mem_free(text);
-    if (fine)
-        return 0;
-    names_tokens_close(t);
-    return err_nomem(e, "the token masks of a vocabulary");
+    *t = (struct names_tokens){.n_text = 0};
+    for (size_t id = 0; id < trie->n_vocab; id++)
+        if (trie->ending[id] != UINT32_MAX && !list_names(t, trie, id)) {
+            names_tokens_close(t);
+            return err_nomem(e, "the token masks of a vocabulary");
+        }
+    return 0;
 }
 
 void names_tokens_close(struct names_tokens *t)
 {
-    mem_free(t->whole.id);
-    mem_free(t->opening.id);
-    *t = (struct names_tokens){.whole.n = 0};
+    mem_free(t->whole.token);
+    mem_free(t->winding.token);
+    mem_free(t->opening.token);
+    mem_free(t->text);
+    *t = (struct names_tokens){.n_text = 0};
+}
+
+/* ---- what a row says of names ---- */
+
+enum {
+    ROW_KNOWN = 1,
+    ROW_IN_NAME = 2,  /* a name is being written */
+    ROW_FEW = 4,      /* of the kind FEW_NAMES */
+    ROW_BEFORE = 8,   /* a token of the list WHOLE can write a name */
+    ROW_WINDING = 16, /* a token of the list WINDING can end a name that it begins */
+    ROW_OPENS = 32,   /* a token of the list OPENING can end inside a name of the kind FEW_NAMES */
+};
+
+/* True if a name may end in TEXT behind its first byte. */
+static bool ends_name(struct recognizer *r, uint32_t row, const char *text)
+{
+    for (size_t i = 0; text[i] && row != RECOGNIZER_DEAD; i++) {
+        if (i > 0 && text[i] == '"' && recognizer_in_name(r, row) && may_have_quote(r, row))
+            return true;
+        row = recognizer_next(r, row, (uint8_t)text[i]);
+    }
+    return false;
+}
+
+/* True if a name of the kind KIND or a later kind may begin behind TEXT [n]. */
+static bool begins_name(struct recognizer *r, uint32_t row, const char *text, size_t n,
+                        enum grammar_name kind)
+{
+    const struct recognizer_scan *scan;
+    size_t n_scans;
+
+    for (size_t i = 0; i < n && row != RECOGNIZER_DEAD; i++)
+        row = recognizer_next(r, row, (uint8_t)text[i]);
+    n_scans = row == RECOGNIZER_DEAD ? 0 : recognizer_scans(r, row, &scan);
+    for (size_t i = 0; i < n_scans; i++)
+        if (scan[i].origin == 0 && grammar_name_of(r->g, scan[i].rule) >= kind)
+            return true;
+    return false;
+}
+
+/* True if a name of the kind KIND or a later kind may begin at the quote of a token of LIST. */
+static bool begins_any(struct names *x, uint32_t row, const struct names_list *list, enum grammar_name kind,
+                       const uint32_t *mask)
+{
+    const char *last = NULL;
+    size_t n_last = 0;
+
+    for (size_t i = 0; i < list->n; i++) {
+        const struct names_token *k = &list->token[i];
+        const char *text = x->tokens->text + k->text;
+
+        if (!(mask[k->id / 32] >> k->id % 32 & 1) ||
+            (last && n_last == k->quote && memcmp(last, text, n_last) == 0))
+            continue;
+        if (begins_name(x->r, row, text, k->quote, kind))
+            return true;
+        last = text;
+        n_last = k->quote;
+    }
+    return false;
+}
+
+/* Returns what ROW, whose mask is MASK, says of names. */
+static uint8_t read_row(struct names *x, uint32_t row, const uint32_t *mask)
+{
+    const struct names_list *winding = &x->tokens->winding;
+    const struct recognizer_scan *scan;
+    size_t n = recognizer_in_name(x->r, row) ? recognizer_scans(x->r, row, &scan) : 0;
+    unsigned info = ROW_KNOWN;
+
+    for (size_t i = 0; i < n; i++)
+        if (has_begun(x->r, &scan[i]) && !is_behind_name(&x->r->g->regex, scan[i].term))
+            info |= grammar_name_of(x->r->g, scan[i].rule) == GRAMMAR_FEW_NAMES ? ROW_IN_NAME | ROW_FEW
+                                                                                : ROW_IN_NAME;
+    if (begins_any(x, row, &x->tokens->whole, GRAMMAR_ANY_NAME, mask))
+        info |= ROW_BEFORE;
+    if (x->r->g->has_few_names && begins_any(x, row, &x->tokens->opening, GRAMMAR_FEW_NAMES, mask))
+        info |= ROW_OPENS;
+    for (size_t i = 0; i < winding->n && !(info & ROW_WINDING); i++) {
+        const struct names_token *k = &winding->token[i];
+
+        if (mask[k->id / 32] >> k->id % 32 & 1 && ends_name(x->r, row, x->tokens->text + k->text))
+            info |= ROW_WINDING;
+    }
+    return (uint8_t)info;
+}
+
+/* Like read_row(), which is called once for each row. */
+static uint8_t info_of(struct names *x, uint32_t row, const uint32_t *mask)
+{
+    struct regex_store *s = &x->r->g->regex;
+    size_t before = x->cap_info;
+
+    if (row >= x->cap_info) {
+        bool fine = regex_reserve(s, (void **)&x->info, &x->cap_info, 0, (size_t)row + 1, 1);
+
+        if (x->cap_info > before)
+            memset(x->info + before, 0, x->cap_info - before);
+        if (!fine)
+            return ROW_KNOWN;
+    }
+    if (!x->info[row])
+        x->info[row] = read_row(x, row, mask);
+    return x->info[row];
 }
 
 /* ---- masks ---- */
 
 /* A node on the path of a walk: the rest of an earlier name, and the spelling of the name that the path writes. */
 struct names_path {
-    struct value rest;
+    struct names_value rest;
     struct json_names_decoder decoder;
 };
 
 /* A mask under construction. */
 struct filter {
-    const struct names *x;
+    struct names *x;
     const struct token_trie *trie;
     uint32_t row;
-    char *text; /* [n] */
-    size_t n;
+    struct names_text *t;
     uint32_t *mask;
     bool is_few; /* names of the kind FEW_NAMES can be written */
     size_t n_removed;
@@ -397,10 +470,15 @@ struct filter {
 static void remove_token(struct filter *f, int32_t id, bool is_wrong)
 {
     uint32_t bit = UINT32_C(1) << id % 32;
-    size_t n = f->n;
+    size_t end;
 
-    if (f->mask[id / 32] & bit &&
-        (is_wrong || names_add(f->x, f->trie, f->row, f->text, &n, id) == RECOGNIZER_DEAD)) {
+    if (!(f->mask[id / 32] & bit))
+        return;
+    if (!is_wrong) {
+        is_wrong = try_token(f->x, f->trie, f->row, f->t, id, &end) == RECOGNIZER_DEAD;
+        names_text_cut(f->t, f->t->n);
+    }
+    if (is_wrong) {
         f->mask[id / 32] &= ~bit;
         f->n_removed++;
     }
@@ -416,7 +494,7 @@ static void remove_at(struct filter *f, uint32_t at, bool is_wrong)
 }
 
 /* Steps from the state P of a path by BYTE. Returns false if the name can no longer become the earlier one. */
-static bool step(const char *text, const struct names_path *p, uint8_t byte, struct names_path *to)
+static bool step(const struct names_text *t, const struct names_path *p, uint8_t byte, struct names_path *to)
 {
     char out[4];
     size_t n;
@@ -424,34 +502,34 @@ static bool step(const char *text, const struct names_path *p, uint8_t byte, str
     *to = *p;
     n = json_names_decode(&to->decoder, byte, out);
     for (size_t i = 0; i < n; i++)
-        if (next_byte(text, &to->rest) != (uint8_t)out[i])
+        if (names_value_next(t, &to->rest) != (uint8_t)out[i])
             return false;
     return true;
 }
 
-/* True if no byte of the value is left. */
-static bool is_at_end(const char *text, struct value rest)
+/* Returns the next byte of REST, which does not change; -1: there is none. */
+static int peek(const struct names_text *t, struct names_value rest)
 {
-    return next_byte(text, &rest) < 0;
+    return names_value_next(t, &rest);
 }
 
-/* True if no token below the node AT, with whose quote the name ends, is allowed. */
+/* True if no token below the node AT, with whose quote the name becomes an earlier one, is allowed. */
 static bool excludes_all(struct filter *f, uint32_t at)
 {
     const struct token_trie_node *node = f->trie->node;
     struct recognizer *r = f->x->r;
     uint32_t row = f->row, up = node[at].parent;
-    size_t n = f->n;
+    char *text = f->t->text + f->t->n;
 
     for (size_t k = node[at].depth; k-- > 0; up = node[up].parent)
-        f->text[n + k] = (char)node[up].byte;
+        text[k] = (char)node[up].byte;
     for (size_t k = 0; k < node[at].depth && row != RECOGNIZER_DEAD; k++)
-        row = names_next(r, row, f->text, n++);
+        row = recognizer_next(r, row, (uint8_t)text[k]);
     return row == RECOGNIZER_DEAD ||
            (may_have_quote(r, row) && recognizer_next_outside(r, row, '"') == RECOGNIZER_DEAD);
 }
 
-/* Removes the tokens at and below the node AT, with whose quote the name becomes the earlier one and ends. */
+/* Removes the tokens at and below the node AT, with whose quote the name becomes an earlier one. */
 static void remove_below(struct filter *f, uint32_t at)
 {
     bool all = excludes_all(f, at);
@@ -471,10 +549,10 @@ static void walk(struct filter *f, uint32_t first, uint32_t end)
         const struct names_path *p = &path[x->depth];
 
         if (x->byte == '"' && p->decoder.part == 0) {
-            if (json_names_is_whole(&p->decoder) && is_at_end(f->text, p->rest))
+            if (json_names_is_whole(&p->decoder) && peek(f->t, p->rest) < 0)
                 remove_below(f, i);
             i += x->skip;
-        } else if ((!f->is_few && !x->has_quote) || !step(f->text, p, x->byte, &path[x->depth + 1])) {
+        } else if ((!f->is_few && !x->has_quote) || !step(f->t, p, x->byte, &path[x->depth + 1])) {
             i += x->skip;
         } else {
             if (f->is_few)
@@ -486,28 +564,45 @@ static void walk(struct filter *f, uint32_t first, uint32_t end)
 
 /* True if the name that is being written can become the earlier one of which REST is left, and go on to one that does
  * not occur earlier. Then no beginning of the earlier one is used up. False also if that is unknown. */
-static bool goes_on(struct filter *f, struct value rest)
+static bool goes_on(struct filter *f, struct names_value rest)
 {
     struct recognizer *r = f->x->r;
     const struct recognizer_scan *scan;
     size_t n = recognizer_scans(r, f->row, &scan);
     struct json_names_decoder d;
+    struct names_value v = rest;
     struct search x;
     int byte;
 
-    if (!search_begin(&x, r, f->text, f->n, &d) || !json_names_is_whole(&d) || rest.i < rest.n)
+    if (!search_begin(&x, r, f->t, f->t->n, &d) || !json_names_is_whole(&d) || rest.i < rest.n)
         return false;
-    for (struct value v = rest; (byte = next_byte(f->text, &v)) >= 0 && x.n < JSON_NAMES_LONGEST;)
+    while ((byte = names_value_next(f->t, &v)) >= 0 && x.n < JSON_NAMES_LONGEST)
         x.value[x.n++] = (char)byte;
     for (size_t i = 0; i < n && x.n < JSON_NAMES_LONGEST; i++) {
         uint32_t state = has_begun(r, &scan[i]) ? scan[i].term : REGEX_NOTHING;
 
         for (size_t at = rest.at; at < rest.end && state != REGEX_NOTHING; at++)
-            state = regex_next(&r->g->regex, state, (uint8_t)f->text[at]);
+            state = regex_next(&r->g->regex, state, (uint8_t)f->t->text[at]);
         if (state != REGEX_NOTHING && has_free_name(&x, state, (struct json_names_decoder){0}))
             return true;
     }
     return false;
+}
+
+/* True if the character that begins with BYTE has one spelling; false also for others. */
+static bool has_one_spelling(int byte)
+{
+    return ((byte | 32) >= 'a' && (byte | 32) <= 'z') || (byte >= '0' && byte <= '9') || byte == '_' ||
+           byte == '-' || byte == ' ' || byte == '.';
+}
+
+/* True if no token has REST [n], n > 0, the rest of an earlier name that has no escapes, and a quote behind it. */
+static bool lacks_quote(const struct names_tokens *t, const char *rest, size_t n)
+{
+    unsigned a = (uint8_t)rest[0], b = n > 1 ? (uint8_t)rest[1] : '"';
+
+    return has_one_spelling((int)a) && !(t->pair[a][b / 32] >> b % 32 & 1) &&
+           (b == '"' || has_one_spelling((int)b) || !(t->pair[a]['\\' / 32] >> '\\' % 32 & 1));
 }
 
 /* Removes the tokens with which the name that is being written becomes an earlier one, of which f->x->path[0] has the
@@ -515,8 +610,7 @@ static bool goes_on(struct filter *f, struct value rest)
 static void remove_earlier(struct filter *f)
 {
     const struct names_path *p = &f->x->path[0];
-    struct value rest = p->rest;
-    int byte = next_byte(f->text, &rest);
+    int byte = peek(f->t, p->rest);
     uint32_t of[2];
     size_t n = 0;
 
@@ -526,60 +620,105 @@ static void remove_earlier(struct filter *f)
         return;
     }
     of[n++] = f->trie->first[byte < 0 ? '"' : byte];
-    /* letters and digits have one spelling */
-    if (byte >= 0 && !((byte | 32) >= 'a' && (byte | 32) <= 'z') && !(byte >= '0' && byte <= '9'))
+    if (byte >= 0 && !has_one_spelling(byte))
         of[n++] = f->trie->first['\\'];
     for (size_t i = 0; i < n; i++)
         if (of[i] != UINT32_MAX)
             walk(f, of[i], of[i] + f->trie->node[of[i]].skip);
 }
 
-/* Sets f->is_few. Returns whether a name is being written at f->row. */
-static bool read_row(struct filter *f)
+/* Removes tokens inside a name. */
+static void filter_name(struct filter *f)
 {
-    struct recognizer *r = f->x->r;
-    const struct recognizer_scan *scan;
-    size_t n = recognizer_in_name(r, f->row) ? recognizer_scans(r, f->row, &scan) : 0;
-    bool is_in_name = false;
+    struct names_text *t = f->t;
+    size_t begin = names_text_begin(t, t->n), n = t->n - begin, n_older = 0;
+    bool is_plain = n == 0 || !memchr(t->text + begin, '\\', n), is_few = f->is_few;
+    struct names_path *p = &f->x->path[0];
+    char out[4];
 
-    for (size_t i = 0; i < n; i++)
-        if (has_begun(r, &scan[i]) && !is_behind_name(&r->g->regex, scan[i].term)) {
-            is_in_name = true;
-            f->is_few = f->is_few || grammar_name_of(r->g, scan[i].rule) == GRAMMAR_FEW_NAMES;
+    for (uint32_t i = name_before(f->x->r, t, begin); i; i = t->entry[i - 1].older, n_older++) {
+        const struct names_entry *e = &t->entry[i - 1];
+
+        if (is_plain && !e->has_escape) {
+            size_t left = e->end - e->at - n;
+
+            if (e->end - e->at < n || memcmp(t->text + e->at, t->text + begin, n) != 0 ||
+                (!is_few && left > 0 && lacks_quote(f->x->tokens, t->text + e->end - left, left)))
+                continue;
+            p->rest = (struct names_value){.at = e->at + n, .end = e->end};
+        } else if (!names_value_begins(t, e, begin, t->n, &p->rest)) {
+            continue;
         }
-    return is_in_name;
+        p->decoder = (struct json_names_decoder){0};
+        for (size_t k = begin; k < t->n && !is_plain; k++)
+            json_names_decode(&p->decoder, (uint8_t)t->text[k], out);
+        f->is_few = is_few && !goes_on(f, p->rest);
+        remove_earlier(f);
+    }
+    charge(f->x->r, n_older * BYTES_OF_STEP / 8);
 }
 
-size_t names_filter(const struct names *x, const struct token_trie *trie, uint32_t row, char *text, size_t n,
+/* Removes tokens of the list WHOLE. The text ends outside of strings, and the object that these tokens name a property
+ * of is the innermost one. */
+static void filter_whole(struct filter *f)
+{
+    const struct names_tokens *k = f->x->tokens;
+    const struct names_text *t = f->t;
+    size_t n_older = 0;
+
+    for (uint32_t i = name_before(f->x->r, f->t, t->n + 1); i; i = t->entry[i - 1].older, n_older++) {
+        const struct names_entry *e = &t->entry[i - 1];
+        size_t n = e->end - e->at;
+
+        for (size_t m = 0; m < k->whole.n && (n <= k->longest || e->has_escape); m++) {
+            const struct names_token *x = &k->whole.token[m];
+            const char *name = k->text + x->text + x->quote + 1;
+
+            if (e->has_escape || memchr(name, '\\', x->n) ||
+                (n == x->n && memcmp(name, t->text + e->at, n) == 0))
+                remove_token(f, x->id, false);
+        }
+    }
+    charge(f->x->r, n_older * BYTES_OF_STEP / 8);
+}
+
+/* Removes tokens of the list OPENING. */
+static void filter_opening(struct filter *f)
+{
+    const struct names_list *list = &f->x->tokens->opening;
+    const struct names_text *t = f->t;
+    bool begins[256] = {false};
+
+    for (size_t i = 0; i < t->n_entries; i++)
+        begins[(uint8_t)t->text[t->entry[i].at]] = true;
+    for (size_t i = 0; i < list->n; i++) {
+        const struct names_token *k = &list->token[i];
+        const char *text = f->x->tokens->text + k->text;
+        uint8_t next = (uint8_t)text[k->quote + 1];
+
+        /* a token with another quote may end a name before it begins this one */
+        if (memchr(text, '"', k->quote) ||
+            (t->n_entries > 0 && (k->n == 0 || begins[next] || !has_one_spelling(next))))
+            remove_token(f, k->id, false);
+    }
+    charge(f->x->r, t->n_entries);
+}
+
+size_t names_filter(struct names *x, const struct token_trie *trie, uint32_t row, struct names_text *t,
                     uint32_t *mask)
 {
-    struct filter f = {.x = x, .trie = trie, .row = row, .text = text, .n = n, .mask = mask};
-    struct earlier names;
-    struct span name;
-    size_t begin;
-    bool is_few;
+    struct filter f = {.x = x, .trie = trie, .row = row, .t = t, .mask = mask};
+    uint8_t info = info_of(x, row, mask);
 
-    for (size_t i = 0; i < x->tokens->whole.n; i++)
-        remove_token(&f, x->tokens->whole.id[i], false);
-    for (size_t i = 0; x->r->g->has_few_names && i < x->tokens->opening.n; i++)
-        remove_token(&f, x->tokens->opening.id[i], false);
-    if (!read_row(&f))
-        return f.n_removed;
-    is_few = f.is_few;
-    begin = string_begin(text, n);
-    names = names_before(text, begin);
-    while (next_earlier(&names, &name))
-        if (begins_with(text, name, begin, n, &x->path[0].rest)) {
-            struct json_names_decoder *d = &x->path[0].decoder;
-            char out[4];
-
-            *d = (struct json_names_decoder){0};
-            for (size_t i = begin; i < n; i++)
-                json_names_decode(d, (uint8_t)text[i], out);
-            f.is_few = is_few && !goes_on(&f, x->path[0].rest);
-            remove_earlier(&f);
-        }
-    charge(x->r, n - names.at);
+    f.is_few = info & ROW_FEW;
+    if (info & ROW_BEFORE)
+        filter_whole(&f);
+    for (size_t i = 0; info & ROW_WINDING && i < x->tokens->winding.n; i++)
+        remove_token(&f, x->tokens->winding.token[i].id, false);
+    if (info & ROW_OPENS)
+        filter_opening(&f);
+    if (info & ROW_IN_NAME)
+        filter_name(&f);
     return f.n_removed;
 }
 
@@ -594,5 +733,6 @@ int names_open(struct names *x, struct recognizer *r, const struct names_tokens 
 void names_close(struct names *x)
 {
     mem_free(x->path);
+    mem_free(x->info);
     *x = (struct names){0};
 }

@@ -439,7 +439,7 @@ static void masks_allow_no_name_twice(void **state)
     };
 
     (void)state;
-    for (size_t round = 0; round < 24; round++) {
+    for (size_t round = 0; round < 96; round++) {
         char token[IDS][MOST_TOKEN + 1];
         struct constraint_vocabulary *v = make_vocabulary(token);
         const char *text = schema[round % (sizeof(schema) / sizeof(*schema))];
