@@ -267,8 +267,9 @@ struct gallop_sampling {
      * dry_penalty_last_n tokens are searched, [-1: all]. */
     double dry_multiplier, dry_base;
     int64_t dry_allowed_length, dry_penalty_last_n;
-    /* [n_dry_sequence_breakers] texts at which a repetition ends; at most 32, of 1 to 40 bytes. 0: a line end,
-     * colon, quotation mark and asterisk. */
+    /* [n_dry_sequence_breakers] texts at which a repetition ends; at most 32, of 1 to 40 bytes. NULL: the value of
+     * generation_config.json, else a line end, colon, quotation mark and asterisk. A list that is not NULL, with the
+     * number 0: there are none. */
     const char *const *dry_sequence_breakers;
     size_t n_dry_sequence_breakers;
     /* 1: `seed` is the seed of this request. 0: gallop_options.seed is used. */
@@ -379,6 +380,13 @@ struct gallop_request {
     /* 0 to 1024: the first answer has GALLOP_PROMPT_TOKEN events with this many of the likeliest tokens [-1:
      * no such events]. */
     int64_t prompt_logprobs;
+    /* 1: TOKEN events have `logits`, the row of raw logits from which the token was chosen; `probs`, the
+     * probabilities after penalties, masks, temperature and cuts; and PROMPT_TOKEN events have `logits`. A row takes
+     * 4 bytes for each token of the vocabulary. When a request first runs, it allocates a row for each of the first
+     * two (and one for each token that may be guessed), and for the third as many rows as the prompt has tokens, but
+     * at most gallop_options.max_logits; its prompt is then computed in chunks of so many tokens. With
+     * return_prompt_logits, prompt_logprobs -1 counts as 0. Not with beam search and `pooling` [0]. */
+    int return_logits, return_probs, return_prompt_logits;
     /* Requests a GALLOP_EMBEDDING event; max_new_tokens must be 0 and n 1. Models without a language model
      * head, and models with bidirectional attention, accept only such requests [GALLOP_POOL_NONE]. */
     enum gallop_pooling pooling;
@@ -482,6 +490,13 @@ struct gallop_event {
     /* TOKEN of a request with logprobs, PROMPT_TOKEN: [n_top] the likeliest tokens, in descending order. */
     const struct gallop_logprob *top;
     size_t n_top;
+    /* TOKEN with return_logits: [vocab_size] the raw logits of the row that chose the token, of which the
+     * log-probabilities are the log-softmax. PROMPT_TOKEN with return_prompt_logits: those that predict the token.
+     * Otherwise NULL. Valid, like `probs`, until the next gallop_step(). */
+    const float *logits;
+    /* TOKEN with return_probs: [vocab_size] the probabilities with which the token was drawn, whose sum is 1; tokens
+     * that were dropped have 0. With greedy decoding: the softmax of the logits after penalties, biases and masks. */
+    const float *probs;
     /* EMBEDDING: [n_embedding] the embedding. */
     const float *embedding;
     size_t n_embedding;

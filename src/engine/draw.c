@@ -60,8 +60,12 @@ static void list_rows(struct step *g, size_t n)
             bool is_known = r->pos + k < s->n_known;
 
             task += is_known || !s->history.cap;
-            g->row[g->n_rows++] = (struct step_row){
-                .seq = s, .given = r->id[k], .position = r->pos + k + 1, .task = task, .is_known = is_known};
+            g->row[g->n_rows++] = (struct step_row){.seq = s,
+                                                    .given = r->id[k],
+                                                    .position = r->pos + k + 1,
+                                                    .task = task,
+                                                    .is_known = is_known,
+                                                    .index = k - (r->n - r->n_wanted)};
         }
     }
 }
@@ -75,6 +79,40 @@ static int32_t forced_token(const struct seq *s)
     return id >= 0 && s->mask && !(s->mask[id / 32] >> id % 32 & 1) ? -1 : id;
 }
 
+/* Returns the history with which the token that R predicts is drawn. Guesses before it were added to s->history. */
+static struct sample_history history_of(const struct step_row *r)
+{
+    const struct seq *s = r->seq;
+    struct sample_history h = s->history;
+
+    if (s->mask)
+        h.allowed = s->mask + (r->position - s->n_known) * s->mask_words;
+    return h;
+}
+
+/* Copies the rows that the events of R's token show to the memory of its sequence. */
+static void keep_rows(const struct step *g, struct step_row *r, struct sample_scratch *sampler)
+{
+    const struct seq *s = r->seq;
+    size_t n_vocab = g->x->caps.n_vocab, at = r->position - s->n_known; /* unless it is a row of the prompt */
+    struct sample_history h;
+    float *to = NULL;
+
+    if (r->position < s->n_prompt)
+        to = s->kept_prompt ? s->kept_prompt + r->index * n_vocab : NULL;
+    else if (s->kept_logits)
+        to = s->kept_logits + at * n_vocab;
+    if (to)
+        memcpy(to, r->logits, n_vocab * sizeof(*to));
+    r->kept = to;
+    if (r->position < s->n_prompt || !s->kept_probs || r->code || !s->stop.limit)
+        return;
+    h = history_of(r);
+    r->probs = s->kept_probs + at * n_vocab;
+    r->code = sample_probs(sampler, &s->sampling, &h, r->logits, n_vocab, r->position - s->n_prompt,
+                           s->kept_probs + at * n_vocab);
+}
+
 /* Draws the token that R predicts, which is output token number r->position - n_prompt. */
 static void draw_row(const struct step *g, struct step_row *r, struct sample_scratch *sampler)
 {
@@ -84,9 +122,7 @@ static void draw_row(const struct step *g, struct step_row *r, struct sample_scr
 
     if (!r->is_known)
         sample_history_add(&s->history, r->given); /* draw_tokens() subtracts the guesses again */
-    h = s->history;
-    if (s->mask)
-        h.allowed = s->mask + (r->position - s->n_known) * s->mask_words;
+    h = history_of(r);
     if (s->common->rules.width > 1) {
         r->code = sample_ranked(sampler, &s->sampling, &h, r->logits, n_vocab, r->position - s->n_prompt,
                                 s->common->rules.n_ranked, &r->result);
@@ -120,6 +156,8 @@ static void choose(struct step *g, size_t i, struct sample_scratch *sampler)
     if (r->code == 0 && r->result.n_top)
         memcpy(top, r->result.top, r->result.n_top * sizeof(*top));
     r->result.top = top;
+    if (s->kept_prompt || s->kept_logits || s->kept_probs)
+        keep_rows(g, r, sampler);
 }
 
 /* Task of the pool: draws the rows of a thread's tasks. */

@@ -447,6 +447,26 @@ static int check_beams(const struct gallop *g, const struct sampling *user, cons
     return ask_fits(&g->step.x->caps, sr->n_ids, n, sr->n_beams, e);
 }
 
+/* Reads which rows of logits and probabilities the events of R show. */
+static int read_kept(const struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
+                     struct err *e)
+{
+    const char *name = r->return_logits          ? "return_logits"
+                       : r->return_probs         ? "return_probs"
+                       : r->return_prompt_logits ? "return_prompt_logits"
+                                                 : NULL;
+
+    if (name && (sr->n_beams || r->pooling))
+        return err_about(e, ERR_UNSUPPORTED, name, "%s has no rows of logits",
+                         r->pooling ? "an embedding" : "beam search");
+    sr->keeps_logits = r->return_logits != 0;
+    sr->keeps_probs = r->return_probs != 0;
+    sr->n_kept_prompt = r->return_prompt_logits ? g->step.x->caps.max_logits : 0;
+    if (r->return_prompt_logits && sr->prompt_logprobs < 0)
+        sr->prompt_logprobs = 0;
+    return 0;
+}
+
 /* Validates R and SR and creates the list of sequences of all answers to R. */
 static int new_answers(struct gallop *g, const struct gallop_request *r, const struct sampling *user,
                        struct sampling *merged, struct seq_request *sr, struct seq **out, struct err *e)
@@ -484,6 +504,7 @@ static int new_answers(struct gallop *g, const struct gallop_request *r, const s
     sr->prompt_logprobs = (int)r->prompt_logprobs;
     rc = rc ? rc : ask_read(r, user, merged, &g->step.x->caps, g->step.opt.max_seqs, &sr->n_beams, e);
     rc = rc ? rc : check_beams(g, user, sr, e);
+    rc = rc ? rc : read_kept(g, r, sr, e);
     rc = rc ? rc : read_constraint(g, r, sr, e);
     return rc ? rc
               : seq_new(out, sr, r->n ? (size_t)r->n : 1, g->llm.tok, g->llm.model.info.vocab, g->llm.max_len,
@@ -770,6 +791,8 @@ int gallop_take(struct gallop *g, struct gallop_event *ev)
         ev->rank = se.rank;
         ev->top = (const struct gallop_logprob *)(const void *)se.top;
         ev->n_top = se.n_top;
+        ev->logits = se.logits;
+        ev->probs = se.probs;
         break;
     case STEP_TEXT:
         ev->type = GALLOP_TEXT;

@@ -298,17 +298,17 @@ static int check_table(struct gallop_executor *x, const struct gallop_rows *r, s
 /* Returns the name of a given member of P that gallop_rows.pick does not support, or NULL. */
 static const char *not_for_picks(const struct gallop_sampling *p)
 {
-    return p->max_new_tokens != -1          ? "max_new_tokens"
-           : p->thinking_token_budget != -1 ? "thinking_token_budget"
-           : p->n_bias                      ? "bias"
-           : p->n_stop                      ? "stop"
-           : p->n_stop_token                ? "stop_token"
-           : p->n_bad_words                 ? "bad_words"
-           : p->n_dry_sequence_breakers     ? "dry_sequence_breakers"
-           : p->logprobs > 0                ? "logprobs above 0"
-           : p->use_beam_search > 0         ? "use_beam_search"
-           : p->num_beams > 1               ? "num_beams"
-                                            : NULL;
+    return p->max_new_tokens != -1                                  ? "max_new_tokens"
+           : p->thinking_token_budget != -1                         ? "thinking_token_budget"
+           : p->n_bias                                              ? "bias"
+           : p->n_stop                                              ? "stop"
+           : p->n_stop_token                                        ? "stop_token"
+           : p->n_bad_words                                         ? "bad_words"
+           : p->n_dry_sequence_breakers || p->dry_sequence_breakers ? "dry_sequence_breakers"
+           : p->logprobs > 0                                        ? "logprobs above 0"
+           : p->use_beam_search > 0                                 ? "use_beam_search"
+           : p->num_beams > 1                                       ? "num_beams"
+                                                                    : NULL;
 }
 
 /* Checks TOKENS [n], which the penalties of P need. WHAT is the owner of P for messages. */

@@ -253,6 +253,9 @@ static int new_common(struct seq_common **out, const struct seq_request *r, cons
     c->n_vocab = n_vocab;
     c->skip_special = !r->keep_special;
     c->n_hidden = r->n_hidden;
+    c->keeps_logits = r->keeps_logits;
+    c->keeps_probs = r->keeps_probs;
+    c->n_kept_prompt = r->n_kept_prompt < r->n_ids ? r->n_kept_prompt : r->n_ids;
     rc = fill_common(c, r, n_vocab, max_len, e);
     if (rc == 0 && r->n_beams)
         rc = fill_rules(c, r->n_beams, e);
@@ -360,6 +363,22 @@ static int fill_guesses(struct seq *s)
     return s->accepted_at ? 0 : ERR_NOMEM;
 }
 
+/* Allocates the rows that S keeps for its events. */
+static int fill_kept(struct seq *s)
+{
+    const struct seq_common *c = s->common;
+    size_t n_prompt = s->choice ? 0 : c->n_kept_prompt, n = 1 + c->most_guesses,
+           row = c->n_vocab * sizeof(float);
+
+    if (c->keeps_logits && !(s->kept_logits = arena_zalloc(&s->arena, n, row)))
+        return ERR_NOMEM;
+    if (c->keeps_probs && !(s->kept_probs = arena_zalloc(&s->arena, n, row)))
+        return ERR_NOMEM;
+    if (n_prompt && !(s->kept_prompt = arena_zalloc(&s->arena, n_prompt, row)))
+        return ERR_NOMEM;
+    return 0;
+}
+
 /* Allocates the state of the beam search whose head is S. */
 static int fill_beams(struct seq *s)
 {
@@ -403,7 +422,7 @@ static int fill(struct seq *s)
         if (!s->sum || !s->pooled)
             return ERR_NOMEM;
     }
-    if (c->tok && tok_stream_new(&s->detok, c->tok, c->skip_special, NULL) != 0)
+    if ((c->tok && tok_stream_new(&s->detok, c->tok, c->skip_special, NULL) != 0) || fill_kept(s) != 0)
         return ERR_NOMEM;
     if (reasoning_run_open(&s->reasoning, &c->reasoning) != 0)
         return ERR_NOMEM;
@@ -436,6 +455,7 @@ static void empty(struct seq *s)
     guess_lookup_free(s->lookup);
     s->lookup = NULL;
     s->accepted_at = NULL;
+    s->kept_logits = s->kept_probs = s->kept_prompt = NULL;
     buf_fini(&s->piece);
     buf_fini(&s->text);
     constraint_run_close(&s->run);

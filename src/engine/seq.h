@@ -70,6 +70,8 @@ struct seq_common {
     struct beam_rules rules;    /* of beam search; width 0: there is none */
     struct seq **lane; /* [rules.width] the sequences of the request, by `choice`, if there is beam search */
     size_t n_results;  /* lanes that have events; the others only help to search */
+    bool keeps_logits, keeps_probs; /* TOKEN events have rows of logits or probabilities */
+    size_t n_kept_prompt;     /* maximum rows of the prompt in a step, whose logits are kept; 0: none are */
     size_t n_vocab, n_hidden; /* n_hidden: floats of a hidden state, for pooling */
 };
 
@@ -146,6 +148,9 @@ struct seq {
     uint8_t salt[16]; /* executor_prefix.salt */
     /* Number of likeliest tokens to report with each token of the prompt; -1: no prompt log-probabilities. */
     int prompt_logprobs;
+    /* Rows [n_vocab] of the last step for its events; NULL: none are kept. Raw logits and probabilities
+     * [1 + most_guesses], raw logits of the prompt [n_kept_prompt]. */
+    float *kept_logits, *kept_probs, *kept_prompt;
     /* Pooling of the prompt's hidden states. With pooling, no tokens are generated. */
     enum seq_pooling pooling;
     double *sum;   /* [n_hidden] sum of the hidden states so far */
@@ -170,6 +175,9 @@ struct seq_request {
     const struct sampling *sampling;
     bool keep_special;
     int prompt_logprobs; /* -1: none */
+    /* As in struct seq_common; with n_kept_prompt, prompt_logprobs is 0 or more. */
+    bool keeps_logits, keeps_probs;
+    size_t n_kept_prompt;
     enum seq_pooling pooling;
     size_t n_hidden; /* floats of a hidden state, for pooling */
     int priority;

@@ -399,6 +399,8 @@ static void emit_token(struct step *g, enum step_event_type type, const struct s
     ev->rank = r->result.rank;
     ev->top = r->result.top;
     ev->n_top = r->result.n_top;
+    ev->logits = r->kept;
+    ev->probs = r->probs;
 }
 
 /* Emits the events of output token number N (from 1), which R chose, and applies the stop rules. */
@@ -860,6 +862,10 @@ static void renew_rows(struct step *g, struct seq *s)
 /* Offers the planner the first KNOWN tokens of S, a sequence or a lane. */
 static void add_rows(struct step *g, struct seq *s, size_t known)
 {
+    size_t first = s->n_computed > s->n_reached ? s->n_computed : s->n_reached;
+
+    if (s->kept_prompt && first < s->n_prompt && known - first > s->common->n_kept_prompt)
+        known = first + s->common->n_kept_prompt; /* there is memory for the logits of so many rows */
     g->sched[g->n_lacking] = (struct sched_seq){.computed = s->n_computed,
                                                 .known = known,
                                                 .all_wanted = seq_wants_all(s) && s->n_reached < s->n_prompt,

@@ -49,7 +49,8 @@ struct step_event {
     size_t rank;                  /* PROMPT: number of tokens at least as likely, including this token */
     const struct sample_top *top; /* TOKEN, PROMPT: [n_top] the likeliest tokens, in descending order */
     size_t n_top;
-    size_t text, text_len; /* TEXT: range in seq->text */
+    const float *logits, *probs; /* TOKEN, PROMPT: rows of the sequence, or NULL */
+    size_t text, text_len;       /* TEXT: range in seq->text */
 };
 
 /* A row of the step whose logits or hidden state are used. */
@@ -58,8 +59,10 @@ struct step_row {
     const float *logits; /* [V] */
     int32_t given;       /* the token of this row: a known token of `seq`, or a guess */
     bool is_known;
-    size_t position; /* position in `seq` of the token that this row predicts */
-    size_t task;     /* rows with equal numbers are drawn in order by one thread */
+    size_t position;           /* position in `seq` of the token that this row predicts */
+    size_t index;              /* number of the row among those of `seq`, from 0 */
+    const float *kept, *probs; /* rows that `seq` keeps for the event of the token, or NULL */
+    size_t task;               /* rows with equal numbers are drawn in order by one thread */
     struct sample_result result;
     int code; /* error code of sampling or scoring, 0: none */
 };

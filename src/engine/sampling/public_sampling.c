@@ -149,5 +149,7 @@ int public_sampling_read(const struct gallop_sampling *p, struct sampling *s, st
 #define SAMPLING_LIST(field, name, member, kind, most, bytes, access, ...) access(kind, field, member)
         /* clang-format on */
 #include "engine/sampling/sampling.def"
+    if (p->dry_sequence_breakers && !p->n_dry_sequence_breakers)
+        sampling_mark(s, SAMPLING_DRY_SEQUENCE_BREAKERS); /* an empty list: a repetition ends nowhere */
     return 0;
 }

@@ -990,6 +990,31 @@ int sample_pick(struct sample_scratch *s, const struct sampling *p, const struct
     return 0;
 }
 
+int sample_probs(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
+                 const float *logits, size_t n_vocab, size_t n_output, float *out)
+{
+    struct chain c = {.s = s, .p = p, .h = h, .logits = logits, .n = n_vocab, .n_output = n_output};
+    int rc = run_chain(&c);
+    bool is_greedy = sampling_is_greedy(p), is_list = !is_greedy && !c.all;
+    const float *y = is_greedy ? c.x : is_list ? s->y : s->x;
+    double sum = 0, max = is_greedy ? (double)c.max : 0;
+    size_t n = is_list ? c.n_left : n_vocab;
+
+    if (rc)
+        return rc;
+    if (is_list)
+        memset(out, 0, n_vocab * sizeof(*out));
+    for (size_t i = 0; i < n; i++) {
+        double one = exp((double)y[i] - max);
+
+        out[is_list ? (size_t)s->id[i] : i] = (float)one;
+        sum += one;
+    }
+    for (size_t i = 0; i < n; i++)
+        out[is_list ? (size_t)s->id[i] : i] *= (float)(1 / sum);
+    return 0;
+}
+
 int sample_ranked(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
                   const float *logits, size_t n_vocab, size_t n_output, size_t k, struct sample_result *r)
 {

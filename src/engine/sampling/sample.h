@@ -135,6 +135,12 @@ int sample_pick(struct sample_scratch *s, const struct sampling *p, const struct
 int sample_forced(struct sample_scratch *s, const struct sampling *p, const float *logits, size_t n_vocab,
                   int32_t id, struct sample_result *r);
 
+/* Writes to OUT [n_vocab] the probabilities with which sample_pick() draws its token: of tokens that the stages drop
+ * 0. Greedy decoding: the softmax of the logits after the bad words, at temperature 1. Arguments and errors are those
+ * of sample_pick(). */
+int sample_probs(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
+                 const float *logits, size_t n_vocab, size_t n_output, float *out);
+
 /* Writes the K tokens (1 to SAMPLING_MAX_LOGPROBS) that beam search ranks first to R->top, or fewer if fewer may be
  * chosen: the largest log-probabilities of LOGITS after the stages before the temperature, which change
  * log-probabilities here and not logits, as in Hugging Face's beam search. Arguments and errors are those of

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/files/folder.h"
 #include "base/mem.h"
+#include "engine/sampling/public_sampling.h"
 #include "engine/sampling/sampling.h"
 #include "files.h"
 #include "help.h"
@@ -499,6 +500,27 @@ static void running_out_of_memory_is_reported_and_leaks_nothing(void **state)
     }
 }
 
+/* A list without entries, which differs from none: a repetition ends nowhere. */
+static void an_empty_list_of_breakers_is_given(void **state)
+{
+    static const char *const list[] = {"x"};
+    struct gallop_sampling p;
+    struct arena a;
+
+    arena_init(&a, MEM_ENGINE);
+    public_sampling_init(&p);
+    assert_int_equal(public_sampling_read(&p, &s, &a, NULL), 0);
+    assert_false(sampling_given(&s, SAMPLING_DRY_SEQUENCE_BREAKERS));
+    p.dry_sequence_breakers = list;
+    assert_int_equal(public_sampling_read(&p, &s, &a, NULL), 0);
+    assert_true(sampling_given(&s, SAMPLING_DRY_SEQUENCE_BREAKERS));
+    assert_int_equal(s.n_dry_sequence_breakers, 0);
+    p.n_dry_sequence_breakers = 1;
+    assert_int_equal(public_sampling_read(&p, &s, &a, NULL), 0);
+    assert_int_equal(s.n_dry_sequence_breakers, 1);
+    arena_fini(&a);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -521,6 +543,7 @@ int main(void)
         TEST(limits_that_contradict_each_other_are_settled_or_refused),
         TEST(a_record_filled_by_hand_is_checked),
         TEST(end_tokens_are_added_in_order),
+        TEST(an_empty_list_of_breakers_is_given),
         TEST(running_out_of_memory_is_reported_and_leaks_nothing),
     };
 
