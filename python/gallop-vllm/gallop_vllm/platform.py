@@ -25,6 +25,8 @@ def unsupported(c):
         return "kv_transfer_config is not supported"
     if c.ec_transfer_config is not None:
         return "ec_transfer_config is not supported"
+    if getattr(c, "watermark_config", None) is not None:
+        return "watermark_config is not supported"
     if s is not None and s.method != "ngram":
         return f"the method of speculative_config is {s.method}, expected ngram"
     if s is not None and s.num_speculative_tokens > options.MAX_DRAFTS:

@@ -31,6 +31,13 @@ def run(llm, prompts=PROMPTS, n=N, **params):
     return [list(o.outputs[0].token_ids) for o in outputs]
 
 
+def speak(dialect, monkeypatch):
+    """DIALECT "1": vLLM tells the worker of steps as it tells its second model runner, which it
+    chooses where triton has a backend for CPUs."""
+    monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", dialect)
+    monkeypatch.setattr("vllm.config.vllm.HAS_TRITON", True)
+
+
 WANT = [continuation(p, N) for p in PROMPTS]
 SLOTS = {"additional_config": {"gallop": {"mode": "slots"}}, "block_size": None}
 
@@ -44,7 +51,9 @@ SLOTS = {"additional_config": {"gallop": {"mode": "slots"}}, "block_size": None}
     pytest.param(SLOTS, id="slots"),
     pytest.param({**SLOTS, "async_scheduling": True}, id="slots-async"),
 ])
-def test_tokens_are_those_of_the_hash(options):
+@pytest.mark.parametrize("dialect", ["0", "1"])
+def test_tokens_are_those_of_the_hash(options, dialect, monkeypatch):
+    speak(dialect, monkeypatch)
     with engine(**options) as llm:
         before = HashExecutor.n_rows
         assert run(llm) == WANT
@@ -56,8 +65,11 @@ def test_tokens_are_those_of_the_hash(options):
             assert rows < every / 2 if hits else rows == every
 
 
-@pytest.mark.parametrize("more", [{}, SLOTS, {"num_gpu_blocks_override": 40}])
-def test_drafts_change_no_token_and_save_steps(more):
+@pytest.mark.parametrize("more, dialect", [({}, "0"), (SLOTS, "0"),
+                                           ({"num_gpu_blocks_override": 40}, "0"),
+                                           ({"num_gpu_blocks_override": 40}, "1")])
+def test_drafts_change_no_token_and_save_steps(more, dialect, monkeypatch):
+    speak(dialect, monkeypatch)
     prompts = [[FEW] + p for p in PROMPTS]
     want = [continuation(p, N) for p in prompts]
     drafts = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 2,
