@@ -142,7 +142,7 @@ foreach(source IN LISTS examples)
     add_executable(example_${what} ${source})
     target_compile_definitions(example_${what} PRIVATE _GNU_SOURCE)
     target_compile_options(example_${what} PRIVATE -Wall -Wextra)
-    target_link_libraries(example_${what} PRIVATE gallop_shared)
+    target_link_libraries(example_${what} PRIVATE gallop_shared m)
     if(GALLOP_SANITIZE)
         target_compile_options(example_${what} PRIVATE -fsanitize=${GALLOP_SANITIZE})
         target_link_options(example_${what} PRIVATE -fsanitize=${GALLOP_SANITIZE})
@@ -151,6 +151,12 @@ foreach(source IN LISTS examples)
     add_test(NAME example/${what} COMMAND example_${what} ${CMAKE_SOURCE_DIR}/models/demo)
     gallop_test_properties(example/${what} example threads)
 endforeach()
+
+# ---- the binary interface of gallop.h ----------------------------------------------------------------------------
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND NOT GALLOP_SANITIZE)
+    add_test(NAME abi COMMAND ${PYTHON3} ${CMAKE_SOURCE_DIR}/tools/abi $<TARGET_FILE:gallop_shared>)
+    gallop_test_properties(abi package)
+endif()
 
 # ---- what `make install` installs ------------------------------------------------------------------------------
 if(examples AND TARGET gallop_program AND TARGET gallop_public AND NOT GALLOP_SANITIZE)
