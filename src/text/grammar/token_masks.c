@@ -10,6 +10,8 @@
 enum {
     MOST_KEPT = 8 << 20, /* bytes of cached masks of rows */
     WIDE = 24,           /* minimum number of first bytes of a state whose walk is cached */
+    SMALL_PART =
+        1024, /* a walk based on another one visits at most so many nodes and an eighth of the trie */
 };
 
 /* A set of tokens: a list if the list is shorter than one bit per token, otherwise bits. */
@@ -177,6 +179,117 @@ static bool walk_term(struct token_masks *m, uint32_t state, struct token_masks_
     return s->fault == REGEX_FINE;
 }
 
+/* Appends the ends of BASE in the nodes [first, end). */
+static bool add_base_ends(struct token_masks *m, struct token_masks_term *out, size_t *cap,
+                          const struct token_masks_term *base, uint32_t first, uint32_t end)
+{
+    size_t low = 0, high = base->n_ends;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (base->end[middle] < first)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < base->n_ends && base->end[low] < end; low++)
+        if (!add_end(m, out, cap, base->end[low]))
+            return false;
+    return true;
+}
+
+static void clear_below(struct token_masks *m, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++) {
+        const struct token_trie_node *x = &m->trie->node[i];
+
+        for (int32_t id = x->token; id >= 0; id = x->has_more ? m->trie->same[id] : -1)
+            m->bits[id / 32] &= ~(UINT32_C(1) << id % 32);
+    }
+}
+
+/* Like walk_term(), but starts from the result BASE of the state BASE_STATE, and visits only nodes at which the states
+ * differ. False: there are too many of them, and OUT has no result; or there is a fault. */
+static bool walk_difference(struct token_masks *m, uint32_t state, uint32_t base_state,
+                            const struct token_masks_term *base, struct token_masks_term *out)
+{
+    struct regex_store *s = &m->r->g->regex;
+    const struct token_trie *t = m->trie;
+    uint32_t *at = m->path_row, *base_at = m->path_count, below_end = 0, below_base_end = 0;
+    size_t cap = 0, n_left = SMALL_PART + t->n / 8;
+
+    memset(m->bits, 0, m->words * sizeof(*m->bits));
+    join_set(&base->inside, m->bits, m->words);
+    at[0] = state;
+    base_at[0] = base_state;
+    for (uint32_t i = 0; i < t->n && n_left > 0 && s->fault == REGEX_FINE; n_left--) {
+        const struct token_trie_node *x = &t->node[i];
+        size_t d = x->depth;
+        uint32_t end = i + x->skip;
+
+        state = regex_next(s, at[d], x->byte);
+        base_state = regex_next(s, base_at[d], x->byte);
+        if (state == base_state && (i >= below_base_end || i < below_end)) {
+            if (i >= below_end && !add_base_ends(m, out, &cap, base, i, end))
+                break;
+            i = end;
+            continue;
+        }
+        if (state == REGEX_NOTHING) {
+            clear_below(m, i, end);
+            i = end;
+            continue;
+        }
+        at[d + 1] = state;
+        base_at[d + 1] = base_state;
+        if (i >= below_base_end && regex_matches_empty(s, base_state))
+            below_base_end = end;
+        if (i >= below_end && x->skip > 1 && regex_matches_empty(s, state)) {
+            if (!add_end(m, out, &cap, i))
+                break;
+            below_end = end;
+        }
+        if (x->token >= 0)
+            set_bits(m, x, m->bits);
+        i++;
+    }
+    if (n_left == 0 || s->fault != REGEX_FINE) {
+        mem_free(out->end);
+        out->end = NULL;
+        out->n_ends = 0;
+        return false;
+    }
+    s->bytes += keep_set(m, m->bits, &out->inside) + cap * sizeof(*out->end);
+    return s->fault == REGEX_FINE;
+}
+
+/* True if STATE and BASE have the same next state for most of some frequent bytes. */
+static bool is_similar(struct regex_store *s, uint32_t state, uint32_t base)
+{
+    static const char sample[] = "eaZ 0_.\xe2";
+    size_t n_equal = 0, n = sizeof(sample) - 1;
+
+    for (size_t i = 0; i < n; i++) {
+        uint32_t next = regex_next(s, state, (uint8_t)sample[i]);
+
+        n_equal += next != REGEX_NOTHING && next == regex_next(s, base, (uint8_t)sample[i]);
+    }
+    return 2 * n_equal > n;
+}
+
+/* Fills OUT's members up to IS_WALKED for STATE. False after a fault. */
+static bool find_term(struct token_masks *m, uint32_t state, struct token_masks_term *out)
+{
+    struct regex_store *s = &m->r->g->regex;
+
+    for (size_t i = 0; i < m->n_bases && s->fault == REGEX_FINE; i++)
+        if (is_similar(s, state, m->base[i]) &&
+            walk_difference(m, state, m->base[i], &m->term[m->term_of[m->base[i]] - 1], out))
+            return true;
+    return s->fault == REGEX_FINE && walk_term(m, state, out);
+}
+
 static bool add_counted(struct token_masks *m, struct token_masks_counted **list, size_t *n, size_t *cap,
                         uint32_t number, uint32_t count)
 {
@@ -324,7 +437,7 @@ static const struct token_masks_term *term_of(struct token_masks *m, uint32_t st
 {
     struct token_masks_term *t = record_of(m, state);
 
-    if (t && !t->is_walked && !walk_term(m, state, t))
+    if (t && !t->is_walked && !find_term(m, state, t))
         return NULL;
     if (t)
         t->is_walked = true;
@@ -562,6 +675,8 @@ void token_masks_share(struct token_masks *m, uint32_t regex, const struct token
     t->end = w->term->end;
     t->n_ends = w->term->n_ends;
     t->is_walked = t->is_borrowed = true;
+    if (m->n_bases < TOKEN_MASKS_MOST_BASES)
+        m->base[m->n_bases++] = regex;
 }
 
 int token_masks_open(struct token_masks *m, struct recognizer *r, const struct token_trie *trie,

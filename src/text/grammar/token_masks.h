@@ -27,6 +27,8 @@ struct token_masks_walk {
     struct token_masks_term *term; /* owned; NULL: none */
 };
 
+enum { TOKEN_MASKS_MOST_BASES = 4 };
+
 struct token_masks {
     struct recognizer *r;
     const struct token_trie *trie;
@@ -34,6 +36,9 @@ struct token_masks {
     size_t n_terms, cap_terms;
     uint32_t *term_of; /* [cap_states] state of a regular expression -> 1 + index in TERM; 0: none */
     size_t cap_states;
+    uint32_t
+        base[TOKEN_MASKS_MOST_BASES]; /* [n_bases] states whose walks are borrowed: token_masks_share() */
+    size_t n_bases;
     struct token_masks_set *mask; /* [n_masks] cached masks of rows */
     size_t n_masks, cap_masks;
     uint32_t *mask_of; /* [cap_rows] row -> 1 + index in MASK; 0: none */
@@ -57,7 +62,8 @@ int token_masks_walk_open(struct token_masks_walk *w, struct grammar *g, uint32_
                           const struct token_trie *trie, struct err *e);
 void token_masks_walk_close(struct token_masks_walk *w); /* W may be zeroed */
 
-/* Uses W, which must outlive M, for REGEX, which is the same expression as W's. */
+/* Uses W, which must outlive M, for REGEX, which is the same expression as W's. The walks of other expressions then
+ * visit only the texts after which their states differ. */
 void token_masks_share(struct token_masks *m, uint32_t regex, const struct token_masks_walk *w);
 
 /* Sets the bits of MASK [m->words] for the tokens that may come next at ROW. Returns the number of these

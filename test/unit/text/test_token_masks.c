@@ -336,7 +336,12 @@ static void shared_walks_give_the_same_masks(void **state)
     enum { IDS = 24, LENGTH = 60 };
     static const char *const schema[] = {
         "{\"type\":\"object\"}", "{\"items\":{\"type\":\"string\"},\"type\":\"array\"}", "{}",
-        "{\"type\":\"object\",\"properties\":{\"a\":{\"maxLength\":3},\"ab\":{\"type\":\"string\"}}}"};
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"maxLength\":3},\"ab\":{\"type\":\"string\"}}}",
+        /* walks that start from a shared one */
+        "{\"type\":\"object\",\"properties\":{\"aab\":{},\"ab\":{},\"b:\":{},\"\\n\":{},\"\":{}}}",
+        "{\"items\":{\"type\":\"string\",\"not\":{\"enum\":[\"ab\",\"a1\",\"\\n\"]}},\"type\":\"array\"}",
+        "{\"items\":{\"type\":\"string\",\"pattern\":\"b$\"},\"type\":\"array\"}",
+        "{\"propertyNames\":{\"pattern\":\"^[^1]*$\"},\"type\":\"object\"}"};
     struct constraint_vocabulary *v = NULL;
     struct err e = {0};
     struct tok *tok;
@@ -345,10 +350,10 @@ static void shared_walks_give_the_same_masks(void **state)
     if (tok_open_json(&tok, string_tokens, strlen(string_tokens), "t", &e) != 0 ||
         constraint_vocabulary_new(&v, tok, &e) != 0)
         fail_msg("%s", e.msg);
-    for (unsigned i = 0; i < 40; i++) {
-        const char *text = schema[i % 4];
+    for (unsigned i = 0; i < 80; i++) {
+        const char *text = schema[i % 8];
         struct constraint_source source = {
-            .kind = CONSTRAINT_JSON_SCHEMA, .text = text, .n = strlen(text), .is_compact = i / 4 % 2};
+            .kind = CONSTRAINT_JSON_SCHEMA, .text = text, .n = strlen(text), .is_compact = i / 8 % 2};
         struct constraint *c = NULL;
         struct constraint_run run;
         uint32_t mask, expected;
