@@ -2,6 +2,10 @@
 
 import pathlib
 import shutil
+import signal
+import subprocess
+import sys
+import threading
 
 import pytest
 
@@ -169,7 +173,6 @@ def test_rows_of_a_batch_draw_with_seeds_of_their_own(model):
 
 def test_without_a_seed_the_global_generator_decides(model, monkeypatch):
     import random
-    import sys
 
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     random.seed(3)
@@ -366,8 +369,6 @@ def test_thread_bind(demo):
         "from gallop.pace.llm import LLMModel; m = LLMModel(%r, disable_tqdm=True);"
         "print(os.sched_getaffinity(0) == {core}, m.generator.engine.stats().threads)" % demo
     )
-    import subprocess
-    import sys
 
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["True", "1"]
@@ -401,3 +402,55 @@ def test_results_are_tensors_where_torch_is_loaded(model):
     first = sampled(model, temperature=1.5)
     torch.manual_seed(4)
     assert sampled(model, temperature=1.5) == first
+
+
+def test_signal_ends_a_call(model):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            while True:
+                generate(model, np.array([ONCE] * 16), max_new_tokens=900, ignore_eos=True)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    out = generate(model, np.array([ONCE]), max_new_tokens=12)
+    assert out.output_token_ids.tolist() == [ONCE + STORY]
+
+
+def test_forked_child_cannot_use_the_model(demo):
+    script = """
+import os, numpy
+from gallop.pace.llm import LLMModel
+model = LLMModel(%r, disable_tqdm=True)
+child = os.fork()
+try:
+    model.generate(numpy.array([[1, 435]]))
+except RuntimeError as e:
+    print(e, flush=True)
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+    out = subprocess.run(
+        [sys.executable, "-c", script % demo], capture_output=True, text=True, check=True
+    )
+    lines = [line for line in out.stdout.splitlines() if " pace-llm : " not in line]
+    assert lines[0].startswith("the model was opened before") and lines[1:] == ["0"]
+
+
+def test_threads_take_turns(model):
+    results = []
+    threads = [
+        threading.Thread(
+            target=lambda: results.append(generate(model, np.array([ONCE]), max_new_tokens=12))
+        )
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [r.output_token_ids.tolist() for r in results] == [[ONCE + STORY]] * 8

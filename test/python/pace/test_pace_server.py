@@ -1,6 +1,11 @@
 """pace-server: its options as arguments of gallop serve."""
 
 import json
+import os
+import socket
+import subprocess
+import sys
+import urllib.request
 
 import pytest
 
@@ -101,3 +106,30 @@ def test_lists_of_cores(text, cores):
 def test_wrong_lists_of_cores(text):
     with pytest.raises(ValueError, match="numa_physcpubind"):
         server._cores(text)
+
+
+def test_server_answers(demo):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    command = [sys.executable, "-m", "gallop.pace.server", "--server_model", demo]
+    command += ["--router_host", "127.0.0.1", "--router_port", str(port), "--dtype", "float32"]
+    command += ["--serve_type", "continuous_batch", "--numa_physcpubind"]
+    command += [str(min(os.sched_getaffinity(0)))]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            for line in process.stderr:
+                if "served at" in line:
+                    break
+            body = {"model": "demo", "prompt": "Once upon a time", "max_tokens": 4, "temperature": 0}
+            url = "http://127.0.0.1:%d/v1/completions" % port
+            request = urllib.request.Request(
+                url, json.dumps(body).encode(), {"Content-Type": "application/json"}
+            )
+            answer = json.load(urllib.request.urlopen(request, timeout=30))
+            assert answer["choices"][0]["text"] == " there was a cheerful"
+            health = urllib.request.urlopen("http://127.0.0.1:%d/v1/health" % port, timeout=30)
+            assert health.status == 200
+        finally:
+            process.terminate()
+            process.stderr.read()

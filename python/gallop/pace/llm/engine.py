@@ -2,6 +2,7 @@
 
 import collections
 import json
+import os
 
 from gallop._errors import _error as exception_of
 from gallop._fields import fill_options
@@ -23,6 +24,7 @@ class Engine:
         _check(lib.gallop_open(out, o, err), err)
         self._g = ffi.gc(out[0], lib.gallop_close)
         self._event = ffi.new("struct gallop_event *")
+        self._pid = os.getpid()
 
     def close(self):
         """Closes the engine and drops what is running."""
@@ -38,6 +40,11 @@ class Engine:
 
     def submit(self, row, ids, **sampling):
         """Queues a request for tokens behind IDS; ROW is in its events. Returns its id."""
+        if os.getpid() != self._pid:
+            raise RuntimeError(
+                "the model was opened before this process was forked, which has none of its threads: "
+                "open models in the process that uses them"
+            )
         r, number, err = ffi.new("struct gallop_request *"), ffi.new("uint64_t *"), _error()
         lib.gallop_request_init(r)
         array = ffi.new("int32_t[]", ids)

@@ -15,8 +15,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 MODELS = HERE.parents[3] / "models"
 
 #: Log-probabilities that are nearer to each other than this may change places in bfloat16, whose
-#: numbers have 8 bits: logits of 16 to 32 are multiples of 1/8.
-NEAR = 0.25
+#: numbers have 8 bits: logits of 16 to 32 are multiples of 1/8. Differences of 0.04 were seen.
+NEAR = 0.125
 
 #: What AMD PACE cannot do, and its error.
 MISSING = {"cache SLAB_POOL": ["RuntimeError", "SlabPool: keys must be BFloat16"]}
