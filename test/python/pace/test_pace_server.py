@@ -121,7 +121,12 @@ def test_server_answers(demo):
             for line in process.stderr:
                 if "served at" in line:
                     break
-            body = {"model": "demo", "prompt": "Once upon a time", "max_tokens": 4, "temperature": 0}
+            body = {
+                "model": "demo",
+                "prompt": "Once upon a time",
+                "max_tokens": 4,
+                "temperature": 0,
+            }
             url = "http://127.0.0.1:%d/v1/completions" % port
             request = urllib.request.Request(
                 url, json.dumps(body).encode(), {"Content-Type": "application/json"}

@@ -8,8 +8,12 @@ from gallop._errors import _error as exception_of
 from gallop._fields import fill_options
 from gallop._gallop import ffi, lib
 
-#: One event: row is the number of the row in its batch; kind is "token", "text" or "finished".
-Event = collections.namedtuple("Event", "row kind value")
+#: One event: row is the number of the row in its batch; kind is "token", "prompt", "text" or
+#: "finished". logits and probs of a token are float32 arrays [vocab_size], or None.
+Event = collections.namedtuple("Event", "row kind value logits probs", defaults=(None, None))
+
+#: Members of struct gallop_request; others are of struct gallop_sampling.
+_RETURNS = ("return_logits", "return_probs", "return_prompt_logits")
 
 
 class Engine:
@@ -55,7 +59,7 @@ class Engine:
         if len(stops):
             r.sampling.stop_token, r.sampling.n_stop_token = stops, len(stops)
         for name, value in sampling.items():
-            setattr(r.sampling, name, value)
+            setattr(r if name in _RETURNS else r.sampling, name, value)
         _check(lib.gallop_submit(self._g, r, number, err), err)
         return number[0]
 
@@ -111,13 +115,25 @@ class Engine:
         while lib.gallop_take(self._g, ev):
             row = int(ffi.cast("uintptr_t", ev.user)) - 1
             if ev.type == lib.GALLOP_TOKEN:
-                events.append(Event(row, "token", ev.token))
+                logits, probs = self._array(ev.logits), self._array(ev.probs)
+                events.append(Event(row, "token", ev.token, logits, probs))
+            elif ev.type == lib.GALLOP_PROMPT_TOKEN:
+                events.append(Event(row, "prompt", ev.token, self._array(ev.logits)))
             elif ev.type == lib.GALLOP_TEXT:
                 text = bytes(ffi.buffer(ev.text, ev.text_len)).decode("utf-8", "replace")
                 events.append(Event(row, "text", text))
             elif ev.type == lib.GALLOP_FINISHED:
                 events.append(Event(row, "finished", Finish(ev)))
         return events
+
+    def _array(self, numbers):
+        """Returns a copy of [vocab_size] numbers as a numpy array; None for NULL."""
+        if numbers == ffi.NULL:
+            return None
+        import numpy
+
+        size = self.info().vocab_size * 4
+        return numpy.frombuffer(ffi.buffer(numbers, size), dtype=numpy.float32).copy()
 
     def drain(self):
         """Cancels everything and computes until nothing is left."""

@@ -4,7 +4,8 @@ import random
 import sys
 import threading
 
-from gallop.pace.llm import inputs
+from gallop.pace.llm import distributions, inputs
+from gallop.pace.llm.attention import KVCacheType
 from gallop.pace.llm.configs import (
     GallopSpecDecodeConfig,
     SamplingConfig,
@@ -24,6 +25,10 @@ class _Row:
         self.number = number
         self.request = None
         self.tokens = []
+        #: float32 arrays [vocab_size]: logits behind each token of the prompt, and the distribution
+        #: of each token of the output, where they were asked for.
+        self.prompt_logits = []
+        self.probs = []
         self.matcher = matcher
         self.done = False
         self.finish = None
@@ -69,11 +74,12 @@ class Generator:
     """The engine of an LLMModel. Attributes: model, tokenizer, and sampling_config, the merged
     configuration of the last call of generate()."""
 
-    def __init__(self, model, engine, files, special, codec, spec_config):
+    def __init__(self, model, engine, files, special, codec, cache_type, spec_config):
         self.model = model
         self.engine = engine
         self.sampling_config = None
         self._codec = codec
+        self._cache_type = cache_type
         self._files = files
         self._special = special
         self._spec = spec_config
@@ -152,12 +158,6 @@ class Generator:
                 raise inputs.PromptError(
                     "prompt: %d tokens fill the context of %d tokens" % (n, self.max_positions)
                 )
-        for name in ("return_probs", "return_logprobs", "return_input_logprobs"):
-            if getattr(config, name):
-                raise NotImplementedError(
-                    "%s: Gallop's engine does not return distributions over the whole vocabulary"
-                    % name
-                )
 
     def _sampling(self, config, row, seed):
         """Returns the members of struct gallop_sampling for a row."""
@@ -171,6 +171,11 @@ class Generator:
             "frequency_penalty": config.frequency_penalty,
             "presence_penalty": 0.0,
         }
+        if config.return_probs or config.return_logprobs:
+            values["return_probs"] = 1
+        if config.return_input_logprobs:
+            # The logits behind the last token of the prompt are those of the first token.
+            values["return_logits"] = values["return_prompt_logits"] = 1
         if config.do_sample:
             # All tokens of the tokenizer remain candidates: no cut.
             cut = config.top_k if config.top_k < self._special.vocab_size else 0
@@ -226,7 +231,13 @@ class Generator:
         """Adds an event to its row."""
         if event.kind == "token":
             if not row.done:
+                if event.logits is not None and not row.tokens:
+                    row.prompt_logits.append(event.logits)
+                if event.probs is not None:
+                    row.probs.append(event.probs)
                 row.tokens.append(event.value)
+        elif event.kind == "prompt":
+            row.prompt_logits.append(event.logits)
         elif event.kind == "text":
             if (
                 row.matcher is not None
@@ -259,6 +270,7 @@ class Generator:
         output = GeneratorOutput(output_token_ids=inputs.array(ids, "int64"))
         if config.return_text:
             output.decoded_text = [self._codec.decode(row, skip_special_tokens=True) for row in ids]
+        self._add_distributions(output, batch, rows, config, width)
         output.finish_reason = [row.reason for row in rows]
         output.n_output = [len(row.tokens) for row in rows]
         output.prefill_s = [row.finish.prefill_s for row in rows]
@@ -268,6 +280,25 @@ class Generator:
             steps = sum(row.finish.n_steps for row in rows)
             output.speculative_stats = SpeculativeStats(total, total / steps if steps else 0.0)
         return output
+
+
+    def _add_distributions(self, output, batch, rows, config, width):
+        """Sets the members that return_probs, return_logprobs and return_input_logprobs ask for."""
+        if config.return_probs or config.return_logprobs:
+            kept = [row.probs for row in rows]
+            cuts = (config.temperature, config.top_k, config.top_p, config.min_p)
+            if not config.do_sample and cuts != (1.0, 0, 1.0, 0.0):
+                kept = [[distributions.cut(p, *cuts) for p in row] for row in kept]
+            probs = distributions.probs(kept, width, config._pad)
+            if config.return_probs:
+                output.probs = inputs.array(probs, "float32")
+            if config.return_logprobs:
+                output.logprobs = inputs.array(distributions.logs(probs), "float32")
+        if config.return_input_logprobs:
+            packed = self._cache_type is KVCacheType.PAGED
+            logits = [row.prompt_logits for row in rows]
+            array = distributions.input_logprobs(logits, batch.width, packed)
+            output.input_logprobs = inputs.array(array, "float32")
 
 
 class _Columns:

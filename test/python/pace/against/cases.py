@@ -108,6 +108,51 @@ def _():
     return ids(encode(PROMPTS[:1]), stop_strings=[" a ch", " girl"], min_new_tokens=5)
 
 
+def rounded(array, digits=3):
+    """Returns nested lists of rounded numbers; those of tokens that were removed are -1000."""
+    return [[round(x, digits) for x in row] for row in array.clamp(min=-1000.0).tolist()]
+
+
+def distributions(**values):
+    """Returns the likeliest tokens of each step with their probabilities, and counts of others."""
+    config = Sampling(max_new_tokens=3, return_probs=True, return_logprobs=True, **values)
+    out = model().generate(encode(PROMPTS[:1]), config)
+    probs, logprobs = (x.reshape(3, -1) for x in (out.probs, out.logprobs))
+    counts = (probs > 0).sum(-1).tolist()
+    best = probs.argmax(-1).tolist()
+    top = logprobs.topk(min(3, *counts)).values
+    return [counts, best, rounded(top), rounded(probs.topk(3).values), list(out.probs.shape)]
+
+
+for values in (
+    {},
+    {"temperature": 0.5},
+    {"top_k": 3},
+    {"top_p": 0.5},
+    {"min_p": 0.3},
+    {"temperature": 2.0, "top_k": 50, "top_p": 0.9, "min_p": 0.01},
+    {"repetition_penalty": 2.0},
+    {"frequency_penalty": 1.0, "min_new_tokens": 3},
+    {"do_sample": True, "top_k": 1},
+):
+    CASES["distributions %r" % values] = lambda v=values: distributions(**v)
+
+
+@case("input_logprobs of a batch")
+def _():
+    batch = encode(PROMPTS[:2])
+    out = model().generate(batch, Sampling(max_new_tokens=1, return_input_logprobs=True))
+    rows = [row[mask.bool()] for row, mask in zip(out.input_logprobs, batch.attention_mask)]
+    return [list(out.input_logprobs.shape)] + [rounded(row[:, :50], 2) for row in rows]
+
+
+@case("input_logprobs of a paged cache")
+def _():
+    config = Sampling(max_new_tokens=1, return_input_logprobs=True)
+    out = model(cache="PAGED").generate(encode(PROMPTS[:2]), config).input_logprobs
+    return [list(out.shape), rounded(out[0, :, 7:99:9], 2)]
+
+
 class Recorder:
     def __init__(self):
         self.calls = []
