@@ -123,10 +123,10 @@ def test_the_wheel_runs_on_another_python(interpreter, tmp_path):
     if not interpreter:
         pytest.skip("there is no other Python")
     wheel = glob.glob(os.path.join(SOURCE, "build/wheel/gallop-*.whl"))[0]
-    subprocess.run([interpreter, "-m", "venv", tmp_path], check=True)
+    subprocess.run([interpreter, "-m", "venv", "--without-pip", tmp_path], check=True)
     python = str(tmp_path / "bin/python")
-    subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", wheel],
-                   check=True)
+    subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-compile",
+                    "--disable-pip-version-check", wheel], check=True)
     out = subprocess.run([python, "-c", """if True:
         import asyncio, gallop
         with gallop.LLM() as llm:
