@@ -2,8 +2,9 @@
  *
  * This is the only public header; every name in it begins with gallop_. An engine belongs to one thread at a
  * time. gallop_submit() may be called from any thread at any time, and gallop_cancel() also from signal
- * handlers. A process may hold many engines, of different models and options, and run them at the same time.
- * The thread that opens or runs an engine takes part in computing and needs 1 MiB of stack.
+ * handlers. The functions about text may be called from any thread, too. A process may hold many engines, of
+ * different models and options, and run them at the same time. The thread that opens or runs an engine takes part
+ * in computing. No function needs more than 1 MiB of stack.
  *
  * Functions that can fail return GALLOP_OK (0) or another gallop_code, and write one sentence to ERR, a buffer
  * of GALLOP_ERR_SIZE bytes or NULL. The sentence names the file, tensor, member or argument at fault, what was

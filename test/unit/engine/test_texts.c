@@ -9,6 +9,13 @@
 #include "engines.h"
 #include "gallop.h"
 
+/* Bytes of stack that a sanitizer's frames take in addition. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__has_feature)
+#define MORE_STACK ((size_t)31 << 20)
+#else
+#define MORE_STACK 0
+#endif
+
 static struct gallop *demo;
 static char err[GALLOP_ERR_SIZE];
 
@@ -882,6 +889,69 @@ static void opening_an_engine_may_fail(void **state)
     }
 }
 
+/* ---- the stack ---- */
+
+/* Uses each part of gallop.h with the worst inputs for the stack: nested messages, templates without an end. */
+static void *use_little_stack(void *nothing)
+{
+    static char nested[4096], regex[2048];
+    struct gallop_options o = engines_options(1, 16, 64);
+    struct gallop_parser_options of_parser = hermes();
+    struct gallop_request r;
+    struct gallop_chat c;
+    struct gallop_prompt p;
+    struct gallop_event ev;
+    struct gallop *g;
+    char *json;
+    int rc;
+
+    o.model = GALLOP_SOURCE_DIR "/models/demo";
+    if (gallop_open(&g, &o, err) != 0)
+        return err;
+    gallop_chat_init(&c);
+    c.messages = hi;
+    c.chat_template =
+        "{% macro a(n) %}{% if n %}{{ [a(n + 1) | trim] | tojson }}{% endif %}{% endmacro %}{{ a(1) }}";
+    rc = gallop_render(g, &c, &p, err) == GALLOP_BAD_INPUT ? 0 : 1; /* the nesting has a limit */
+    c.chat_template = tool_template;
+    strcpy(nested, "[{\"role\":\"user\",\"content\":\"a\",\"b\":");
+    memset(nested + strlen(nested), '[', 1500);
+    rc += gallop_render(g, &c, &p, err);
+    gallop_prompt_fini(&p);
+    c.messages = nested;
+    rc += gallop_render(g, &c, &p, err) == GALLOP_BAD_INPUT ? 0 : 1;
+    rc += gallop_parse(g, &of_parser, answer, SIZE_MAX, GALLOP_PARSER_CUT, &json, err);
+    gallop_free(json);
+    gallop_request_init(&r);
+    r.text = "Once";
+    r.sampling.max_new_tokens = 4;
+    r.sampling.logprobs = 1024;
+    memset(regex, '(', 1000);
+    r.structured_outputs.regex = regex;
+    rc += gallop_submit(g, &r, NULL, err) == GALLOP_UNSUPPORTED ? 0 : 1; /* so does this one */
+    r.structured_outputs.regex = "(a|b(c|d)*)+";
+    rc += gallop_submit(g, &r, NULL, err);
+    while (gallop_next(g, &ev))
+        rc += ev.type == GALLOP_FINISHED && ev.finish == GALLOP_FINISH_ERROR;
+    gallop_close(g);
+    return rc ? (void *)1 : NULL;
+}
+
+static void a_mebibyte_of_stack_suffices(void **state)
+{
+    const size_t bytes = MORE_STACK + ((size_t)1 << 20);
+    pthread_attr_t attr;
+    pthread_t thread;
+    void *wrong;
+
+    pthread_attr_init(&attr);
+    assert_int_equal(pthread_attr_setstacksize(&attr, bytes), 0);
+    assert_int_equal(pthread_create(&thread, &attr, use_little_stack, NULL), 0);
+    pthread_join(thread, &wrong);
+    pthread_attr_destroy(&attr);
+    assert_null(wrong);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -908,6 +978,7 @@ int main(void)
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(opening_texts_may_fail_at_every_allocation),
         cmocka_unit_test(opening_an_engine_may_fail),
+        cmocka_unit_test(a_mebibyte_of_stack_suffices),
     };
 
     return cmocka_run_group_tests(tests, open_demo, close_demo);
