@@ -19,7 +19,7 @@
 #   make bench-report             the goals of docs/PERFORMANCE.md, measured in one table (minutes; LAYERS=4 of each shape, QUICK=1)
 #   make soak MINUTES=20          mixed load with clients that leave on a server of the bundled model: what must stay flat
 #   make bench-peers PEERS=DIR    prefill and decode beside the engines that bench/peers/offline --setup DIR installed
-#   make deb                      the Debian packages gallop, libgallop0 and libgallop-dev, in build/packages
+#   make deb                      the Debian packages gallop, libgallop0, libgallop-dev and python3-gallop, in build/packages
 #   make image                    an OCI image of the package gallop, beside the packages; no daemon is needed
 #   make test-packages            installs, uses and removes the packages in a clean Debian, and starts the image
 #   make install PREFIX=/opt/x    the program, gallop.h, the libraries, the pkg-config file and the man page; no test is built

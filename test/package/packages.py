@@ -29,9 +29,12 @@ from _cli import check, expect, run_all  # noqa: E402
 
 FOLDER = os.environ.get("GALLOP_PACKAGES", os.path.join(ROOT, "build", "packages"))
 DEBS = {os.path.basename(x).split("_")[0]: x for x in glob.glob(os.path.join(FOLDER, "*.deb"))}
-INSTALLED = ("gallop", "libgallop0", "libgallop-dev")
+INSTALLED = ("gallop", "libgallop0", "libgallop-dev", "python3-gallop")
 VERSION = subprocess.run([os.path.join(ROOT, "tools", "version")],
                          stdout=subprocess.PIPE).stdout.decode().strip()
+SITE = "/usr/lib/python3/dist-packages/"
+SCRIPT = ("import gallop, sys\nwith gallop.LLM(*sys.argv[1:]) as llm:\n"
+          "    print(gallop.__version__, llm.generate('Once upon a time', max_new_tokens=8).text)")
 # What a program of the user needs, beside libgallop-dev.
 COMPILER = "gcc,libc6-dev,pkg-config,make"
 
@@ -91,7 +94,9 @@ def packages_have_their_files_and_dependencies():
         "libgallop0": (multiarch + "libgallop.so.0", multiarch + "libgallop.so." + VERSION),
         "libgallop-dev": ("/usr/include/gallop.h", multiarch + "libgallop.so",
                           multiarch + "libgallop.a", multiarch + "pkgconfig/gallop.pc",
-                          "/usr/share/gallop/examples/basic.c")}
+                          "/usr/share/gallop/examples/basic.c"),
+        "python3-gallop": (SITE + "gallop/_gallop.abi3.so", SITE + "gallop/py.typed",
+                           SITE + f"gallop-{VERSION}.dist-info/METADATA", SITE + "gallop/bin/gallop")}
     for package, paths in wanted.items():
         expect(sorted(set(paths) - set(_files(package))), [], f"files that {package} lacks")
         stray = [x for x in _files(package) if not x.startswith(("/usr/", "/etc/gallop", "/lib/systemd/"))
@@ -139,8 +144,8 @@ def _clean_root(folder):
         return _skip("a clean Debian needs mmdebstrap, root and mounts; the packages are unpacked instead")
     options = [f"--aptopt={x}" for x in sorted(glob.glob("/etc/apt/apt.conf.d/*prox*"))]
     # The lists of packages stay, for apt-get install.
-    r = _run("mmdebstrap", "--mode=root", "--variant=apt", "--skip=cleanup", f"--include={COMPILER}",
-             *options, "bookworm", folder)
+    r = _run("mmdebstrap", "--mode=root", "--variant=apt", "--skip=cleanup",
+             "--dpkgopt=force-unsafe-io", f"--include={COMPILER}", *options, "bookworm", folder)
     if r.returncode:
         _skip("mmdebstrap made no Debian; the packages are unpacked instead: "
               + r.stderr.decode()[-200:].replace("\n", " "))
@@ -153,6 +158,10 @@ def _use(prefix, root):
     told = _must("gallop run", *prefix, "/usr/bin/gallop", "run", "--greedy", "-n", "8", "Once upon a time")
     check(len(told.split()) > 3, f"gallop run says {told!r}")
     expect(_must("gallop --version", *prefix, "gallop", "--version"), f"gallop {VERSION}\n", "version")
+    told = _must("python3 -c", *prefix, "python3", "-c", SCRIPT)
+    check(told.startswith(VERSION + " ") and len(told.split()) > 4, f"Python says {told!r}")
+    told = _must("python3 -m gallop", *prefix, "python3", "-m", "gallop", "--version")
+    expect(told, f"gallop {VERSION}\n", "the program of the Python package")
     script = ("set -e; cp -r /usr/share/gallop/examples /tmp/examples; cd /tmp/examples; "
               "gcc -Wall -Wextra -Werror -D_GNU_SOURCE basic.c $(pkg-config --cflags --libs gallop) -o basic; "
               "ldd basic | grep libgallop.so.0; ./basic $(pkg-config --variable=demo gallop); "
@@ -209,6 +218,9 @@ def unpacked_packages_work():
         _must("cc", "cc", "-D_GNU_SOURCE", os.path.join(root, "usr/share/gallop/examples/basic.c"), *flags,
               "-o", f"{root}/basic", env=env)
         check(_must("basic", f"{root}/basic", demo, env=env).strip(), "the example says something")
+        env["PYTHONPATH"] = root + SITE
+        told = _must("python3", "/usr/bin/python3", "-B", "-c", SCRIPT, demo, env=env, cwd="/")
+        check(told.startswith(VERSION + " ") and len(told.split()) > 4, f"Python says {told!r}")
 
 
 def _image():
