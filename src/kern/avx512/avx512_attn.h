@@ -54,7 +54,7 @@ SIMD512_INLINE void avx512_attn_ask(const char *ahead, const char *again, int ro
 SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, int rows, int cols,
                                      enum avx512_kind kind)
 {
-    __m512 acc[AVX512_ROWS][AVX512_COLS];
+    __m512 acc[AVX512_MOST_ROWS][AVX512_COLS];
     const char *k[AVX512_COLS];
     const uint32_t *q = o->q;
     const size_t line = AVX512_ATTN_LINE, steps = o->a->dp / avx512_tile_unit(kind);
@@ -113,7 +113,7 @@ SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, int 
 SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t d, int rows, int cols,
                                        enum avx512_kind kind)
 {
-    __m512 acc[AVX512_ROWS][AVX512_COLS];
+    __m512 acc[AVX512_MOST_ROWS][AVX512_COLS];
     const enum avx512_kind by = avx512_attn_p_kind(kind);
     const size_t unit = avx512_tile_unit(by), words = avx512_tile_words(by), line = o->a->dp / 16 * 64;
     const uint32_t *p = o->p + o->t0 * (KERN_TILE / unit) * words;

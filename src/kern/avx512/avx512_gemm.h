@@ -1,8 +1,8 @@
 /* avx512_gemm.h - the 512-bit gemms: the layout of the input, the loops over K and rows, and the
  * micro-kernels for a tile of rows.
  *
- *   rows    cut into tiles of at most 12, as equal as possible (13 rows are 7 + 6, because a tile of one row
- *           would leave the pipes idle)
+ *   rows    cut into tiles of at most 12 (pairs of bf16: 14, so that PARD's 13 rows read a panel once), as
+ *           equal as possible (15 rows are 8 + 7, because a tile of one row would leave the pipes idle)
  *   input   tile after tile, each [lines][rows][16] words: a cache line of every row, then the next line. A
  *           word is a float, a pair of bf16 or four bytes (avx512_tile.h). The part of the last line beyond
  *           K is not read. Bytes have 128 added; the scales of the rows are stored after all tiles
@@ -35,7 +35,8 @@ enum {
     AVX512_GEMM_FEW_LEVEL2 = 8, /* the same limit if lines are prefetched into L2 */
     AVX512_GEMM_AT_ONCE = 4,    /* panels of 4 to 8 bits that few rows compute at once on level amx */
     AVX512_GEMM_AHEAD = 2048,   /* bytes to prefetch ahead in these panels and in panels for AMX tiles */
-    AVX512_GEMM_TILES = 43, /* maximum tiles that compute a panel before the next: 512 rows, 64 KB of sums */
+    AVX512_GEMM_TILES =
+        43, /* maximum tiles that compute a panel before the next: 512 rows, 75 KB of sums at most */
 };
 
 /* The arguments of a micro-kernel, which adds A x a KC slice of a panel to the sums of a tile of rows. */
@@ -54,15 +55,17 @@ struct avx512_gemm_rows {
     size_t first, rows;
 };
 
-SIMD512_INLINE size_t avx512_gemm_tiles(size_t m)
+SIMD512_INLINE size_t avx512_gemm_tiles(size_t m, enum avx512_kind kind)
 {
-    return (m + AVX512_ROWS - 1) / AVX512_ROWS;
+    size_t most = kind == AVX512_DOT ? AVX512_MOST_ROWS : AVX512_ROWS;
+
+    return (m + most - 1) / most;
 }
 
 /* Returns tile I of the M rows. */
-SIMD512_INLINE struct avx512_gemm_rows avx512_gemm_tile(size_t i, size_t m)
+SIMD512_INLINE struct avx512_gemm_rows avx512_gemm_tile(size_t i, size_t m, enum avx512_kind kind)
 {
-    size_t tiles = avx512_gemm_tiles(m), first = m * i / tiles;
+    size_t tiles = avx512_gemm_tiles(m, kind), first = m * i / tiles;
 
     return (struct avx512_gemm_rows){first, m * (i + 1) / tiles - first};
 }
@@ -122,7 +125,7 @@ SIMD512_INLINE float *avx512_gemm_scales(const void *in, size_t m, size_t k)
 SIMD512_INLINE void avx512_gemm_put(uint32_t *in, const float *x, size_t row, size_t m, size_t k,
                                     enum avx512_kind kind)
 {
-    struct avx512_gemm_rows t = avx512_gemm_tile(((row + 1) * avx512_gemm_tiles(m) - 1) / m, m);
+    struct avx512_gemm_rows t = avx512_gemm_tile(((row + 1) * avx512_gemm_tiles(m, kind) - 1) / m, m, kind);
     size_t most = avx512_gemm_columns(kind);
 
     for (size_t at = 0; at < k; at += most)
@@ -173,8 +176,8 @@ SIMD512_INLINE void avx512_gemm_put_i8(void *in, struct avx512_gemm_rows tile, c
 }
 
 /* Computes STEPS steps, which read one line of the input. */
-SIMD512_INLINE void avx512_gemm_steps(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, const char *at,
-                                      int steps, int rows, enum avx512_kind kind)
+SIMD512_INLINE void avx512_gemm_steps(__m512 acc[AVX512_MOST_ROWS][AVX512_COLS], const uint32_t *a,
+                                      const char *at, int steps, int rows, enum avx512_kind kind)
 {
     const char *b[AVX512_COLS] = {at, at + AVX512_GEMM_STEP / 2};
 
@@ -186,7 +189,7 @@ SIMD512_INLINE void avx512_gemm_steps(__m512 acc[AVX512_ROWS][AVX512_COLS], cons
 }
 
 /* Computes the KC slice and spreads the prefetches of t->ask lines evenly over its iterations. */
-SIMD512_INLINE void avx512_gemm_sum(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_gemm *t,
+SIMD512_INLINE void avx512_gemm_sum(__m512 acc[AVX512_MOST_ROWS][AVX512_COLS], const struct avx512_gemm *t,
                                     int rows, enum avx512_kind kind)
 {
     const size_t words = avx512_tile_words(kind), line = AVX512_GEMM_LINE / words;
@@ -213,16 +216,16 @@ SIMD512_INLINE void avx512_gemm_sum(__m512 acc[AVX512_ROWS][AVX512_COLS], const 
 
 SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enum avx512_kind kind)
 {
-    __m512 acc[AVX512_ROWS][AVX512_COLS];
+    __m512 acc[AVX512_MOST_ROWS][AVX512_COLS];
 
     if (t->first) {
         SIMD512_UNROLL
-        for (int r = 0; r < AVX512_ROWS; r++)
+        for (int r = 0; r < AVX512_MOST_ROWS; r++)
             if (r < rows)
                 acc[r][0] = acc[r][1] = _mm512_setzero_ps();
     } else {
         SIMD512_UNROLL
-        for (int r = 0; r < AVX512_ROWS; r++)
+        for (int r = 0; r < AVX512_MOST_ROWS; r++)
             if (r < rows) {
                 acc[r][0] = _mm512_loadu_ps(t->sums + 16 * r);
                 acc[r][1] = _mm512_loadu_ps(t->sums + 16 * (rows + r));
@@ -230,7 +233,7 @@ SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enu
     }
     avx512_gemm_sum(acc, t, rows, kind);
     SIMD512_UNROLL
-    for (int r = 0; r < AVX512_ROWS; r++)
+    for (int r = 0; r < AVX512_MOST_ROWS; r++)
         if (r < rows) {
             _mm512_storeu_ps(t->sums + 16 * r, acc[r][0]);
             _mm512_storeu_ps(t->sums + 16 * (rows + r), acc[r][1]);
@@ -242,10 +245,16 @@ SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enu
     {                                                     \
         avx512_gemm_micro(t, rows, kind);                 \
     }
-/* Defines the micro-kernels of a kind as micro[rows - 1]. */
+/* Defines the micro-kernels of a kind as micro[rows - 1]. AVX512_GEMM_TALL() is for kinds with larger tiles. */
 #define AVX512_GEMM_TABLE(kind)          \
     SIMD512_TO_12(AVX512_GEMM_ONE, kind) \
     static avx512_gemm_fn *const micro[AVX512_ROWS] = {SIMD512_TO_12(SIMD512_NAMED, micro)}
+#define AVX512_GEMM_TALL(kind)                                                                            \
+    SIMD512_TO_12(AVX512_GEMM_ONE, kind)                                                                  \
+    AVX512_GEMM_ONE(13, kind)                                                                             \
+    AVX512_GEMM_ONE(14, kind)                                                                             \
+    static avx512_gemm_fn *const micro[AVX512_MOST_ROWS] = {SIMD512_TO_12(SIMD512_NAMED, micro) micro_13, \
+                                                            micro_14}
 
 /* Adds the bias to the sums of ROWS of panel P and stores them in C. */
 SIMD512_INLINE void avx512_gemm_store(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
@@ -394,7 +403,7 @@ SIMD512_INLINE void avx512_gemm_slice(const struct kern_gemm *g, size_t p, size_
         .b = b, .sums = sums, .steps = n, .first = from == 0 && !g->onto, .level2 = cpu_level2_ahead()};
 
     for (size_t i = 0; i < tiles; i++) {
-        struct avx512_gemm_rows rows = avx512_gemm_tile(t0 + i, g->m);
+        struct avx512_gemm_rows rows = avx512_gemm_tile(t0 + i, g->m, kind);
 
         t.a = (const uint32_t *)g->in + rows.first * width + from * avx512_tile_words(kind) * rows.rows;
         t.next = next + ask * i / tiles * 64;
@@ -416,7 +425,7 @@ SIMD512_INLINE void avx512_gemm_slice(const struct kern_gemm *g, size_t p, size_
 SIMD512_INLINE void avx512_gemm_panels(const struct kern_gemm *g, size_t p0, size_t p1, size_t t0, size_t t1,
                                        avx512_gemm_fn *const *micro, enum avx512_kind kind)
 {
-    float sums[AVX512_GEMM_TILES * AVX512_ROWS * KERN_NR] __attribute__((aligned(64)));
+    float sums[AVX512_GEMM_TILES * AVX512_MOST_ROWS * KERN_NR] __attribute__((aligned(64)));
     size_t steps = avx512_gemm_steps_of(g->k, kind), n;
     bool few = g->m <= (cpu_level2_ahead() ? AVX512_GEMM_FEW_LEVEL2 : AVX512_GEMM_FEW);
     size_t most = few ? steps : AVX512_GEMM_KC;
@@ -441,7 +450,7 @@ SIMD512_INLINE void avx512_gemm_drive(const struct kern_gemm *g, size_t p0, size
 {
     size_t t0, tiles;
 
-    kern_gemm_share(g, avx512_gemm_tiles(g->m), &t0, &tiles);
+    kern_gemm_share(g, avx512_gemm_tiles(g->m, kind), &t0, &tiles);
     for (; t0 < tiles; t0 += AVX512_GEMM_TILES)
         avx512_gemm_panels(g, p0, p1, t0, tiles - t0 < AVX512_GEMM_TILES ? tiles : t0 + AVX512_GEMM_TILES,
                            micro, kind);

@@ -159,7 +159,7 @@ typedef void avx512_mx4_fn(const struct avx512_mx4 *t);
 
 /* Adds the products of line X of a group, which holds two pairs of k, to the sums of ROWS rows, with bf16
  * dots. avx512_mx4_fma() does the same with fp32 sums. */
-SIMD512_INLINE void avx512_mx4_dot(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, __m512i x,
+SIMD512_INLINE void avx512_mx4_dot(__m512 acc[AVX512_MOST_ROWS][AVX512_COLS], const uint32_t *a, __m512i x,
                                    const __m512i *exponent, __m512i words, int rows, int column)
 {
     SIMD512_UNROLL
@@ -175,7 +175,7 @@ SIMD512_INLINE void avx512_mx4_dot(__m512 acc[AVX512_ROWS][AVX512_COLS], const u
     }
 }
 
-SIMD512_INLINE void avx512_mx4_fma(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, __m512i x,
+SIMD512_INLINE void avx512_mx4_fma(__m512 acc[AVX512_MOST_ROWS][AVX512_COLS], const uint32_t *a, __m512i x,
                                    const __m512 *scale, __m512 floats, int rows, int column)
 {
     SIMD512_UNROLL
@@ -197,7 +197,7 @@ SIMD512_INLINE void avx512_mx4_fma(__m512 acc[AVX512_ROWS][AVX512_COLS], const u
 }
 
 /* Adds the products of a group in which a scale is 0, after unpacking it. */
-SIMD512_INLINE void avx512_mx4_least(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a,
+SIMD512_INLINE void avx512_mx4_least(__m512 acc[AVX512_MOST_ROWS][AVX512_COLS], const uint32_t *a,
                                      const uint8_t *group, int rows, int column)
 {
     char unpacked[AVX512_MX4_STEPS * AVX512_GEMM_STEP] __attribute__((aligned(64)));
@@ -220,8 +220,9 @@ SIMD512_INLINE void avx512_mx4_least(__m512 acc[AVX512_ROWS][AVX512_COLS], const
 }
 
 /* Adds the products of the group at offset AT of each panel, in class "bf16 dot", with one line of A. */
-SIMD512_INLINE void avx512_mx4_group_dot(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_mx4 *t,
-                                         size_t at, const uint32_t *a, int rows, int panels)
+SIMD512_INLINE void avx512_mx4_group_dot(__m512 acc[AVX512_MOST_ROWS][AVX512_COLS],
+                                         const struct avx512_mx4 *t, size_t at, const uint32_t *a, int rows,
+                                         int panels)
 {
     const __m512i words = avx512_mx4_words();
     __m512i exponent[AVX512_MX4_PANELS][AVX512_MX4_SIDES];
@@ -252,8 +253,9 @@ SIMD512_INLINE void avx512_mx4_group_dot(__m512 acc[AVX512_ROWS][AVX512_COLS], c
 }
 
 /* Adds the products of the group at offset AT of each panel, with fp32 sums and two lines of A. */
-SIMD512_INLINE void avx512_mx4_group_fma(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_mx4 *t,
-                                         size_t at, const uint32_t *a, int rows, int panels)
+SIMD512_INLINE void avx512_mx4_group_fma(__m512 acc[AVX512_MOST_ROWS][AVX512_COLS],
+                                         const struct avx512_mx4 *t, size_t at, const uint32_t *a, int rows,
+                                         int panels)
 {
     const __m512 floats = avx512_mx4_floats();
     __m512 scale[AVX512_MX4_PANELS][AVX512_MX4_SIDES];
@@ -279,7 +281,7 @@ SIMD512_INLINE void avx512_mx4_group_fma(__m512 acc[AVX512_ROWS][AVX512_COLS], c
 SIMD512_INLINE void avx512_mx4_micro(const struct avx512_mx4 *t, int rows, int panels, enum avx512_kind kind)
 {
     const size_t words = MX4_GROUP_SIZE / avx512_tile_unit(kind) * avx512_tile_words(kind);
-    __m512 acc[AVX512_ROWS][AVX512_COLS];
+    __m512 acc[AVX512_MOST_ROWS][AVX512_COLS];
     const uint32_t *a = t->a;
 
     SIMD512_UNROLL

@@ -37,6 +37,7 @@ enum avx512_kind {
 
 enum {
     AVX512_ROWS = 12,         /* rows of the largest tile: 12 x 2 sums, 2 columns of B, a word of A: 27 zmm */
+    AVX512_MOST_ROWS = 14,    /* the same in gemms of pairs, which need no other registers: 31 zmm */
     AVX512_COLS = 4,          /* columns of the widest tile */
     AVX512_PARTS = 4,         /* maximum words of A in a step */
     AVX512_STRIDE = 512 + 16, /* words from one query row of attention to the next; 33 cache lines */
@@ -129,9 +130,9 @@ SIMD512_INLINE __m512i avx512_tile_load(const char *b, int part, enum avx512_kin
 
 /* Adds the products of one word of each row with B, which stays in registers, row after row. For more rows
  * than columns. */
-SIMD512_INLINE void avx512_tile_tall(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
-                                     const char *const *b, size_t at, int part, int rows, int cols,
-                                     enum avx512_kind kind)
+SIMD512_INLINE void avx512_tile_tall(__m512 acc[AVX512_MOST_ROWS][AVX512_COLS], const uint32_t *a,
+                                     size_t stride, const char *const *b, size_t at, int part, int rows,
+                                     int cols, enum avx512_kind kind)
 {
     __m512i v[AVX512_COLS], w;
 
@@ -140,7 +141,7 @@ SIMD512_INLINE void avx512_tile_tall(__m512 acc[AVX512_ROWS][AVX512_COLS], const
         if (c < cols)
             v[c] = avx512_tile_load(b[c] + at, part, kind);
     SIMD512_UNROLL
-    for (int r = 0; r < AVX512_ROWS; r++)
+    for (int r = 0; r < AVX512_MOST_ROWS; r++)
         if (r < rows) {
             w = _mm512_set1_epi32((int)a[(size_t)r * stride]);
             SIMD512_UNROLL
@@ -152,9 +153,9 @@ SIMD512_INLINE void avx512_tile_tall(__m512 acc[AVX512_ROWS][AVX512_COLS], const
 
 /* Adds the products of one word of each row, which stay in registers, with B, column after column. For at
  * most as many rows as columns. */
-SIMD512_INLINE void avx512_tile_flat(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
-                                     const char *const *b, size_t at, int part, int rows, int cols,
-                                     enum avx512_kind kind)
+SIMD512_INLINE void avx512_tile_flat(__m512 acc[AVX512_MOST_ROWS][AVX512_COLS], const uint32_t *a,
+                                     size_t stride, const char *const *b, size_t at, int part, int rows,
+                                     int cols, enum avx512_kind kind)
 {
     __m512i w[AVX512_COLS], v;
 
@@ -175,8 +176,8 @@ SIMD512_INLINE void avx512_tile_flat(__m512 acc[AVX512_ROWS][AVX512_COLS], const
 
 /* Computes acc[r][c] += A[r] x B[c] for one step. A points to the first word of row 0, and rows begin STRIDE
  * words apart; column c of B is at b[c] + at. */
-SIMD512_INLINE void avx512_tile_step(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
-                                     const char *const *b, size_t at, int rows, int cols,
+SIMD512_INLINE void avx512_tile_step(__m512 acc[AVX512_MOST_ROWS][AVX512_COLS], const uint32_t *a,
+                                     size_t stride, const char *const *b, size_t at, int rows, int cols,
                                      enum avx512_kind kind)
 {
     SIMD512_UNROLL

@@ -3,7 +3,7 @@
  *
  *   panel  [K / 2][32][2] bf16, 2 zmm in each step, which are operands of VDPBF16PS as they are stored
  *   A      one pair for each row and step, broadcast
- *   sums   12 x 2 accumulators, bias last
+ *   sums   14 x 2 accumulators, bias last
  *
  * With 12 rows, a step (two k) has 24 vdpbf16ps, 2 loads and 12 broadcasts. Zen 4 issues one 512-bit
  * vdpbf16ps and one 512-bit load in a cycle, Zen 5 two and two: 24 and 12 cycles, limited by vdpbf16ps in
@@ -13,7 +13,7 @@
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_gemm.h"
 
-AVX512_GEMM_TABLE(AVX512_DOT);
+AVX512_GEMM_TALL(AVX512_DOT);
 
 void KERN_NAME(avx512bf16_gemm_in_bf16)(void *in, const float *x, size_t row, size_t m, size_t k)
 {

@@ -14,8 +14,9 @@ AVX512_GEMM_TABLE(AVX512_I8_GEMM);
 
 void KERN_NAME(avx512vnni_gemm_in_i8)(void *in, const float *x, size_t row, size_t m, size_t k, float fixed)
 {
-    avx512_gemm_put_i8(in, avx512_gemm_tile(((row + 1) * avx512_gemm_tiles(m) - 1) / m, m), x, row, m, k,
-                       fixed);
+    avx512_gemm_put_i8(
+        in, avx512_gemm_tile(((row + 1) * avx512_gemm_tiles(m, AVX512_I8_GEMM) - 1) / m, m, AVX512_I8_GEMM),
+        x, row, m, k, fixed);
 }
 
 void KERN_NAME(avx512vnni_gemm_i8)(const struct kern_gemm *g, size_t p0, size_t p1)

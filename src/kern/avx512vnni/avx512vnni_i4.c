@@ -147,7 +147,7 @@ static tile_fn *const add[AVX512_ROWS] = {SIMD512_TO_12(SIMD512_NAMED, add)};
 static void run_panel(const struct kern_gemm *g, size_t group, size_t p, size_t ask)
 {
     float sums[AVX512_ROWS * KERN_NR] __attribute__((aligned(64)));
-    size_t tiles = avx512_gemm_tiles(g->m), width = avx512_gemm_width(g->k, AVX512_I8_GEMM);
+    size_t tiles = avx512_gemm_tiles(g->m, AVX512_I8_GEMM), width = avx512_gemm_width(g->k, AVX512_I8_GEMM);
     const uint8_t *panel = int4_panel(g, group, p);
     const char *end = (const char *)panel + int4_panel_bytes(g->k, group);
     struct tile t = {.b = panel,
@@ -158,7 +158,7 @@ static void run_panel(const struct kern_gemm *g, size_t group, size_t p, size_t 
                      .level2 = cpu_level2_ahead()};
 
     for (size_t i = 0; i < tiles; i++) {
-        struct avx512_gemm_rows rows = avx512_gemm_tile(i, g->m);
+        struct avx512_gemm_rows rows = avx512_gemm_tile(i, g->m, AVX512_I8_GEMM);
 
         t.a = (const uint32_t *)g->in + rows.first * width;
         t.next = end + ask * i / tiles * INT4_LINE;
@@ -251,7 +251,7 @@ void KERN_NAME(avx512vnni_gemm_i4)(const struct kern_gemm *g, size_t group, size
     for (size_t p = p0; p < p1; p++) {
         struct kern_gemm one = int4_unpacked(g, p, scratch);
 
-        if (avx512_gemm_tiles(g->m) <= FEW_TILES) {
+        if (avx512_gemm_tiles(g->m, AVX512_I8_GEMM) <= FEW_TILES) {
             run_panel(g, group, p, few || p + 1 >= last ? 0 : lines);
             continue;
         }
