@@ -228,6 +228,7 @@ static void let_go(struct seq_common *c)
         return;
     if (c->constraint)
         constraints_put(c->constraints, c->constraint);
+    guess_lookup_free_prompt(c->prompt_index);
     arena_fini(&c->arena);
     mem_free(c);
 }
@@ -354,12 +355,15 @@ static int fill_constraint(struct seq *s)
  * index. */
 static int fill_guesses(struct seq *s)
 {
-    const struct seq_common *c = s->common;
+    struct seq_common *c = s->common;
+    bool shares = c->n_results > 1;
 
     s->accepted_at = arena_zalloc(&s->arena, c->most_guesses, sizeof(*s->accepted_at));
-    if (c->lookup_length)
-        s->lookup = guess_lookup_new(s->cap, c->lookup_length, s->has_salt ? s->salt : NULL,
-                                     s->choice ? s->n_prompt : 0);
+    if (c->lookup_length && shares && !c->prompt_index)
+        c->prompt_index = guess_lookup_prompt(c->n_prompt, c->lookup_length);
+    if (c->lookup_length && (!shares || c->prompt_index))
+        s->lookup = guess_lookup_new(c->prompt_index, shares ? c->stop.limit : s->cap, c->lookup_length,
+                                     s->has_salt ? s->salt : NULL, s->choice ? s->n_prompt : 0);
     return s->accepted_at ? 0 : ERR_NOMEM;
 }
 

@@ -44,12 +44,14 @@
 enum { SEQ_MAX_ANSWERS = 128 }; /* maximum number of answers to a request */
 
 struct guess_lookup;
+struct match;
 
 enum seq_state { SEQ_WAITING, SEQ_READING, SEQ_RUNNING, SEQ_DONE };
 
 enum seq_pooling { SEQ_POOL_NONE, SEQ_POOL_LAST, SEQ_POOL_MEAN };
 
-/* The data that all answers to a request share. Constant after seq_new(), and freed with the last answer. */
+/* The data that all answers to a request share. Constant after seq_new(), except for the index of the
+ * prompt, which belongs to the engine's thread. Freed with the last answer. */
 struct seq_common {
     atomic_uint n_users;
     struct arena arena;
@@ -63,6 +65,8 @@ struct seq_common {
     struct constraints_entry *constraint; /* constraint on the answers, counted; NULL: none */
     size_t most_guesses;  /* maximum number of guessed tokens of an answer in a step; 0: no speculation */
     size_t lookup_length; /* maximum length of a match for guesses by lookup; 0: no lookup */
+    /* The index of the prompt if there are several answers, made when the first of them runs. */
+    struct match *prompt_index;
     struct reasoning reasoning; /* the budget for reasoning */
     struct stop stop;           /* the initial state of each answer's stop rules */
     const struct tok *tok;      /* borrowed; NULL: the model has no tokenizer */

@@ -98,6 +98,50 @@ static uint32_t split_edge(struct match *m, uint32_t *at, const int32_t *token, 
     return above;
 }
 
+void match_follow(struct match *m, const struct match *base)
+{
+    m->base = base;
+    m->n_base = m->n_tokens = base->capacity;
+}
+
+bool match_has(const struct match *m, size_t n)
+{
+    return m->n_tokens == n && (!m->base || m->base->n_tokens == m->n_base);
+}
+
+/* Returns the end of the most recent occurrence of the longest match at END, or the length of the match. */
+static size_t older_at(const struct match *m, size_t end)
+{
+    return m->base && end <= m->n_base ? m->base->older[end] : m->older[end - m->n_base];
+}
+
+static size_t longest_at(const struct match *m, size_t end)
+{
+    return m->base && end <= m->n_base ? m->base->longest[end] : m->longest[end - m->n_base];
+}
+
+/* Finds the longest suffix of at most MOST tokens in front of LAST + 1 that occurs in the index M, and sets *OLDER to
+ * the end of its most recent occurrence. Returns its length. */
+static size_t search(const struct match *m, const int32_t *token, const int32_t *last, size_t most,
+                     uint32_t *older)
+{
+    uint32_t at = 0;
+    size_t depth = 0;
+
+    while (depth < most && (at = *find(m, at, last[-(ptrdiff_t)depth])) != 0) {
+        const struct match_node *child = &m->node[at];
+        const int32_t *then = token + child->end - 1;
+
+        *older = child->end;
+        do
+            depth++;
+        while (depth < most && depth < child->depth && then[-(ptrdiff_t)depth] == last[-(ptrdiff_t)depth]);
+        if (depth < child->depth)
+            break;
+    }
+    return depth;
+}
+
 /* Adds the contexts that end with TOKEN [end]. */
 static void add(struct match *m, const int32_t *token, size_t end)
 {
@@ -128,13 +172,20 @@ static void add(struct match *m, const int32_t *token, size_t end)
         child->end = (uint32_t)end;
         parent = *at;
     }
-    m->older[end] = older;
-    m->longest[end] = (uint16_t)depth;
+    if (m->base) {
+        uint32_t in_base = 0;
+        size_t length = search(m->base, token, last, most, &in_base);
+
+        older = length > depth ? in_base : older;
+        depth = length > depth ? length : depth;
+    }
+    m->older[end - m->n_base] = older;
+    m->longest[end - m->n_base] = (uint16_t)depth;
 }
 
 void match_add(struct match *m, const int32_t *token, size_t n)
 {
-    size_t most = n < m->capacity ? n : m->capacity;
+    size_t all = m->n_base + m->capacity, most = n < all ? n : all;
 
     while (m->n_tokens < most)
         add(m, token, ++m->n_tokens);
@@ -142,8 +193,8 @@ void match_add(struct match *m, const int32_t *token, size_t n)
 
 size_t match_longest(const struct match *m, size_t *end)
 {
-    *end = m->older[m->n_tokens];
-    return m->longest[m->n_tokens];
+    *end = older_at(m, m->n_tokens);
+    return longest_at(m, m->n_tokens);
 }
 
 size_t match_depth(const struct match_rule *rule, size_t length)
@@ -158,7 +209,7 @@ size_t match_depth(const struct match_rule *rule, size_t length)
 size_t match_guess(const struct match *m, const int32_t *token, size_t n, const struct match_rule *rule,
                    int32_t *guess, size_t *length)
 {
-    size_t end, found = m->n_tokens == n ? match_longest(m, &end) : 0, depth = match_depth(rule, found);
+    size_t end, found = match_has(m, n) ? match_longest(m, &end) : 0, depth = match_depth(rule, found);
 
     if (length)
         *length = found;
@@ -174,9 +225,9 @@ size_t match_interrupted(const struct match *m, size_t *end)
     for (size_t gap = 1; gap <= MATCH_MAX_GAP && gap < m->n_tokens; gap++) {
         size_t at = m->n_tokens - gap;
 
-        if (m->longest[at] >= MATCH_MIN_INTERRUPTED) {
-            *end = m->older[at] + gap;
-            return m->longest[at];
+        if (longest_at(m, at) >= MATCH_MIN_INTERRUPTED) {
+            *end = older_at(m, at) + gap;
+            return longest_at(m, at);
         }
     }
     return 0;
@@ -184,9 +235,9 @@ size_t match_interrupted(const struct match *m, size_t *end)
 
 size_t match_occurrences(const struct match *m, size_t *end)
 {
-    size_t n = 0, at = m->n_tokens, length = m->longest[at];
+    size_t n = 0, at = m->n_tokens, length = longest_at(m, at);
 
-    while (length && n < MATCH_MAX_OCCURRENCES && m->longest[at] >= length)
-        end[n++] = at = m->older[at];
+    while (length && n < MATCH_MAX_OCCURRENCES && longest_at(m, at) >= length)
+        end[n++] = at = older_at(m, at);
     return n;
 }

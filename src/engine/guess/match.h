@@ -10,6 +10,9 @@
  * occurred before, and its most recent occurrence, which may overlap the suffix. The children of a node
  * are found by hashing.
  *
+ * Several answers to one prompt share the index of the prompt, which an index of the tokens behind it then
+ * searches, too. The results are those of one index of all tokens.
+ *
  * Adding a token looks at most at max_length tokens and nodes, whatever the text. The hashes have a
  * secret seed, on which no result depends. The memory is known in advance, and nothing is allocated
  * afterwards. The text itself stays with the caller. An index belongs to one thread at a time.
@@ -38,7 +41,10 @@ struct match {
     uint32_t *older;         /* [capacity + 1] for each end: where its own longest match ended */
     uint16_t *longest;       /* [capacity + 1] for each end: the length of that match */
     size_t capacity, max_length;
-    size_t n_tokens; /* tokens in the index */
+    const struct match
+        *base; /* the index of the first n_base tokens, borrowed; NULL: none, and n_base is 0 */
+    size_t n_base;
+    size_t n_tokens; /* tokens in the index, with those of the base */
     uint32_t n_nodes;
     unsigned shift; /* 64 - log2(n_heads) */
     uint64_t seed;
@@ -64,6 +70,13 @@ size_t match_bytes(size_t capacity);
  * MAX_LENGTH tokens (1 to MATCH_MAX_LENGTH). MEMORY: match_bytes(CAPACITY) bytes that are zero, aligned
  * to 8, borrowed. */
 void match_init(struct match *m, void *memory, size_t capacity, size_t max_length, uint64_t seed);
+
+/* Makes M, which is empty, an index of the tokens behind those of BASE. BASE is full when M is searched, and then does
+ * not change. */
+void match_follow(struct match *m, const struct match *base);
+
+/* Returns true if the first N tokens, and no more, are in the index. */
+bool match_has(const struct match *m, size_t n);
 
 /* Adds the tokens of TOKEN [n] that are not in the index yet. TOKEN begins with the tokens that are. The
  * tokens from the capacity on are left out, and a sequence that is longer has no guesses. */

@@ -42,20 +42,34 @@ static size_t look_up(struct guess_sources *g, struct seq *s, enum guess_source 
                         guess, &s->guess.match);
 }
 
-/* Writes the new tokens of S into its index and the history, but not more than *LEFT of those that it lacks beyond a
- * step's tokens. A sequence whose index is not complete has no guesses by lookup. */
+/* Adds tokens of TOKEN to the index M up to N, but not more than *LEFT of those that it lacks beyond a step's tokens. */
+static void index_tokens(struct match *m, const int32_t *token, size_t n, size_t *left)
+{
+    size_t lacks = n - m->n_tokens;
+
+    if (lacks > GUESS_MOST + 1) {
+        lacks = lacks < *left ? lacks : *left;
+        *left -= lacks;
+    }
+    match_add(m, token, m->n_tokens + lacks);
+}
+
+/* Writes the new tokens of S into its index, after those of a prompt that several answers share, and into the history.
+ * *LEFT limits what is indexed of long prompts. A sequence whose index is not complete has no guesses by lookup. */
 static void remember(struct guess_sources *g, struct seq *s, size_t *left)
 {
-    struct match *own = &s->lookup->own;
-    size_t n = s->n_known - own->n_tokens;
+    struct match *own = &s->lookup->own, *prompt = s->common->prompt_index;
+    size_t n;
 
-    if (n > GUESS_MOST + 1) {
-        n = n < *left ? n : *left;
-        *left -= n;
+    if (prompt)
+        index_tokens(prompt, s->token, prompt->capacity, left);
+    n = prompt ? prompt->n_tokens : 0;
+    if (!prompt || n == prompt->capacity) {
+        index_tokens(own, s->token, s->n_known, left);
+        n = own->n_tokens;
     }
-    match_add(own, s->token, own->n_tokens + n);
     if (g->has_history)
-        history_write(&g->history, &s->lookup->writer, s->token, own->n_tokens, false);
+        history_write(&g->history, &s->lookup->writer, s->token, n, false);
 }
 
 /* Guesses the tokens that the constraint of S forces, at most as many as the number at CTX. */

@@ -113,10 +113,10 @@ size_t suffix_guess(const struct match *own, const struct history *h, const stru
                     size_t *length)
 {
     struct vote v = {.history = h, .token = token, .n = n, .guess = guess, .repeats = rule->repeats};
-    size_t found = own->n_tokens == n ? gather(&v, own, w) : 0, resumed, depth, n_guesses;
+    size_t found = match_has(own, n) ? gather(&v, own, w) : 0, resumed, depth, n_guesses;
     double least;
 
-    if (own->n_tokens == n && found < SUFFIX_RESUMED && (resumed = resume(&v, own)) > 0)
+    if (match_has(own, n) && found < SUFFIX_RESUMED && (resumed = resume(&v, own)) > 0)
         found = resumed;
     depth = match_depth(rule, found);
     least = rule->min_share * (double)v.n_voters;

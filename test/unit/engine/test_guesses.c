@@ -4,6 +4,7 @@
  */
 #include "base/err.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "engine/guess/config.h"
 #include "engine/guess/oracle.h"
 #include "engines.h"
@@ -253,6 +254,62 @@ static void a_long_prompt_is_indexed_in_several_steps(void **state)
                            : got->end.speculation.n_accepted_tokens > 20);
     }
     gallop_close(g);
+}
+
+/* Answers to one prompt have the guesses that each would have alone, and the prompt is indexed once. */
+static void answers_to_one_prompt_share_its_index(void **state)
+{
+    enum { PROMPT = 3000, ANSWERS = 4 };
+    static struct engines_answer got[ANSWERS], alone[ANSWERS];
+    struct gallop_options o = engines_options(ANSWERS, 512, PROMPT + 100);
+    size_t before, most = 0;
+    char says[256];
+
+    for (int k = 0; k < 2; k++) {
+        struct engines_answer *out = k ? alone : got;
+        struct gallop *g;
+
+        o.speculative_config = "{\"method\":\"ngram\",\"adaptive\":false}";
+        g = engines_open("llama3-rope", &o);
+        memset(out, 0, sizeof(got));
+        before = mem_tag_bytes(MEM_ENGINE);
+        for (size_t i = 0; i < (k ? ANSWERS : 1); i++) {
+            static int32_t ids[PROMPT];
+            struct gallop_request r;
+            struct gallop_event ev;
+
+            engines_text(1, 0, PROMPT, ids);
+            gallop_request_init(&r);
+            r.ids = ids;
+            r.n_ids = PROMPT;
+            r.n = k ? 1 : ANSWERS;
+            r.user = (void *)i;
+            r.sampling.max_new_tokens = 60;
+            r.sampling.ignore_eos = 1;
+            r.sampling.do_sample = 1;
+            r.sampling.has_seed = 1;
+            r.sampling.seed = 5 + i;
+            r.sampling.logprobs = 0;
+            assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+            while (gallop_step(g, 0)) {
+                size_t bytes = mem_tag_bytes(MEM_ENGINE) - before;
+
+                most = k == 0 && bytes > most ? bytes : most;
+                while (gallop_take(g, &ev))
+                    engines_take(out, &ev);
+            }
+        }
+        gallop_close(g);
+    }
+    if (engines_differ(got, alone, ANSWERS, says))
+        fail_msg("%s", says);
+    for (size_t i = 0; i < ANSWERS; i++) {
+        assert_int_equal(got[i].end.speculation.n_accepted_tokens,
+                         alone[i].end.speculation.n_accepted_tokens);
+        assert_int_equal(got[i].end.speculation.n_draft_tokens, alone[i].end.speculation.n_draft_tokens);
+    }
+    print_message("%zu bytes for %d answers\n", most, ANSWERS);
+    assert_true(most < 56 * PROMPT + ANSWERS * (4 * PROMPT + 60 * 1024));
 }
 
 static const int32_t *right_answer(void *ctx, const struct seq *s, size_t *n)
@@ -588,6 +645,7 @@ int main(void)
         cmocka_unit_test(counts_of_ngram_follow_from_the_tokens),
         cmocka_unit_test(a_long_prompt_is_indexed_in_several_steps),
         cmocka_unit_test(wrong_guesses_preempt_no_sequence),
+        cmocka_unit_test(answers_to_one_prompt_share_its_index),
         cmocka_unit_test(a_guessed_end_token_is_accepted),
         cmocka_unit_test(an_answer_of_one_token_has_no_guesses),
         cmocka_unit_test(tokens_of_one_client_are_not_guessed_for_another),

@@ -122,6 +122,44 @@ static void any_text_has_the_guesses_of_a_search(void **state)
     }
 }
 
+/* Several answers to a prompt share its index, each with an index of its own tokens behind it. */
+static void answers_that_share_a_prompt_have_the_guesses_of_a_search(void **state)
+{
+    static const size_t lengths[] = {1, 2, 3, 5, 24, MATCH_MAX_LENGTH};
+    struct check_rng g = {3};
+
+    for (size_t round = 0; round < 120; round++) {
+        size_t n_base = 1 + check_below(&g, 120), n_own = 1 + check_below(&g, 120),
+               max_length = lengths[round % 6];
+        size_t n_tokens = 1 + check_below(&g, round % 3 ? 3 : 40);
+        struct match_rule r = {1 + check_below(&g, 4), check_below(&g, 20), .5 * (double)check_below(&g, 6),
+                               round / 6 % 2, 0};
+        struct match base, m;
+        void *memory = open_match(&base, n_base, max_length, check_u32(&g)), *own;
+        int32_t token[240];
+
+        for (size_t i = 0; i < n_base; i++)
+            token[i] = (int32_t)check_below(&g, n_tokens);
+        match_add(&base, token, n_base - 1);
+        for (int answer = 0; answer < 3; answer++) {
+            for (size_t i = n_base; i < n_base + n_own; i++) /* at times the prompt again */
+                token[i] = check_below(&g, 4) ? token[(i * 7 + (size_t)answer) % n_base]
+                                              : (int32_t)check_below(&g, n_tokens);
+            own = open_match(&m, n_own, max_length, check_u32(&g));
+            match_follow(&m, &base);
+            assert_true(match_has(&m, n_base) == (answer > 0)); /* the prompt is not complete yet */
+            match_add(&base, token, n_base);
+            for (size_t i = n_base; i <= n_base + n_own; i++) {
+                match_add(&m, token, i);
+                assert_true(match_has(&m, i) && !match_has(&m, i + 1));
+                assert_equals_search(&m, token, i, max_length, &r);
+            }
+            close_match(&m, own);
+        }
+        close_match(&base, memory);
+    }
+}
+
 static void a_prompt_at_once_is_as_token_by_token(void **state)
 {
     struct check_rng g = {2};
@@ -248,6 +286,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_text_has_the_guesses_of_a_search),
+        cmocka_unit_test(answers_that_share_a_prompt_have_the_guesses_of_a_search),
         cmocka_unit_test(a_prompt_at_once_is_as_token_by_token),
         cmocka_unit_test(hostile_texts_have_the_guesses_of_a_search),
         cmocka_unit_test(a_period_goes_on_only_if_the_rule_says_so),
