@@ -16,6 +16,7 @@
 #include "ckpt/weights.h"
 #include "engine/engine.h"
 #include "engine/engine_priv.h"
+#include "engine/guess/sources.h"
 #include "graph/record.h"
 #include "kern/kern.h"
 
@@ -124,6 +125,28 @@ static void print_kv(const struct llm *m, const struct gallop_options *opt)
     if (m->store)
         print_fmt("; store %s, %.1f MiB of slots", opt->kv_store, (double)m->store_bytes / mib);
     print_text("\n");
+}
+
+/* ---- speculative decoding ---- */
+
+static json_t *guesses_json(const struct gallop *g, const struct llm *m)
+{
+    const struct guess_memory b = guess_sources_memory(engine_guesses(g), m);
+
+    return json_pack("{s:I,s:I,s:I,s:I}", "lookup_bytes", (json_int_t)b.lookup, "history_bytes",
+                     (json_int_t)b.history, "draft_bytes", (json_int_t)b.weights, "draft_kv_bytes",
+                     (json_int_t)b.kv);
+}
+
+static void print_guesses(const struct gallop *g, const struct llm *m)
+{
+    const struct guess_memory b = guess_sources_memory(engine_guesses(g), m);
+    const double mib = 1048576;
+
+    print_fmt(
+        "guesses: %.1f MiB at most for the tokens of running sequences, %.1f MiB for those of other requests; "
+        "draft of %.1f MiB and %.1f MiB for its KV cache\n",
+        (double)b.lookup / mib, (double)b.history / mib, (double)b.weights / mib, (double)b.kv / mib);
 }
 
 /* ---- limits and policy of the scheduler ---- */
@@ -247,6 +270,8 @@ static void print_json_page(const struct gallop *g, const struct llm *m, const s
     json_object_set_new(o, "kernels", kernels_json(m->kern));
     json_object_set_new(o, "operators", operators_json(m));
     json_object_set_new(o, "kv", kv_json(m, opt));
+    if (engine_guesses(g))
+        json_object_set_new(o, "guesses", guesses_json(g, m));
     json_object_set_new(o, "scheduling", scheduling_json(engine_scheduling(g)));
     json_object_set_new(o, "weight_bytes", json_integer((json_int_t)s.weight_bytes));
     json_object_set_new(o, "scratch_bytes", json_integer((json_int_t)s.scratch_bytes));
@@ -300,6 +325,8 @@ static void print_text_page(const struct gallop *g, const struct llm *m, const s
     print_fmt("weights %.1f MiB packed, scratch %.1f MiB; loaded in %.2f s\n",
               (double)s.weight_bytes / 1048576, (double)s.scratch_bytes / 1048576, s.load_s);
     print_kv(m, opt);
+    if (engine_guesses(g))
+        print_guesses(g, m);
     print_scheduling(engine_scheduling(g));
     print_text("\n");
     print_tensors(&m->model);

@@ -18,6 +18,8 @@ struct llm *engine_llm(struct gallop *g);
 const struct constraints *engine_constraints(const struct gallop *g);
 struct step *engine_loop(struct gallop *g); /* for tests that replace the executor */
 const struct step *engine_scheduling(const struct gallop *g);
+struct guess_sources;
+const struct guess_sources *engine_guesses(const struct gallop *g); /* NULL: no speculative decoding */
 
 /* Returns what the functions of gallop.h about text read. Only gallop_open() makes it. */
 const struct texts *engine_texts(const struct gallop *g);

@@ -340,6 +340,11 @@ const struct step *engine_scheduling(const struct gallop *g)
     return &g->step;
 }
 
+const struct guess_sources *engine_guesses(const struct gallop *g)
+{
+    return g->guesses;
+}
+
 uint32_t engine_fair_key(const char *key, size_t n)
 {
     return waiting_key(key, n);

@@ -36,6 +36,21 @@ def every_tensor_of_the_file_is_listed_as_it_is():
                                 line), f"the line {line!r}")
 
 
+def the_memory_of_guesses_is_shown():
+    at = ("-m", DEMO, "--max-model-len", "1000", "--max-num-seqs", "4", "--speculative-config")
+    suffix = _inspect(*at, '{"method":"suffix"}')["guesses"]
+    check(4 * 1000 * 48 < suffix["lookup_bytes"] < 4 * 1000 * 56, f"56 bytes a token: {suffix}")
+    expect([suffix["history_bytes"], suffix["draft_bytes"]], [64 << 20, 0], "history, draft")
+    draft = _inspect(*at, json.dumps({"model": os.path.join(ROOT, "models", "demo-draft")}))["guesses"]
+    check(draft["draft_bytes"] > 500000 and draft["draft_kv_bytes"] > 0, f"{draft}")
+    expect([draft["lookup_bytes"], draft["history_bytes"]], [0, 0], "lookup, history")
+    own = _inspect(*at, '{"method":"self"}')["guesses"]
+    check(own["draft_bytes"] > 500000 and own["draft_kv_bytes"] == 0, f"{own}")
+    r = call("inspect", *at, '{"method":"ngram"}')
+    check(b"guesses: 0.2 MiB at most for the tokens of running sequences" in r.stdout, f"{r.stdout}")
+    expect("guesses" in _inspect("-m", DEMO), False, "without speculative decoding")
+
+
 def sizes_are_those_of_the_config():
     with open(os.path.join(DEMO, "config.json")) as f:
         c = json.load(f)

@@ -24,11 +24,16 @@ struct self_draft {
 
 /* ---- open ---- */
 
+size_t self_draft_bytes(const struct self_draft *d)
+{
+    return d->model.packed_bytes + d->model.table_bytes;
+}
+
 /* Fails if the second set of weights does not fit into memory. */
 static int check_memory(const struct self_draft *d, struct err *e)
 {
     size_t all = topo_memory_limit_bytes(), limit = all - all / 32, used = map_region_live_bytes(),
-           more = d->model.packed_bytes + d->model.table_bytes;
+           more = self_draft_bytes(d);
     const double gib = 1 << 30;
 
     if (used <= limit && more <= limit - used)

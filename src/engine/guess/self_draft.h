@@ -19,6 +19,8 @@ int self_draft_open(struct self_draft **out, const struct gallop_options *o, str
                     struct err *e);
 void self_draft_close(struct self_draft *d); /* D may be NULL */
 
+size_t self_draft_bytes(const struct self_draft *d); /* the bytes of the weights */
+
 /* The function of struct guess_maker. Rows that it reserves are given back. */
 void self_draft_propose(struct self_draft *d, struct seq **seq, size_t n);
 

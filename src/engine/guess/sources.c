@@ -42,7 +42,7 @@ static size_t look_up(struct guess_sources *g, struct seq *s, enum guess_source 
                         guess, &s->guess.match);
 }
 
-/* Adds tokens of TOKEN to the index M up to N, but not more than *LEFT of those that it lacks beyond a step's tokens. */
+/* Adds tokens of TOKEN up to N to the index M, but not more than *LEFT of those that it lacks beyond a step's. */
 static void index_tokens(struct match *m, const int32_t *token, size_t n, size_t *left)
 {
     size_t lacks = n - m->n_tokens;
@@ -317,4 +317,17 @@ size_t guess_sources_lookup(const struct guess_sources *g)
         longest = length > longest ? length : longest;
     }
     return longest;
+}
+
+struct guess_memory guess_sources_memory(const struct guess_sources *g, const struct llm *target)
+{
+    const struct llm *m = g->draft ? draft_llm(g->draft) : NULL;
+    size_t n = target->max_len < MATCH_MAX_TOKENS ? target->max_len : MATCH_MAX_TOKENS;
+
+    return (struct guess_memory){.lookup = guess_sources_lookup(g) ? target->max_seqs * match_bytes(n) : 0,
+                                 .history = g->has_history ? HISTORY_BYTES : 0,
+                                 .weights = m               ? m->model.packed_bytes + m->model.table_bytes
+                                            : g->self_draft ? self_draft_bytes(g->self_draft)
+                                                            : 0,
+                                 .kv = m ? kv_budget_bytes(m->kv.type->name, &m->kv.lim) : 0};
 }

@@ -30,6 +30,16 @@ int guess_sources_open(struct guess_sources **out, const struct gallop_options *
                        struct err *e);
 void guess_sources_close(struct guess_sources *g); /* G may be NULL */
 
+/* Memory that guesses need beside the model and its KV cache, in bytes. */
+struct guess_memory {
+    size_t lookup;  /* indexes of running sequences, if all have the maximum number of tokens */
+    size_t history; /* tokens of other requests */
+    size_t weights; /* of a draft */
+    size_t kv;      /* the budget of its KV cache */
+};
+
+struct guess_memory guess_sources_memory(const struct guess_sources *g, const struct llm *target);
+
 /* Returns the maximum length of a match that sequences look for; 0: no source looks up tokens. */
 size_t guess_sources_lookup(const struct guess_sources *g);
 

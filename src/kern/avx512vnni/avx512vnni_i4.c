@@ -244,8 +244,8 @@ void KERN_NAME(avx512vnni_gemm_i4)(const struct kern_gemm *g, size_t group, size
                                    void *scratch)
 {
     size_t last = g->ahead > p1 ? g->ahead : p1, lines = int4_panel_bytes(g->k, group) / INT4_LINE;
-    /* The arithmetic of a panel takes so long that the hardware's prefetches come too late, except on Zen 4 (Zen 5: with
-     * 1, 5 and 8 rows 35, 28 and 23 GB/s, against 38, 39 and 31 GB/s with software prefetching). */
+    /* The arithmetic of a panel takes so long that the hardware's prefetches come too late, except on Zen 4 (Zen 5:
+     * with 1, 5 and 8 rows 35, 28 and 23 GB/s, against 38, 39 and 31 GB/s with software prefetching). */
     bool few = cpu_level2_ahead() && g->m <= AVX512_GEMM_FEW_LEVEL2;
 
     for (size_t p = p0; p < p1; p++) {
