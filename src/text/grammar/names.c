@@ -667,15 +667,15 @@ static void filter_whole(struct filter *f)
     size_t n_older = 0;
 
     for (uint32_t i = name_before(f->x->r, f->t, t->n + 1); i; i = t->entry[i - 1].older, n_older++) {
-        const struct names_entry *e = &t->entry[i - 1];
-        size_t n = e->end - e->at;
+        const struct names_entry e = t->entry[i - 1]; /* a copy: trials of tokens record names */
+        size_t n = e.end - e.at;
 
-        for (size_t m = 0; m < k->whole.n && (n <= k->longest || e->has_escape); m++) {
+        for (size_t m = 0; m < k->whole.n && (n <= k->longest || e.has_escape); m++) {
             const struct names_token *x = &k->whole.token[m];
             const char *name = k->text + x->text + x->quote + 1;
 
-            if (e->has_escape || memchr(name, '\\', x->n) ||
-                (n == x->n && memcmp(name, t->text + e->at, n) == 0))
+            if (e.has_escape || memchr(name, '\\', x->n) ||
+                (n == x->n && memcmp(name, t->text + e.at, n) == 0))
                 remove_token(f, x->id, false);
         }
     }

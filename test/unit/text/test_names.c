@@ -159,6 +159,13 @@ static void names_of_an_expression_are_counted_by_value(void **state)
 
 /* ---- a reader of JSON that is cut anywhere ---- */
 
+static uint32_t hex(const char *s)
+{
+    char digits[5] = {s[0], s[1], s[2], s[3]};
+
+    return (uint32_t)strtoul(digits, NULL, 16);
+}
+
 /* Decodes the contents S [n] of a string, as far as they go. Returns the bytes. */
 static size_t decoded(const char *s, size_t n, char *out)
 {
@@ -178,12 +185,12 @@ static size_t decoded(const char *s, size_t n, char *out)
         }
         if (i + 4 >= n)
             break;
-        sscanf(s + i + 1, "%4x", &c);
+        c = hex(s + i + 1);
         i += 4;
         if (c >= 0xd800 && c < 0xe000) {
             if (i + 6 >= n)
                 break;
-            sscanf(s + i + 3, "%4x", &low);
+            low = hex(s + i + 3);
             i += 6;
             c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
         }
@@ -409,7 +416,7 @@ static void write_answer(struct constraint *c, struct plain *p, char token[IDS][
         n++;
     }
     if (constraint_run_may_end(&run) && json_pull_load(&value, text, end[n], "text", &e) != 0 &&
-        !strstr(e.msg, "integer"))
+        !strstr(e.msg, "integer") && !strstr(e.msg, "number"))
         fail_msg("%.*s: %s", (int)end[n], text, e.msg);
     json_decref(value);
     constraint_run_close(&run);
@@ -436,10 +443,14 @@ static void masks_allow_no_name_twice(void **state)
         "\"additionalProperties\":{\"enum\":[1,{}]}}",
         "{\"type\":\"array\",\"items\":{\"type\":\"object\",\"additionalProperties\":{\"const\":1}}}",
         "{\"type\":\"object\",\"required\":[\"a\",\"b\"],\"additionalProperties\":{\"const\":1}}",
+        "{\"type\":\"object\",\"required\":[\"a\"],\"propertyNames\":{\"enum\":[\"a\",\"b\",\"ab\"]},"
+        "\"additionalProperties\":{\"const\":1}}",
+        "{\"type\":\"object\",\"not\":{\"additionalProperties\":{\"const\":1}},\"minProperties\":2,"
+        "\"propertyNames\":{\"enum\":[\"a\",\"b\",\"ab\"]},\"additionalProperties\":{\"enum\":[1,2]}}",
     };
 
     (void)state;
-    for (size_t round = 0; round < 96; round++) {
+    for (size_t round = 0; round < 112; round++) {
         char token[IDS][MOST_TOKEN + 1];
         struct constraint_vocabulary *v = make_vocabulary(token);
         const char *text = schema[round % (sizeof(schema) / sizeof(*schema))];

@@ -17,7 +17,9 @@ enum { MOST_STATES = 200000, MOST_PLACES = 64, MOST_FREE = 4, MOST_FREE_STATES =
 /* FEWEST_NAMES: members of objects whose names become a tree. MOST_TREE_STEPS: expressions made for trees. */
 enum { FEWEST_NAMES = 4, MOST_TREE_STEPS = 400000 };
 
-enum { MOST_COUNTED_NAMES = 1000 }; /* names of properties that are not members, if they are counted */
+/* The largest numbers of names of properties that are not members that are counted: in any object, and beside free
+ * members. */
+enum { MOST_COUNTED_NAMES = 1000, MOST_FREE_NAMES = 16 };
 
 /* The rest of an object in one state of its counts or free members. */
 struct state {
@@ -130,6 +132,8 @@ static uint32_t others_with_some(struct properties *p, bool first, uint32_t leas
     uint32_t of[MOST_PLACES], n = 0, before = 0;
     bool is_last = false;
 
+    if (p->n_names < MOST_PLACES && most > p->n_names)
+        most = p->n_names; /* each name is written at most once */
     /* One alternative per number of properties before p->some; the last one covers all larger numbers. */
     for (; !is_last && (most == SCHEMA_NO_LIMIT || before < most); before++) {
         bool at_front = first && before == 0;
@@ -327,27 +331,42 @@ static uint32_t or_free(struct properties *p, struct free_members *f, unsigned s
     return grammar_choice(c->g, of, n);
 }
 
-/* Returns the expression of objects with free members, without limits on the number of properties. */
-static uint32_t with_free(struct properties *p, struct free_members *f)
+/* Sets f->state to the rest of the object behind the members that have a place: free members and other properties. If
+ * COUNT is less than LAST, COUNT other properties are written, and f->state is set for COUNT + 1; in the end there are
+ * no more. SCHEMA_NO_LIMIT: they are not counted. */
+static void begin_free(struct properties *p, struct free_members *f, uint32_t count, uint32_t last)
 {
     struct schema_compiler *c = p->c;
     struct grammar *g = c->g;
     uint32_t more = next(p, p->other);
+    bool is_counted = last != SCHEMA_NO_LIMIT;
 
     for (unsigned set = 1U << f->n; set-- > 0;) {
+        uint32_t begun, first, after = count < last && is_counted ? f->state[2 * set + 1].at : GRAMMAR_NEVER;
         bool is_done = true;
-        uint32_t begun, first;
 
         for (unsigned i = 0; i < f->n; i++)
             is_done = is_done && (set >> i & 1 || !f->member[i]->is_required);
         begun = or_free(p, f, set, false, is_done ? term(p, p->close) : GRAMMAR_NEVER);
-        if (more != GRAMMAR_NEVER)
+        if (is_counted)
+            begun = grammar_either(g, begun, grammar_sequence(g, more, after));
+        else if (more != GRAMMAR_NEVER)
             begun = grammar_sequence(g, grammar_repeat(g, more, 0, GRAMMAR_NO_LIMIT), begun);
-        first = or_free(p, f, set, true, grammar_sequence(g, p->other, begun));
+        first = or_free(p, f, set, true, grammar_sequence(g, p->other, is_counted ? after : begun));
         f->state[2 * set + 1].at = begun;
         f->state[2 * set].at =
             is_done ? grammar_either(g, term(p, schema_mark(c, false, '}', false)), first) : first;
     }
+}
+
+/* Returns the expression of objects with free members, without limits on the number of properties. */
+static uint32_t with_free(struct properties *p, struct free_members *f)
+{
+    struct schema_compiler *c = p->c;
+    uint32_t last = p->n_names <= MOST_FREE_NAMES ? p->n_names : SCHEMA_NO_LIMIT;
+
+    for (uint32_t count = last == SCHEMA_NO_LIMIT ? 0 : last; count != UINT32_MAX; count--)
+        begin_free(p, f, count, last);
     if (!begin_states(p, f->state, (size_t)2 << f->n))
         return GRAMMAR_NEVER;
     for (size_t i = p->n; i > 0 && schema_work(c, 1U << f->n); i--)
