@@ -321,6 +321,38 @@ def test_generation_config_of_the_model_counts(demo, tmp_path):
     model.close()
 
 
+def test_parameters_that_pace_lacks_are_off(demo, tmp_path):
+    folder = copy(demo, tmp_path / "model")
+    (folder / "generation_config.json").write_text(
+        '{"eos_token_id": 2, "num_beams": 3, "typical_p": 0.2, "max_length": 7}'
+    )
+    model = LLMModel(folder, dtype="float32", disable_tqdm=True)
+    out = generate(model, np.array([ONCE]), max_new_tokens=12, return_probs=True)
+    assert out.output_token_ids.tolist() == [ONCE + STORY]
+    model.close()
+
+
+def test_closed_model_says_so(demo):
+    model = LLMModel(demo, disable_tqdm=True)
+    model.close()
+    model.close()
+    for call in (lambda: model.generate(np.array([ONCE])), lambda: model.generate("Once")):
+        with pytest.raises(ValueError, match="closed"):
+            call()
+
+
+def test_hundreds_of_rows_stop_at_one_token(demo):
+    model = LLMModel(demo, dtype="float32", disable_tqdm=True, max_num_seqs=300)
+    out = generate(model, np.array([ONCE] * 300), max_new_tokens=8, stop_strings=" was")
+    assert out.n_output == [2] * 300
+    model.close()
+
+
+def test_empty_stop_string_is_refused(model):
+    with pytest.raises(ValueError, match="stop_strings"):
+        generate(model, np.array([ONCE]), max_new_tokens=2, stop_strings=["a", ""])
+
+
 def test_attributes(model):
     generate(model, np.array([ONCE]), max_new_tokens=2)
     assert model.generator.model is not None
@@ -431,7 +463,7 @@ try:
     model.generate(numpy.array([[1, 435]]))
 except RuntimeError as e:
     print(e, flush=True)
-    os._exit(0)
+    raise SystemExit  # frees the model, which must not wait for the threads of the parent
 print(os.waitpid(child, 0)[1])
 """
     out = subprocess.run(

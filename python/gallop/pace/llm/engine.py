@@ -1,6 +1,7 @@
 """An engine of gallop.h for static batches: submit rows, compute steps, take events."""
 
 import collections
+import functools
 import json
 import os
 
@@ -26,9 +27,11 @@ class Engine:
         lib.gallop_options_init(o)
         fill_options(o, options, alive)
         _check(lib.gallop_open(out, o, err), err)
-        self._g = ffi.gc(out[0], lib.gallop_close)
+        self._g = ffi.gc(out[0], functools.partial(_close, os.getpid()))
         self._event = ffi.new("struct gallop_event *")
         self._pid = os.getpid()
+        self._running = False
+        self._cancels = []
 
     def close(self):
         """Closes the engine and drops what is running."""
@@ -36,19 +39,26 @@ class Engine:
             ffi.release(self._g)
             self._g = ffi.NULL
 
+    @property
+    def _open(self):
+        """The open engine of this process."""
+        if self._g == ffi.NULL:
+            raise ValueError("the model is closed")
+        if os.getpid() != self._pid:
+            raise RuntimeError(
+                "the model was opened before this process was forked, which has none of its "
+                "threads: open models in the process that uses them"
+            )
+        return self._g
+
     def stats(self):
         """Returns struct gallop_stats."""
         stats = ffi.new("struct gallop_stats *")
-        lib.gallop_stats(self._g, stats)
+        lib.gallop_stats(self._open, stats)
         return stats
 
     def submit(self, row, ids, **sampling):
         """Queues a request for tokens behind IDS; ROW is in its events. Returns its id."""
-        if os.getpid() != self._pid:
-            raise RuntimeError(
-                "the model was opened before this process was forked, which has none of its threads: "
-                "open models in the process that uses them"
-            )
         r, number, err = ffi.new("struct gallop_request *"), ffi.new("uint64_t *"), _error()
         lib.gallop_request_init(r)
         array = ffi.new("int32_t[]", ids)
@@ -60,19 +70,19 @@ class Engine:
             r.sampling.stop_token, r.sampling.n_stop_token = stops, len(stops)
         for name, value in sampling.items():
             setattr(r if name in _RETURNS else r.sampling, name, value)
-        _check(lib.gallop_submit(self._g, r, number, err), err)
+        _check(lib.gallop_submit(self._open, r, number, err), err)
         return number[0]
 
     def info(self):
         """Returns struct gallop_model_info."""
-        return lib.gallop_describe(self._g)
+        return lib.gallop_describe(self._open)
 
     def encode(self, text, add_special_tokens=True):
         """Returns the tokens of TEXT."""
         data, ids = text.encode(), ffi.new("int32_t **")
         n, err = ffi.new("size_t *"), _error()
         flags = lib.GALLOP_ADD_SPECIAL if add_special_tokens else 0
-        _check(lib.gallop_tokenize(self._g, data, len(data), flags, ids, n, err), err)
+        _check(lib.gallop_tokenize(self._open, data, len(data), flags, ids, n, err), err)
         tokens = ffi.unpack(ids[0], n[0]) if n[0] else []
         lib.gallop_free(ids[0])
         return tokens
@@ -82,7 +92,7 @@ class Engine:
         text, n, err = ffi.new("char **"), ffi.new("size_t *"), _error()
         flags = 0 if skip_special_tokens else lib.GALLOP_KEEP_SPECIAL
         array = ffi.new("int32_t[]", list(ids))
-        _check(lib.gallop_detokenize(self._g, array, len(array), flags, text, n, err), err)
+        _check(lib.gallop_detokenize(self._open, array, len(array), flags, text, n, err), err)
         decoded = bytes(ffi.buffer(text[0], n[0])).decode("utf-8", "replace")
         lib.gallop_free(text[0])
         return decoded
@@ -98,21 +108,24 @@ class Engine:
                 setattr(chat, name, alive[-1])
         chat.no_generation_prompt = int(not add_generation_prompt)
         chat.verbatim = chat.text_only = 1
-        _check(lib.gallop_render(self._g, chat, prompt, err), err)
+        _check(lib.gallop_render(self._open, chat, prompt, err), err)
         text = bytes(ffi.buffer(prompt.text, prompt.text_len)).decode("utf-8", "replace")
         lib.gallop_prompt_fini(prompt)
         return text
 
-    def cancel(self, request=0):
-        """Ends request REQUEST, or all (0), after the current step."""
-        lib.gallop_cancel(self._g, request)
+    def cancel(self, request):
+        """Ends a request after the next step."""
+        self._cancels.append(request)
 
-    def step(self):
-        """Computes a step and returns its events; None if no request is left."""
+    def step(self, wait_s=0.0):
+        """Computes a step and returns its events; None if nothing can be computed for WAIT_S seconds."""
         events, ev = [], self._event
-        if not lib.gallop_step(self._g, 0.0):
+        # The engine takes 256 cancellations between two steps; the others wait for the next one.
+        while self._cancels and lib.gallop_cancel(self._open, self._cancels[-1]) == 0:
+            self._cancels.pop()
+        if not lib.gallop_step(self._open, wait_s):
             return None
-        while lib.gallop_take(self._g, ev):
+        while lib.gallop_take(self._open, ev):
             row = int(ffi.cast("uintptr_t", ev.user)) - 1
             if ev.type == lib.GALLOP_TOKEN:
                 logits, probs = self._array(ev.logits), self._array(ev.probs)
@@ -135,11 +148,24 @@ class Engine:
         size = self.info().vocab_size * 4
         return numpy.frombuffer(ffi.buffer(numbers, size), dtype=numpy.float32).copy()
 
+    def begin(self):
+        """Begins a batch: ends what an interrupted one has left."""
+        if self._running:
+            self.drain()
+        self._running = True
+
+    def end(self):
+        """Ends a batch whose requests are all finished."""
+        self._running = False
+
     def drain(self):
         """Cancels everything and computes until nothing is left."""
-        self.cancel()
+        self._cancels.clear()
+        while lib.gallop_cancel(self._open, 0) != 0:
+            self.step()
         while self.step() is not None:
             pass
+        self._running = False
 
 
 class Finish:
@@ -151,6 +177,12 @@ class Finish:
         self.error = ffi.string(ev.error).decode() if self.failed and ev.error else None
         self.prefill_s, self.decode_s = ev.prefill_s, ev.decode_s
         self.n_steps = ev.speculation.n_steps if ev.speculation.n_positions else 0
+
+
+def _close(pid, g):
+    """Closes an engine. A forked process cannot: it has none of the engine's threads."""
+    if os.getpid() == pid:
+        lib.gallop_close(g)
 
 
 def _error():

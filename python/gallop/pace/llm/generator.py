@@ -147,8 +147,10 @@ class Generator:
                 "Speculative Decoding using PARD is only supported for greedy search sampling mode "
                 "but got %s" % config.sampling_mode,
             )
+        if config.stop_strings and not all(config.stop_strings):
+            raise ValueError("stop_strings: a string is empty")
         for n, row in zip(batch.lengths, batch.rows()):
-            for token in row:
+            for token in (min(row), max(row)):
                 if not 0 <= token < self.vocab_size:
                     raise inputs.PromptError(
                         "prompt: token %d is outside the vocabulary of %d tokens"
@@ -169,7 +171,13 @@ class Generator:
             "temperature": config.temperature,
             "repetition_penalty": config.repetition_penalty,
             "frequency_penalty": config.frequency_penalty,
+            # What PACE does not have is off, whatever the model's generation_config.json says.
             "presence_penalty": 0.0,
+            "num_beams": 1,
+            "typical_p": 1.0,
+            "top_n_sigma": 0.0,
+            "xtc_probability": 0.0,
+            "dry_multiplier": 0.0,
         }
         if config.return_probs or config.return_logprobs:
             values["return_probs"] = 1
@@ -205,6 +213,7 @@ class Generator:
                 matcher = StopMatcher(config.stop_strings, text)
             rows.append(_Row(number, matcher))
         columns = _Columns(rows, config._pad, streamer)
+        self.engine.begin()
         try:
             if streamer is not None:
                 streamer.put(inputs.array(batch.padded, "int64"))
@@ -212,13 +221,11 @@ class Generator:
                 row.request = self.engine.submit(
                     row.number, ids, **self._sampling(config, row.number, seed)
                 )
-            while True:
-                events = self.engine.step()
-                if events is None:
-                    break
-                for event in events:
+            while any(row.finish is None for row in rows):
+                for event in self.engine.step(1.0) or ():
                     self._take(rows[event.row], event, config)
                 columns.put()
+            self.engine.end()
         except BaseException:
             self.engine.drain()
             raise
@@ -280,7 +287,6 @@ class Generator:
             steps = sum(row.finish.n_steps for row in rows)
             output.speculative_stats = SpeculativeStats(total, total / steps if steps else 0.0)
         return output
-
 
     def _add_distributions(self, output, batch, rows, config, width):
         """Sets the members that return_probs, return_logprobs and return_input_logprobs ask for."""

@@ -133,7 +133,9 @@ class LLMModel:
         codec = engine
         if tokenizer_name_or_path:
             codec = self.get_tokenizer()
-        self.generator = Generator(self, engine, files, self._special, codec, cache_type, spec_config)
+        self.generator = Generator(
+            self, engine, files, self._special, codec, cache_type, spec_config
+        )
 
     def _speculation(self, config):
         """Returns speculative_config of the engine."""
