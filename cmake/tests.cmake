@@ -154,7 +154,7 @@ endforeach()
 
 # ---- the binary interface of gallop.h ----------------------------------------------------------------------------
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND NOT GALLOP_SANITIZE)
-    add_test(NAME abi COMMAND ${PYTHON3} ${CMAKE_SOURCE_DIR}/tools/abi $<TARGET_FILE:gallop_shared>)
+    add_test(NAME abi COMMAND bash ${CMAKE_SOURCE_DIR}/test/package/abi.sh $<TARGET_FILE:gallop_shared>)
     gallop_test_properties(abi package)
 endif()
 
