@@ -1,0 +1,57 @@
+"""The package without an engine: its versions, its lookup of drafts, and how runs are divided."""
+import importlib.metadata
+import os
+import re
+
+import gallop_vllm
+import numpy as np
+import pytest
+from gallop_vllm.drafts import lookup
+from gallop_vllm.sequences import Part, pack
+from reference import ROOT
+
+
+def test_the_version_is_that_of_the_library():
+    with open(os.path.join(ROOT, "CMakeLists.txt"), encoding="utf-8") as f:
+        version = re.search(r"project\(gallop VERSION ([0-9.]+)", f.read())[1]
+    assert gallop_vllm.__version__ == version
+    assert importlib.metadata.version("gallop-vllm") == version
+
+
+def test_other_versions_of_vllm_are_left_alone(monkeypatch, caplog):
+    assert gallop_vllm.register() == "gallop_vllm.platform.GallopPlatform"
+    for version in ((0, 31, 2), (0, 33, 0), (1, 0, 0)):
+        monkeypatch.setattr("vllm.version.__version_tuple__", version)
+        assert gallop_vllm.register() is None
+
+
+@pytest.mark.parametrize("tokens, n, longest, shortest, want", [
+    ([1, 2, 3, 4, 1, 2], 3, 3, 1, [3, 4, 1]),
+    ([1, 2, 3, 9, 2, 4, 5, 6, 1, 2], 2, 3, 1, [3, 9]),  # a longer match wins
+    ([7, 2, 4, 5, 6, 2, 8, 5, 6, 2], 2, 1, 1, [8, 5]),  # the latest of those
+    ([5, 5, 5, 5], 4, 3, 1, [5]),
+    ([1, 2, 3], 3, 3, 1, []),
+    ([1, 2, 3, 2], 3, 3, 2, []),  # the match is too short
+    ([4], 3, 3, 1, []),
+    ([], 3, 3, 1, []),
+    ([1, 1], 0, 3, 1, []),
+])
+def test_drafts_follow_the_longest_latest_match(tokens, n, longest, shortest, want):
+    assert lookup(np.array(tokens, np.int32), n, longest, shortest) == want
+
+
+@pytest.mark.parametrize("sizes, room, want", [
+    ([(5, 1), (1, 1)], 2, [[(0, 0, 5, 1), (1, 0, 1, 1)]]),
+    ([(5, 5), (1, 1)], 4, [[(0, 0, 4, 4)], [(0, 4, 1, 1), (1, 0, 1, 1)]]),
+    ([(9, 9), (7, 0)], 3, [[(0, 0, 3, 3)], [(0, 3, 3, 3)], [(0, 6, 3, 3), (1, 0, 7, 0)]]),
+    ([(3, 3), (3, 3), (4, 2)], 4, [[(0, 0, 3, 3), (1, 0, 1, 1)], [(1, 1, 2, 2), (2, 0, 4, 2)]]),
+    ([(1, 1)] * 3, 1, [[(0, 0, 1, 1)], [(1, 0, 1, 1)], [(2, 0, 1, 1)]]),
+])
+def test_runs_have_at_most_as_many_wanted_rows_as_fit(sizes, room, want):
+    parts = []
+    for n, n_wanted in sizes:
+        part = Part(None, 0, n, (), False)
+        part.n_wanted = n_wanted
+        parts.append(part)
+    got = [[(parts.index(p), *rest) for p, *rest in run] for run in pack(parts, room)]
+    assert got == want
