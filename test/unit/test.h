@@ -32,4 +32,12 @@ static inline void test_int_equal(const char *what, unsigned long long found, co
     test_int_equal(#found, (unsigned long long)(found), #expected, (unsigned long long)(expected), __FILE__, \
                    __LINE__)
 
+/* Skips the rest of a test whose engines have one thread under the thread sanitizer, which finds nothing there. */
+static inline void test_of_one_thread(void)
+{
+#if defined(__SANITIZE_THREAD__)
+    skip();
+#endif
+}
+
 #endif

@@ -181,6 +181,7 @@ static void compare_with_goldens(const char *model)
 
 static void results_differ_from_hugging_face(void **state)
 {
+    test_of_one_thread();
     compare_with_goldens("gpt2");
     compare_with_goldens("gemma3"); /* this model has windows */
 }
@@ -293,6 +294,7 @@ static void a_preempted_search_gets_other_results(void **state)
     static struct engines_answer got[9], want[9];
     char says[256];
 
+    test_of_one_thread();
     for (size_t i = 0; i < sizeof(pools) / sizeof(pools[0]); i++) {
         struct gallop_options o = engines_options(i ? 8 : 3, i ? 16 : 0, 256);
         struct gallop *g;
@@ -701,6 +703,7 @@ static void a_search_survives_any_failing_allocation(void **state)
     struct gallop_options o = engines_options(4, 0, 64);
     size_t failures = 0;
 
+    test_of_one_thread();
     for (int k = 0; k < 2; k++) {
         struct gallop *g;
         char err[GALLOP_ERR_SIZE];

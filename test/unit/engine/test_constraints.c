@@ -528,6 +528,7 @@ static void a_refused_allocation_ends_one_request_and_nothing_else(void **state)
     size_t before;
     bool submitted = false;
 
+    test_of_one_thread();
     for (long at = 1; !submitted; at++) {
         struct gallop *g = ways_open(&ways[0], 64, 1, 0);
         struct gallop_request r;

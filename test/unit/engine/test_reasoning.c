@@ -473,6 +473,7 @@ static void a_refused_allocation_ends_one_request_and_nothing_else(void **state)
     static struct engines_answer out[1];
     bool is_whole = false;
 
+    test_of_one_thread();
     for (long at = 1; !is_whole; at++) {
         struct gallop *g = ways_open(&ways[0], 64, 1, 0);
         struct gallop_request r;
