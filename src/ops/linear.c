@@ -286,10 +286,31 @@ bool linear_is_exact(const struct linear *l, const struct linear_desc *d)
     return exact;
 }
 
+bool linear_has_rows(const struct linear *l)
+{
+    return l->backend->row && (l->dtype == DT_F32 || l->dtype == DT_BF16);
+}
+
+/* Returns the column of the panels that holds row I of the joined matrix: the inverse of linear_column(). */
+static size_t column_of_row(const struct linear *l, size_t i)
+{
+    const size_t half = KERN_PAIRS;
+    bool is_up = l->paired && i >= l->n / 2;
+    size_t j = is_up ? i - l->n / 2 : i;
+
+    return l->paired ? j / half * KERN_NR + (is_up ? half : 0) + j % half : i;
+}
+
 void linear_row(const struct linear *l, size_t i, float *out)
 {
-    ASSERT(i < l->n && l->backend->row && !l->paired, "row %zu of %s", i, l->name);
-    l->backend->row(l, i, out);
+    ASSERT(i < l->n && linear_has_rows(l), "row %zu of %s", i, l->name);
+    l->backend->row(l, column_of_row(l, i), out);
+}
+
+float linear_bias(const struct linear *l, size_t i)
+{
+    ASSERT(i < l->n && l->bias, "element %zu of the bias of %s", i, l->name);
+    return l->bias[column_of_row(l, i)];
 }
 
 size_t linear_in_bytes(size_t k)

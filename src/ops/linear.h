@@ -224,8 +224,14 @@ void linear_close(struct linear *l);
  * rounded none of them. A tied embedding then reads its rows from L. */
 bool linear_is_exact(const struct linear *l, const struct linear_desc *d);
 
-/* Writes row I of the joined matrix to OUT [k]. linear_is_exact() must hold. */
+/* Returns true if linear_row() can read the packed weights back; they may have been rounded. */
+bool linear_has_rows(const struct linear *l);
+
+/* Writes row I of the joined matrix to OUT [k], as it is packed. linear_has_rows() must hold. */
 void linear_row(const struct linear *l, size_t i, float *out);
+
+/* Returns element I of the bias, which L must have. */
+float linear_bias(const struct linear *l, size_t i);
 
 /* Returns the bytes of an input row of K elements in the form of any backend. Buffers are aligned to 64. */
 size_t linear_in_bytes(size_t k);

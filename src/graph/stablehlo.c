@@ -1,0 +1,824 @@
+/* stablehlo.c - lowers the operators of a graph to StableHLO: one function for each operator.
+ *
+ * Values between operators are fp32. Linears and attention round their inputs to the type of the frame and sum
+ * in fp32; dots of fp32 demand the highest precision, because GPUs would otherwise round to 19 bits.
+ */
+#include "graph/stablehlo.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "ops/moe.h"
+
+enum { MAX_DIMS = 5 };
+
+struct shape {
+    enum dtype type; /* DT_F32, DT_BF16, DT_I32, or DT_BOOL for conditions */
+    int n;
+    size_t d[MAX_DIMS];
+};
+
+/* A value of the program: %id. */
+struct value {
+    unsigned id;
+    struct shape s;
+};
+
+struct writer {
+    struct stablehlo *p;
+    const struct graph *g;
+    const struct model *m;
+    const struct stablehlo_frame *f;
+    struct value *node;   /* [n_nodes] the values of the graph */
+    struct value *weight; /* values of the weights so far, parallel to p->weight */
+    size_t cap_weight;
+    struct value *k, *v; /* [n_caches] the caches now */
+    struct value ids, positions, wanted;
+    struct value places; /* i32 [T, 2]: slot and row of the cache of each row */
+    struct value reads;  /* i32 [n_seqs, 1]: slots that are read */
+    unsigned next;       /* the number of the next value */
+    int rc;
+    char why[200];
+};
+
+static void refuse(struct writer *w, size_t layer, const char *why)
+{
+    if (w->rc)
+        return;
+    w->rc = ERR_UNSUPPORTED;
+    snprintf(w->why, sizeof(w->why), "layer %zu: %s", layer, why);
+}
+
+/* ---- text ---- */
+
+struct text {
+    char s[128];
+};
+
+static struct text type_text(struct shape s)
+{
+    struct text t;
+    size_t at = (size_t)snprintf(t.s, sizeof(t.s), "tensor<");
+
+    for (int i = 0; i < s.n; i++)
+        at += (size_t)snprintf(t.s + at, sizeof(t.s) - at, "%zux", s.d[i]);
+    snprintf(t.s + at, sizeof(t.s) - at, "%s>",
+             s.type == DT_F32    ? "f32"
+             : s.type == DT_BF16 ? "bf16"
+             : s.type == DT_I32  ? "i32"
+                                 : "i1");
+    return t;
+}
+
+static struct text dims_text(const int *d, int n)
+{
+    struct text t = {""};
+    size_t at = 0;
+
+    for (int i = 0; i < n; i++)
+        at += (size_t)snprintf(t.s + at, sizeof(t.s) - at, "%s%d", i ? ", " : "", d[i]);
+    return t;
+}
+
+static struct shape shape_of(enum dtype type, int n, size_t a, size_t b, size_t c, size_t d, size_t e)
+{
+    return (struct shape){type, n, {a, b, c, d, e}};
+}
+
+static struct shape matrix(size_t rows, size_t n)
+{
+    return shape_of(DT_F32, 2, rows, n, 0, 0, 0);
+}
+
+/* Appends "%id = " and the formatted operator. Returns the value with the shape S. */
+__attribute__((format(printf, 3, 4))) static struct value emit(struct writer *w, struct shape s,
+                                                               const char *fmt, ...)
+{
+    char line[2048];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof(line), fmt, ap);
+    va_end(ap);
+    buf_fmt(&w->p->text, "    %%%u = %s\n", w->next, line);
+    return (struct value){w->next++, s};
+}
+
+static struct value number_of(struct writer *w, float x, struct shape s)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof(bits));
+    return emit(w, s, "stablehlo.constant dense<0x%08X> : %s", bits, type_text(s).s);
+}
+
+static struct value integer_of(struct writer *w, long x, struct shape s)
+{
+    return emit(w, s, "stablehlo.constant dense<%ld> : %s", x, type_text(s).s);
+}
+
+static struct value unary(struct writer *w, const char *op, struct value x)
+{
+    return emit(w, x.s, "stablehlo.%s %%%u : %s", op, x.id, type_text(x.s).s);
+}
+
+static struct value binary(struct writer *w, const char *op, struct value a, struct value b)
+{
+    return emit(w, a.s, "stablehlo.%s %%%u, %%%u : %s", op, a.id, b.id, type_text(a.s).s);
+}
+
+static struct value with_constant(struct writer *w, const char *op, struct value x, float c)
+{
+    return binary(w, op, x, number_of(w, c, x.s));
+}
+
+static struct value convert_to(struct writer *w, struct value x, enum dtype type)
+{
+    struct shape s = x.s;
+
+    s.type = type;
+    if (x.s.type == type)
+        return x;
+    return emit(w, s, "stablehlo.convert %%%u : (%s) -> %s", x.id, type_text(x.s).s, type_text(s).s);
+}
+
+static struct value reshape(struct writer *w, struct value x, struct shape s)
+{
+    s.type = x.s.type;
+    return emit(w, s, "stablehlo.reshape %%%u : (%s) -> %s", x.id, type_text(x.s).s, type_text(s).s);
+}
+
+/* Copies X along new dims: dim i of X becomes dim at[i] of S. */
+static struct value broadcast(struct writer *w, struct value x, struct shape s, const int *at)
+{
+    s.type = x.s.type;
+    return emit(w, s, "stablehlo.broadcast_in_dim %%%u, dims = [%s] : (%s) -> %s", x.id,
+                dims_text(at, x.s.n).s, type_text(x.s).s, type_text(s).s);
+}
+
+static struct value transpose(struct writer *w, struct value x, const int *order)
+{
+    struct shape s = x.s;
+
+    for (int i = 0; i < s.n; i++)
+        s.d[i] = x.s.d[order[i]];
+    return emit(w, s, "stablehlo.transpose %%%u, dims = [%s] : (%s) -> %s", x.id, dims_text(order, s.n).s,
+                type_text(x.s).s, type_text(s).s);
+}
+
+/* Takes the elements [from, from + n) of dim DIM. */
+static struct value slice(struct writer *w, struct value x, int dim, size_t from, size_t n)
+{
+    struct shape s = x.s;
+    struct text t = {""};
+    size_t at = 0;
+
+    if (from == 0 && n == x.s.d[dim])
+        return x;
+    s.d[dim] = n;
+    for (int i = 0; i < s.n; i++)
+        at += (size_t)snprintf(t.s + at, sizeof(t.s) - at, "%s%zu:%zu", i ? ", " : "",
+                               i == dim ? from : (size_t)0, i == dim ? from + n : s.d[i]);
+    return emit(w, s, "stablehlo.slice %%%u [%s] : (%s) -> %s", x.id, t.s, type_text(x.s).s, type_text(s).s);
+}
+
+static struct value concatenate(struct writer *w, struct value a, struct value b, int dim)
+{
+    struct shape s = a.s;
+
+    s.d[dim] += b.s.d[dim];
+    return emit(w, s, "stablehlo.concatenate %%%u, %%%u, dim = %d : (%s, %s) -> %s", a.id, b.id, dim,
+                type_text(a.s).s, type_text(b.s).s, type_text(s).s);
+}
+
+/* Reduces the last dim by OP, "add" or "maximum"; INIT is its neutral number. */
+static struct value reduce(struct writer *w, struct value x, const char *op, float init)
+{
+    struct shape s = x.s;
+    struct value zero = number_of(w, init, shape_of(DT_F32, 0, 0, 0, 0, 0, 0));
+
+    s.n--;
+    return emit(w, s,
+                "stablehlo.reduce(%%%u init: %%%u) applies stablehlo.%s across dimensions = [%d] : (%s, "
+                "tensor<f32>) -> %s",
+                x.id, zero.id, op, s.n, type_text(x.s).s, type_text(s).s);
+}
+
+/* Returns X, which lacks the last dim of S, copied along it. */
+static struct value spread_last(struct writer *w, struct value x, struct shape s)
+{
+    static const int at[] = {0, 1, 2, 3};
+
+    return broadcast(w, x, s, at);
+}
+
+/* Returns X [n] copied to all rows of S, whose last dim is n. */
+static struct value spread_rows(struct writer *w, struct value x, struct shape s)
+{
+    const int at[] = {s.n - 1};
+
+    return broadcast(w, x, s, at);
+}
+
+/* Sums the products of A and B over dim CA of A and dim CB of B. The first N_BATCH dims of both are the same. The
+ * result has fp32 numbers. */
+static struct value dot(struct writer *w, struct value a, struct value b, int n_batch, int ca, int cb)
+{
+    static const int batch[] = {0, 1, 2};
+    const char *precise = a.s.type == DT_F32 ? ", precision = [HIGHEST, HIGHEST]" : "";
+    struct shape s = {.type = DT_F32};
+    struct text batches = dims_text(batch, n_batch), both = {""};
+
+    for (int i = 0; i < a.s.n; i++)
+        if (i != ca)
+            s.d[s.n++] = a.s.d[i];
+    for (int i = n_batch; i < b.s.n; i++)
+        if (i != cb)
+            s.d[s.n++] = b.s.d[i];
+    if (n_batch)
+        snprintf(both.s, sizeof(both.s), "batching_dims = [%.40s] x [%.40s], ", batches.s, batches.s);
+    return emit(w, s, "stablehlo.dot_general %%%u, %%%u, %scontracting_dims = [%d] x [%d]%s : (%s, %s) -> %s",
+                a.id, b.id, both.s, ca, cb, precise, type_text(a.s).s, type_text(b.s).s, type_text(s).s);
+}
+
+/* Returns the rows of TABLE (its first dim) at the indexes INDEX [n, 1]. LIMIT: only the first LIMIT elements of dim
+ * 2 are taken; 0: all. */
+static struct value gather_rows(struct writer *w, struct value table, struct value index, size_t limit)
+{
+    struct shape s = table.s;
+    struct text sizes = {""};
+    size_t at = 0;
+    static const int offsets[] = {1, 2, 3, 4};
+
+    s.d[0] = index.s.d[0];
+    if (limit)
+        s.d[2] = limit;
+    for (int i = 0; i < s.n; i++)
+        at += (size_t)snprintf(sizes.s + at, sizeof(sizes.s) - at, "%s%zu", i ? ", " : "",
+                               i ? s.d[i] : (size_t)1);
+    return emit(
+        w, s,
+        "\"stablehlo.gather\"(%%%u, %%%u) <{dimension_numbers = #stablehlo.gather<offset_dims = [%s], "
+        "collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = "
+        "array<i64: %s>}> : (%s, %s) -> %s",
+        table.id, index.id, dims_text(offsets, s.n - 1).s, sizes.s, type_text(table.s).s,
+        type_text(index.s).s, type_text(s).s);
+}
+
+static struct value compare(struct writer *w, const char *how, struct value a, struct value b)
+{
+    struct shape s = a.s;
+
+    s.type = DT_BOOL;
+    return emit(w, s, "stablehlo.compare %s, %%%u, %%%u, %s : (%s, %s) -> %s", how, a.id, b.id,
+                a.s.type == DT_I32 ? "SIGNED" : "FLOAT", type_text(a.s).s, type_text(b.s).s, type_text(s).s);
+}
+
+static struct value choose(struct writer *w, struct value condition, struct value a, struct value b)
+{
+    return emit(w, a.s, "stablehlo.select %%%u, %%%u, %%%u : %s, %s", condition.id, a.id, b.id,
+                type_text(condition.s).s, type_text(a.s).s);
+}
+
+/* ---- weights ---- */
+
+/* Returns the argument for the weight X, which is added on its first use. */
+static struct value weight(struct writer *w, struct stablehlo_weight x)
+{
+    struct stablehlo *p = w->p;
+    struct shape s = {.type = x.dtype, .n = x.n_dims};
+
+    for (size_t i = 0; i < p->n_weights; i++)
+        if (p->weight[i].kind == x.kind && p->weight[i].of == x.of && p->weight[i].down == x.down)
+            return w->weight[i];
+    memcpy(s.d, x.shape, sizeof(x.shape));
+    if (!mem_grow((void **)&p->weight, &p->cap_weights, p->n_weights + 1, sizeof(x), MEM_MODEL) ||
+        !mem_grow((void **)&w->weight, &w->cap_weight, p->n_weights + 1, sizeof(*w->weight), MEM_MODEL)) {
+        w->rc = w->rc ? w->rc : ERR_NOMEM;
+        return (struct value){0, s};
+    }
+    p->weight[p->n_weights] = x;
+    /* Arguments of weights are named by their own numbers, because they are found while the text is written. */
+    w->weight[p->n_weights] = (struct value){1000000 + (unsigned)p->n_weights, s};
+    return w->weight[p->n_weights++];
+}
+
+static struct value vector_of(struct writer *w, const float *x, size_t n)
+{
+    return weight(w, (struct stablehlo_weight){
+                         .kind = STABLEHLO_VECTOR, .of = x, .shape = {n}, .n_dims = 1, .dtype = DT_F32});
+}
+
+static struct value matrix_weight(struct writer *w, const struct linear *l)
+{
+    return weight(w, (struct stablehlo_weight){.kind = STABLEHLO_LINEAR,
+                                               .of = l,
+                                               .shape = {l->n, l->k},
+                                               .n_dims = 2,
+                                               .dtype = l->dtype == DT_F32 ? DT_F32 : DT_BF16});
+}
+
+/* ---- operators ---- */
+
+static struct value lower_embed(struct writer *w, const struct graph_node *n, struct value index)
+{
+    const struct op_embed *e = n->w.embed;
+    struct stablehlo_weight own = {.kind = STABLEHLO_TABLE,
+                                   .of = e,
+                                   .shape = {e->table.shape[0], e->table.shape[1]},
+                                   .n_dims = 2,
+                                   .dtype = e->table.dtype == DT_BF16 ? DT_BF16 : DT_F32};
+    struct value table = e->head ? matrix_weight(w, e->head) : weight(w, own), x;
+
+    if (e->offset)
+        index = binary(w, "add", index, integer_of(w, e->offset, index.s));
+    x = convert_to(w, gather_rows(w, table, index, 0), DT_F32);
+    return e->scale != 0 ? with_constant(w, "multiply", x, e->scale) : x;
+}
+
+/* Norms the last dim of X. */
+static struct value norm_of(struct writer *w, struct value x, const struct op_norm *n)
+{
+    float each = 1 / (float)n->n;
+    struct value y;
+
+    if (n->layer) {
+        struct value mean = with_constant(w, "multiply", reduce(w, x, "add", 0), each);
+
+        x = binary(w, "subtract", x, spread_last(w, mean, x.s));
+    }
+    y = with_constant(w, "multiply", reduce(w, binary(w, "multiply", x, x), "add", 0), each);
+    y = unary(w, "rsqrt", with_constant(w, "add", y, n->eps));
+    y = binary(w, "multiply", x, spread_last(w, y, x.s));
+    if (n->w)
+        y = binary(w, "multiply", y, spread_rows(w, vector_of(w, n->w, n->n), x.s));
+    if (n->b)
+        y = binary(w, "add", y, spread_rows(w, vector_of(w, n->b, n->n), x.s));
+    return y;
+}
+
+static struct value linear_of(struct writer *w, struct value x, const struct linear *l)
+{
+    struct value matrix_of = matrix_weight(w, l);
+    struct value y = dot(w, convert_to(w, x, matrix_of.s.type), matrix_of, 0, 1, 1);
+
+    if (l->bias) {
+        struct value bias =
+            weight(w, (struct stablehlo_weight){
+                          .kind = STABLEHLO_BIAS, .of = l, .shape = {l->n}, .n_dims = 1, .dtype = DT_F32});
+
+        y = binary(w, "add", y, spread_rows(w, bias, y.s));
+    }
+    return y;
+}
+
+/* erf(x) by formula 7.1.26 of Abramowitz and Stegun, with an error of at most 1.5e-7. */
+static struct value erf_of(struct writer *w, struct value x)
+{
+    static const float c[] = {1.061405429f, -1.453152027f, 1.421413741f, -0.284496736f, 0.254829592f};
+    struct value a = unary(w, "abs", x), one = number_of(w, 1, x.s), t, sum, e;
+
+    t = binary(w, "divide", one, with_constant(w, "add", with_constant(w, "multiply", a, 0.3275911f), 1));
+    sum = with_constant(w, "multiply", t, c[0]);
+    for (int i = 1; i < 5; i++)
+        sum = binary(w, "multiply", with_constant(w, "add", sum, c[i]), t);
+    e = unary(w, "exponential", unary(w, "negate", binary(w, "multiply", x, x)));
+    sum = binary(w, "subtract", one, binary(w, "multiply", sum, e));
+    return binary(w, "multiply", sum, unary(w, "sign", x));
+}
+
+static struct value act_of(struct writer *w, struct value x, enum kern_act act)
+{
+    struct value y;
+
+    switch (act) {
+    case KERN_SILU: return binary(w, "multiply", x, unary(w, "logistic", x));
+    case KERN_GELU_QUICK:
+        y = unary(w, "logistic", with_constant(w, "multiply", x, 1.702f));
+        return binary(w, "multiply", x, y);
+    case KERN_RELU: return with_constant(w, "maximum", x, 0);
+    case KERN_GELU_TANH:
+        y = binary(w, "multiply", binary(w, "multiply", x, x), x);
+        y = binary(w, "add", x, with_constant(w, "multiply", y, 0.044715f));
+        y = unary(w, "tanh", with_constant(w, "multiply", y, 0.7978845608028654f));
+        break;
+    case KERN_GELU_ERF: y = erf_of(w, with_constant(w, "multiply", x, 0.70710678118654752f)); break;
+    default: return x;
+    }
+    y = with_constant(w, "multiply", with_constant(w, "add", y, 1), 0.5f);
+    return binary(w, "multiply", x, y);
+}
+
+/* Returns act(gate) * up, or act(y), for the results Y of an up linear. */
+static struct value middle_of(struct writer *w, struct value y, bool paired, enum kern_act act)
+{
+    int last = y.s.n - 1;
+    size_t half = y.s.d[last] / 2;
+
+    if (!paired)
+        return act_of(w, y, act);
+    return binary(w, "multiply", act_of(w, slice(w, y, last, 0, half), act), slice(w, y, last, half, half));
+}
+
+static struct value lower_mlp(struct writer *w, const struct op_mlp *mlp, struct value h)
+{
+    struct value up = linear_of(w, h, &mlp->up);
+
+    return linear_of(w, middle_of(w, up, mlp->up.paired, mlp->act), &mlp->down);
+}
+
+/* Returns the heads [FIRST, first + n) of QKV [T, columns] as [T, n, D]. */
+static struct value heads_of(struct writer *w, struct value qkv, size_t first, size_t n, size_t d)
+{
+    return reshape(w, slice(w, qkv, 1, first * d, n * d), shape_of(DT_F32, 3, qkv.s.d[0], n, d, 0, 0));
+}
+
+/* Returns q, k and v, [T, n, D] each, as one matrix. */
+static struct value joined(struct writer *w, struct value q, struct value k, struct value v, bool has_kv)
+{
+    size_t T = q.s.d[0];
+    struct value y = reshape(w, q, matrix(T, q.s.d[1] * q.s.d[2]));
+
+    if (has_kv) {
+        y = concatenate(w, y, reshape(w, k, matrix(T, k.s.d[1] * k.s.d[2])), 1);
+        y = concatenate(w, y, reshape(w, v, matrix(T, v.s.d[1] * v.s.d[2])), 1);
+    }
+    return y;
+}
+
+static struct value temperature(struct writer *w, const struct op_attn *a, struct value q)
+{
+    struct value x =
+        reshape(w, convert_to(w, w->positions, DT_F32), shape_of(DT_F32, 1, q.s.d[0], 0, 0, 0, 0));
+    static const int at[] = {0};
+
+    x = with_constant(w, "divide", with_constant(w, "add", x, 1), a->temp_floor);
+    x = unary(w, "log_plus_one", unary(w, "floor", x));
+    x = with_constant(w, "add", with_constant(w, "multiply", x, a->temp_scale), 1);
+    return binary(w, "multiply", q, broadcast(w, x, q.s, at));
+}
+
+static struct value lower_heads(struct writer *w, const struct op_attn *a, struct value qkv)
+{
+    struct value q = heads_of(w, qkv, 0, a->n_heads, a->d), k = q, v = q;
+
+    if (a->q_norm)
+        q = norm_of(w, q, a->q_norm);
+    if (!a->shared) {
+        k = heads_of(w, qkv, a->n_heads, a->n_kv, a->d);
+        v = heads_of(w, qkv, a->n_heads + a->n_kv, a->n_kv, a->d);
+        k = a->k_norm ? norm_of(w, k, a->k_norm) : k;
+        v = a->v_norm ? norm_of(w, v, a->v_norm) : v;
+    }
+    if (a->temp_scale != 0)
+        q = temperature(w, a, q);
+    return joined(w, q, k, v, !a->shared);
+}
+
+/* Rotates the first 2 half dims of X [T, n, D] by COS and SIN [T, half]. */
+static struct value rotate(struct writer *w, const struct op_attn *a, struct value x, struct value cos,
+                           struct value sin)
+{
+    size_t T = x.s.d[0], n = x.s.d[1], D = x.s.d[2], half = cos.s.d[1];
+    bool next = a->pairs == ROPE_PAIRS_NEXT;
+    struct shape part = shape_of(DT_F32, 3, T, n, half, 0, 0), pair = shape_of(DT_F32, 4, T, n, half, 2, 0);
+    struct value first, second, y1, y2, y, head = slice(w, x, 2, 0, 2 * half);
+    static const int at[] = {0, 2};
+
+    cos = broadcast(w, cos, part, at);
+    sin = broadcast(w, sin, part, at);
+    if (next) {
+        head = reshape(w, head, pair);
+        first = reshape(w, slice(w, head, 3, 0, 1), part);
+        second = reshape(w, slice(w, head, 3, 1, 1), part);
+    } else {
+        first = slice(w, head, 2, 0, half);
+        second = slice(w, head, 2, half, half);
+    }
+    y1 = binary(w, "subtract", binary(w, "multiply", first, cos), binary(w, "multiply", second, sin));
+    y2 = binary(w, "add", binary(w, "multiply", second, cos), binary(w, "multiply", first, sin));
+    if (next) {
+        pair.d[3] = 1;
+        y = concatenate(w, reshape(w, y1, pair), reshape(w, y2, pair), 3);
+        y = reshape(w, y, shape_of(DT_F32, 3, T, n, 2 * half, 0, 0));
+    } else {
+        y = concatenate(w, y1, y2, 2);
+    }
+    return 2 * half == D ? y : concatenate(w, y, slice(w, x, 2, 2 * half, D - 2 * half), 2);
+}
+
+static struct value table_of(struct writer *w, const struct rope *r, enum stablehlo_kind kind)
+{
+    return gather_rows(
+        w,
+        weight(w,
+               (struct stablehlo_weight){
+                   .kind = kind, .of = r, .shape = {w->f->context, r->half}, .n_dims = 2, .dtype = DT_F32}),
+        w->positions, 0);
+}
+
+static struct value lower_rope(struct writer *w, const struct op_attn *a, struct value qkv)
+{
+    const struct rope *r = &w->m->info.rope[a->rope];
+    struct value cos = table_of(w, r, STABLEHLO_COS), sin = table_of(w, r, STABLEHLO_SIN);
+    struct value q = rotate(w, a, heads_of(w, qkv, 0, a->n_heads, a->d), cos, sin), k = q, v = q;
+
+    if (!a->shared) {
+        k = rotate(w, a, heads_of(w, qkv, a->n_heads, a->n_kv, a->d), cos, sin);
+        v = heads_of(w, qkv, a->n_heads + a->n_kv, a->n_kv, a->d);
+    }
+    return joined(w, q, k, v, !a->shared);
+}
+
+/* ---- attention ---- */
+
+/* Returns CACHE with X [T, n_kv, D] at w->places. */
+static struct value store(struct writer *w, struct value cache, struct value x)
+{
+    const char *type = cache.s.type == DT_F32 ? "tensor<f32>" : "tensor<bf16>";
+
+    x = convert_to(w, x, cache.s.type);
+    return emit(
+        w, cache.s,
+        "\"stablehlo.scatter\"(%%%u, %%%u, %%%u) <{scatter_dimension_numbers = "
+        "#stablehlo.scatter<update_window_dims = [1, 2], inserted_window_dims = [0, 2], "
+        "scatter_dims_to_operand_dims = [0, 2], index_vector_dim = 1>, indices_are_sorted = false, "
+        "unique_indices = false}> ({\n    ^bb0(%%old: %s, %%new: %s):\n      stablehlo.return %%new : "
+        "%s\n    }) : (%s, %s, %s) -> %s",
+        cache.id, w->places.id, x.id, type, type, type, type_text(cache.s).s, type_text(w->places.s).s,
+        type_text(x.s).s, type_text(cache.s).s);
+}
+
+/* Returns whether row r of sequence b sees key c, [n_seqs, 1, rows, 1, seen] as copied to S. */
+static struct value mask_of(struct writer *w, const struct op_attn *a, struct shape s)
+{
+    static const int by_row[] = {0, 2}, by_key[] = {4};
+    struct shape i32 = s, keys = shape_of(DT_I32, 1, s.d[4], 0, 0, 0, 0);
+    struct value pos, key, sees;
+
+    i32.type = DT_I32;
+    pos = reshape(w, w->positions, shape_of(DT_I32, 2, s.d[0], s.d[2], 0, 0, 0));
+    pos = broadcast(w, pos, i32, by_row);
+    key = broadcast(w, emit(w, keys, "stablehlo.iota dim = 0 : %s", type_text(keys).s), i32, by_key);
+    sees = compare(w, "LE", key, pos);
+    if (a->window) {
+        struct value first = binary(w, "subtract", pos, integer_of(w, (long)a->window, i32));
+
+        sees = binary(w, "and", sees, compare(w, "GT", key, first));
+    }
+    if (a->chunk) {
+        struct value chunk = integer_of(w, (long)a->chunk, i32);
+        struct value same =
+            compare(w, "EQ", binary(w, "divide", key, chunk), binary(w, "divide", pos, chunk));
+
+        sees = binary(w, "and", sees, same);
+    }
+    return sees;
+}
+
+/* Returns the softmax numerators of SCORES [n_seqs, n_kv, rows, G, seen] and sets *SUM to their sums. */
+static struct value softmax(struct writer *w, const struct op_attn *a, struct value scores, struct value *sum)
+{
+    struct value most, e, sink;
+    struct shape s = scores.s;
+    static const int by_head[] = {1, 3};
+
+    most = reduce(w, scores, "maximum", -3.4e38f);
+    if (a->sinks) {
+        sink = reshape(w, vector_of(w, a->sinks, a->n_heads), matrix(s.d[1], s.d[3]));
+        sink = broadcast(w, sink, most.s, by_head);
+        most = binary(w, "maximum", most, sink);
+    }
+    e = unary(w, "exponential", binary(w, "subtract", scores, spread_last(w, most, s)));
+    *sum = reduce(w, e, "add", 0);
+    if (a->sinks)
+        *sum = binary(w, "add", *sum, unary(w, "exponential", binary(w, "subtract", sink, most)));
+    return e;
+}
+
+static struct value attend(struct writer *w, const struct op_attn *a, struct value q, struct value k,
+                           struct value v)
+{
+    size_t B = w->f->n_seqs, M = w->f->rows, K = a->n_kv, G = a->n_heads / K, D = a->d, C = w->f->seen;
+    struct shape five = shape_of(DT_F32, 5, B, K, M, G, C);
+    struct value scores, sum, e, y;
+    static const int heads_first[] = {0, 2, 1, 3, 4}, rows_first[] = {0, 2, 1, 3, 4};
+
+    q = reshape(w, q, shape_of(DT_F32, 5, B, M, K, G, D));
+    q = reshape(w, transpose(w, q, heads_first), shape_of(DT_F32, 4, B, K, M * G, D, 0));
+    k = gather_rows(w, k, w->reads, C);
+    v = gather_rows(w, v, w->reads, C);
+    scores = reshape(w, dot(w, convert_to(w, q, k.s.type), k, 2, 3, 3), five);
+    scores = with_constant(w, "multiply", scores, a->scale);
+    if (a->softcap > 0) {
+        scores = unary(w, "tanh", with_constant(w, "multiply", scores, 1 / a->softcap));
+        scores = with_constant(w, "multiply", scores, a->softcap);
+    }
+    scores = choose(w, mask_of(w, a, five), scores, number_of(w, -3.4e38f, five));
+    e = softmax(w, a, scores, &sum);
+    e = reshape(w, convert_to(w, e, v.s.type), shape_of(v.s.type, 4, B, K, M * G, C, 0));
+    y = reshape(w, dot(w, e, v, 2, 3, 2), shape_of(DT_F32, 5, B, K, M, G, D));
+    y = binary(w, "divide", y, spread_last(w, sum, y.s));
+    return reshape(w, transpose(w, y, rows_first), matrix(B * M, a->n_heads * D));
+}
+
+static size_t cache_of(const struct writer *w, size_t layer)
+{
+    for (size_t i = 0; i < w->p->n_caches; i++)
+        if (w->p->cache[i].layer == layer)
+            return i;
+    return 0;
+}
+
+static struct value lower_attn(struct writer *w, const struct graph_node *n, struct value qkv)
+{
+    const struct op_attn *a = n->w.attn;
+    size_t i = cache_of(w, n->at);
+
+    if (a->two_sided)
+        refuse(w, n->at, "attention in both directions is not served");
+    if (!a->shared) {
+        w->k[i] = store(w, w->k[i], heads_of(w, qkv, a->n_heads, a->n_kv, a->d));
+        w->v[i] = store(w, w->v[i], heads_of(w, qkv, a->n_heads + a->n_kv, a->n_kv, a->d));
+    }
+    return attend(w, a, slice(w, qkv, 1, 0, a->n_heads * a->d), w->k[i], w->v[i]);
+}
+
+/* ---- the program ---- */
+
+static struct value lower(struct writer *w, const struct graph_node *n)
+{
+    struct value x = graph_n_inputs(n->op) > 0 ? w->node[n->in[0]] : (struct value){0};
+    struct value y = graph_n_inputs(n->op) > 1 ? w->node[n->in[1]] : x;
+
+    switch (n->op) {
+    case GRAPH_IDS: return w->ids;
+    case GRAPH_POSITIONS: return w->positions;
+    case GRAPH_WANTED: return w->wanted;
+    case GRAPH_EMBED: return lower_embed(w, n, x);
+    case GRAPH_NORM: return norm_of(w, x, n->w.norm);
+    case GRAPH_LINEAR:
+    case GRAPH_LOGITS: return linear_of(w, x, n->w.linear);
+    case GRAPH_HEADS: return lower_heads(w, n->w.attn, x);
+    case GRAPH_ROPE: return lower_rope(w, n->w.attn, x);
+    case GRAPH_ATTN: return lower_attn(w, n, x);
+    case GRAPH_MLP: return lower_mlp(w, n->w.mlp, x);
+    case GRAPH_MOE: refuse(w, 0, "mixtures of experts are not served yet"); return x;
+    case GRAPH_GLU: return binary(w, "multiply", act_of(w, x, n->act), y);
+    case GRAPH_ADD: return binary(w, "add", x, y);
+    case GRAPH_SCALE: return with_constant(w, "multiply", x, n->number);
+    case GRAPH_SOFTCAP:
+        x = unary(w, "tanh", with_constant(w, "multiply", x, 1 / n->number));
+        return with_constant(w, "multiply", x, n->number);
+    case GRAPH_ROWS: return gather_rows(w, x, y, 0);
+    case GRAPH_RESHAPE: return reshape(w, x, matrix(n->rows, n->n));
+    case GRAPH_COLUMNS: return slice(w, x, 1, n->at, n->n);
+    case GRAPH_N_OPS: break;
+    }
+    return x;
+}
+
+/* Lists the caches: one for each layer that stores keys and values. */
+static void find_caches(struct writer *w)
+{
+    struct stablehlo *p = w->p;
+
+    for (size_t i = 0; i < w->g->n_nodes && !w->rc; i++) {
+        const struct graph_node *n = &w->g->node[i];
+
+        if (n->op != GRAPH_ATTN || n->w.attn->shared)
+            continue;
+        if (!mem_grow((void **)&p->cache, &p->cap_caches, p->n_caches + 1, sizeof(*p->cache), MEM_MODEL))
+            w->rc = ERR_NOMEM;
+        else
+            p->cache[p->n_caches++] = (struct stablehlo_cache){n->at, n->w.attn->n_kv, n->w.attn->d};
+    }
+}
+
+/* Takes the elements [*at, *at + n) of the inputs as a column [n, 1]. */
+static struct value input(struct writer *w, struct value all, size_t *at, size_t n)
+{
+    struct value x = slice(w, all, 0, *at, n);
+
+    *at += n;
+    return reshape(w, x, shape_of(DT_I32, 2, n, 1, 0, 0, 0));
+}
+
+static void read_inputs(struct writer *w, struct value all)
+{
+    size_t T = w->f->n_seqs * w->f->rows, at = 0;
+    struct value slots, rows;
+
+    w->ids = input(w, all, &at, T);
+    w->positions = input(w, all, &at, T);
+    slots = input(w, all, &at, T);
+    rows = input(w, all, &at, T);
+    w->places = concatenate(w, slots, rows, 1);
+    w->reads = input(w, all, &at, w->f->n_seqs);
+    w->wanted = input(w, all, &at, w->f->n_wanted);
+}
+
+static struct shape cache_shape(const struct writer *w, size_t i)
+{
+    const struct stablehlo_cache *c = &w->p->cache[i];
+
+    return shape_of(w->f->kv_dtype, 4, w->f->n_slots + 1, c->n_kv, w->f->context + 1, c->d, 0);
+}
+
+/* Writes the body of the program; its first values are the arguments. Returns the logits. */
+static struct value write_body(struct writer *w, struct shape inputs)
+{
+    w->next = 1;
+    for (size_t i = 0; i < w->p->n_caches; i++) {
+        w->k[i] = (struct value){w->next++, cache_shape(w, i)};
+        w->v[i] = (struct value){w->next++, cache_shape(w, i)};
+    }
+    read_inputs(w, (struct value){0, inputs});
+    for (size_t i = 0; i < w->g->n_nodes && !w->rc; i++)
+        w->node[i] = lower(w, &w->g->node[i]);
+    return w->node[w->g->result];
+}
+
+static void write_head(struct writer *w, struct buf *out, struct shape inputs, struct shape logits)
+{
+    size_t n = 2 * w->p->n_caches;
+
+    buf_fmt(out, "module @gallop {\n  func.func public @main(%%0: %s", type_text(inputs).s);
+    for (size_t i = 0; i < n; i++)
+        buf_fmt(out, ",\n      %%%zu: %s {tf.aliasing_output = %zu : i32}", i + 1,
+                type_text(cache_shape(w, i / 2)).s, i);
+    for (size_t i = 0; i < w->p->n_weights; i++)
+        buf_fmt(out, ",\n      %%%u: %s", w->weight[i].id, type_text(w->weight[i].s).s);
+    buf_str(out, ") -> (");
+    for (size_t i = 0; i < n; i++)
+        buf_fmt(out, "%s, ", type_text(cache_shape(w, i / 2)).s);
+    buf_fmt(out, "%s) {\n", type_text(logits).s);
+}
+
+static void write_end(struct writer *w, struct buf *out, struct value logits)
+{
+    size_t n = w->p->n_caches;
+
+    buf_str(out, "    return ");
+    for (size_t i = 0; i < n; i++)
+        buf_fmt(out, "%%%u, %%%u, ", w->k[i].id, w->v[i].id);
+    buf_fmt(out, "%%%u : ", logits.id);
+    for (size_t i = 0; i < 2 * n; i++)
+        buf_fmt(out, "%s, ", type_text(cache_shape(w, i / 2)).s);
+    buf_fmt(out, "%s\n  }\n}\n", type_text(logits.s).s);
+}
+
+/* Writes the program: the body first, because it finds the weights, which are arguments of the head. */
+static void write_program(struct writer *w, struct buf *whole)
+{
+    const struct stablehlo_frame *f = w->f;
+    struct shape inputs = shape_of(DT_I32, 1, 4 * f->n_seqs * f->rows + f->n_seqs + f->n_wanted, 0, 0, 0, 0);
+    struct value logits = write_body(w, inputs);
+
+    if (w->rc)
+        return;
+    write_head(w, whole, inputs, logits.s);
+    buf_add(whole, w->p->text.data, w->p->text.len);
+    write_end(w, whole, logits);
+}
+
+int stablehlo_write(struct stablehlo *p, const struct graph *g, const struct model *m,
+                    const struct stablehlo_frame *f, struct err *e)
+{
+    struct writer w = {.p = p, .g = g, .m = m, .f = f};
+    struct buf whole;
+
+    *p = (struct stablehlo){0};
+    buf_init(&p->text, MEM_MODEL);
+    buf_init(&whole, MEM_MODEL);
+    ASSERT(g->node[0].rows == f->n_seqs * f->rows && f->seen <= f->context, "%zu rows", g->node[0].rows);
+    find_caches(&w);
+    w.node = mem_zalloc(g->n_nodes, sizeof(*w.node), MEM_MODEL);
+    w.k = mem_zalloc(p->n_caches ? p->n_caches : 1, sizeof(*w.k), MEM_MODEL);
+    w.v = mem_zalloc(p->n_caches ? p->n_caches : 1, sizeof(*w.v), MEM_MODEL);
+    if (!w.node || !w.k || !w.v)
+        w.rc = ERR_NOMEM;
+    if (!w.rc)
+        write_program(&w, &whole);
+    buf_fini(&p->text);
+    p->text = whole;
+    if (!w.rc && (whole.oom || !whole.data))
+        w.rc = ERR_NOMEM;
+    mem_free(w.node);
+    mem_free(w.weight);
+    mem_free(w.k);
+    mem_free(w.v);
+    if (w.rc == ERR_NOMEM)
+        return err_nomem(e, "the program of a step");
+    return w.rc ? err_set(e, w.rc, "pjrt: %s", w.why) : 0;
+}
+
+void stablehlo_fini(struct stablehlo *p)
+{
+    buf_fini(&p->text);
+    mem_free(p->weight);
+    mem_free(p->cache);
+    *p = (struct stablehlo){0};
+}

@@ -1,0 +1,83 @@
+/* stablehlo.h - a graph as a StableHLO program of fixed shapes, for compilers behind PJRT.
+ *
+ * The program computes a frame: `rows` new tokens of each of `n_seqs` sequences. Every sequence has a slot of
+ * the caches; the program stores the new keys and values in place and attends to the first `seen` rows of the
+ * slots. Text and arguments depend on nothing but the model and the frame, byte for byte. It uses plain operators
+ * only, whose text every plugin of PJRT accepts: https://openxla.org/stablehlo/spec.
+ *
+ * Arguments of the program, in this order, with T = n_seqs x rows:
+ *   inputs    i32 [4 T + n_seqs + n_wanted]: ids [T], positions [T], slots [T] and rows [T] of the cache where
+ *             keys and values are stored, slots [n_seqs] that are read, indexes of the wanted rows [n_wanted]
+ *   caches    for each layer that stores keys and values: K, then V, [n_slots + 1, heads, context + 1, D].
+ *             Slot n_slots and row `context` are scratch, where padding is stored; they are never read for a
+ *             row that is wanted
+ *   weights   struct stablehlo_weight, in order
+ * Results: the caches, which take over the memory of the arguments, and fp32 logits [n_wanted, V].
+ */
+#ifndef GALLOP_GRAPH_STABLEHLO_H
+#define GALLOP_GRAPH_STABLEHLO_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "graph/graph.h"
+#include "model/model.h"
+
+/* The sizes of a program. */
+struct stablehlo_frame {
+    /* Number of sequences, and number of rows of each; the graph has n_seqs x rows rows. */
+    size_t n_seqs, rows;
+    /* Rows of logits; the number for which the graph was recorded. */
+    size_t n_wanted;
+    /* Slots of the caches, rows of a slot, and the number of these rows that the program reads. */
+    size_t n_slots, context, seen;
+    /* Types of the arithmetic of linears and of the caches: DT_F32 or DT_BF16. */
+    enum dtype dtype, kv_dtype;
+};
+
+enum stablehlo_kind {
+    STABLEHLO_LINEAR,  /* the joined matrix of a linear, [n, k] */
+    STABLEHLO_EXPERTS, /* the matrices of the up or down linears of all experts, [n_experts, n, k] */
+    STABLEHLO_BIAS,    /* the bias of a linear, fp32 [n] */
+    STABLEHLO_VECTOR,  /* an fp32 vector */
+    STABLEHLO_TABLE,   /* the table of an embedding */
+    STABLEHLO_COS,     /* cosines of a rope for all positions, fp32 [context, half] */
+    STABLEHLO_SIN      /* sines */
+};
+
+/* A weight, which is an argument of the program. */
+struct stablehlo_weight {
+    enum stablehlo_kind kind;
+    /* LINEAR, BIAS: struct linear; EXPERTS: struct moe; VECTOR: the floats; TABLE: struct op_embed; COS, SIN: struct
+     * rope. Borrowed from the model. */
+    const void *of;
+    /* EXPERTS: false for the up linears, true for the down linears. */
+    bool down;
+    size_t shape[3];
+    int n_dims;
+    enum dtype dtype;
+};
+
+/* The caches of a layer that stores keys and values. */
+struct stablehlo_cache {
+    size_t layer; /* the number in graph_node.at */
+    size_t n_kv, d;
+};
+
+struct stablehlo {
+    struct buf text;
+    struct stablehlo_weight *weight;
+    size_t n_weights, cap_weights;
+    struct stablehlo_cache *cache;
+    size_t n_caches, cap_caches;
+};
+
+/* Writes the program of G, a graph of M for f->n_seqs x f->rows rows, to *P. Returns 0; ERR_NOMEM; or
+ * ERR_UNSUPPORTED with a sentence that names the layer and the reason. The caller calls stablehlo_fini() in any
+ * case. */
+int stablehlo_write(struct stablehlo *p, const struct graph *g, const struct model *m,
+                    const struct stablehlo_frame *f, struct err *e);
+
+/* P may be zeroed. */
+void stablehlo_fini(struct stablehlo *p);
+
+#endif
