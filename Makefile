@@ -11,6 +11,7 @@
 #   make test-pace                gallop.pace beside AMD PACE 1.3.0 from the package index (1.5 GB; not part of make test)
 #   make test-vllm                Gallop inside vLLM, from the package index (3 GB; not part of make test)
 #   make wheel                    the wheel of the Python package, and its sources, in build/wheel
+#   make test-pjrt                the executor "pjrt" on a CPU plugin from the package index (not part of make test)
 #   make test-mixed               300 mixed requests in every way, on more models (minutes; MIXED=qwen3: that one)
 #   make test-sim                 a million simulated requests through scheduler, policies and cache
 #   make test-grammar SUITE=F     the official JSON Schema test suite, a folder or archive F
@@ -37,7 +38,7 @@ LAYERS ?= 4
 QUICK  ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help setup configure configure-program program build demo test test-all test-real test-clients test-python test-pace test-vllm wheel test-mixed test-sim test-page test-grammar test-packages soak lint bench bench-report bench-peers fmt map fuzz install deb image clean
+.PHONY: help test-pjrt setup configure configure-program program build demo test test-all test-real test-clients test-python test-pace test-vllm wheel test-mixed test-sim test-page test-grammar test-packages soak lint bench bench-report bench-peers fmt map fuzz install deb image clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -75,6 +76,9 @@ test-all:
 
 test-real: build
 	@test/real/run
+
+test-pjrt: build
+	@test/pjrt/run || [ $$? = 77 ]
 
 test-clients: build
 	@test/clients/run || [ $$? = 77 ]

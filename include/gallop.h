@@ -167,6 +167,18 @@ struct gallop_options {
      * tokens are guessed. A step verifies guesses, so that right ones save steps; tokens, log-probabilities and
      * ends of answers do not depend on it. docs/GENERATION.md lists the members [NULL: none]. */
     const char *speculative_config;
+    /* What computes steps: "eager" (this library's kernels) or "pjrt" (a device behind a PJRT plugin, in frames of
+     * fixed shapes; docs/EXECUTORS.md). With "pjrt", KV rows have the format `dtype`, and quantized weights,
+     * kv_sparse, kv_store and speculative_config are refused ["eager"]. */
+    const char *executor;
+    /* With executor "pjrt": path of the plugin, a shared library. Required. */
+    const char *pjrt_plugin;
+    /* With executor "pjrt": number of the device of the plugin, from 0 [0]. */
+    int pjrt_device;
+    /* With executor "pjrt": ascending numbers, separated by commas, for which programs are compiled: rows of a prompt
+     * or chunk of it, sequences that decode together, and rows of the cache that a step reads. The maximum of each is
+     * always one of them ["16,64,256,...", "1,4,16,...", "512,2048,8192,..."]. */
+    const char *prompt_buckets, *batch_buckets, *context_buckets;
     /* Order in which waiting requests are admitted: "fcfs", "priority" or "fair" (docs/SERVING.md) ["fcfs"]. */
     const char *scheduling_policy;
     /* What a step computes: "continuous_batch" (decoding sequences and chunks of prompts), "continuous_prefill_first"

@@ -24,6 +24,7 @@
 #include "engine/find_model.h"
 #include "engine/guess/sources.h"
 #include "engine/options.h"
+#include "engine/pjrt/frames.h"
 #include "engine/sampling/public_sampling.h"
 #include "engine/texts/texts.h"
 #include "text/tok/infill.h"
@@ -40,6 +41,7 @@ struct gallop {
     struct step step;
     struct constraints constraints;
     struct guess_sources *guesses; /* NULL: no speculative decoding */
+    struct frames *frames;         /* the executor "pjrt"; NULL: llm.h computes */
     struct engine_info info;
     struct sampling config; /* values of generation_config.json, with the model's end tokens */
     struct arena config_arena;
@@ -181,13 +183,39 @@ static int open_guesses(struct gallop *g, const struct gallop_options *o, struct
     return rc;
 }
 
+/* Opens the executor of O. SIGBUS stays as it is: the plugin maps files of its own. */
+static int open_executor(struct gallop *g, const struct gallop_options *o, struct err *e)
+{
+    struct frames_options f = {.plugin = o->pjrt_plugin, .device = (size_t)o->pjrt_device};
+    int rc = 0;
+
+    if (!is_chosen(o->executor, "pjrt")) {
+        llm_executor(&g->llm, &g->executor);
+        return 0;
+    }
+    if (!f.plugin)
+        return err_about(e, ERR_INPUT, "pjrt_plugin", "executor \"pjrt\" needs the path of a plugin");
+    if (o->speculative_config)
+        return err_about(e, ERR_UNSUPPORTED, "speculative_config", "executor \"pjrt\" verifies no guesses");
+    if (o->prompt_buckets)
+        rc = frames_read_buckets(&f.prompts, o->prompt_buckets, "prompt_buckets", g->llm.max_tokens, e);
+    if (o->batch_buckets && rc == 0)
+        rc = frames_read_buckets(&f.batches, o->batch_buckets, "batch_buckets", g->llm.max_seqs, e);
+    if (o->context_buckets && rc == 0)
+        rc = frames_read_buckets(&f.contexts, o->context_buckets, "context_buckets", g->llm.max_len, e);
+    if (rc == 0 && (rc = frames_open(&g->frames, &g->llm, &f, e)) == 0)
+        frames_executor(g->frames, &g->executor);
+    return rc;
+}
+
 static int open_step(struct gallop *g, const struct gallop_options *o, struct err *e)
 {
     struct step_options so;
     int rc;
 
     read_step_options(o, &g->llm, &so);
-    llm_executor(&g->llm, &g->executor);
+    if ((rc = open_executor(g, o, e)) != 0)
+        return rc;
     if ((rc = step_open(&g->step, &g->executor, &so, e)) != 0 || !o->speculative_config)
         return rc;
     if ((rc = open_guesses(g, o, e)) == 0)
@@ -305,6 +333,7 @@ void gallop_close(struct gallop *g)
     seq_free_list(atomic_load(&g->inbox));
     step_close(&g->step);
     guess_sources_close(g->guesses);
+    frames_close(g->frames);
     texts_close(&g->texts);
     constraints_close(&g->constraints);
     llm_close(&g->llm);

@@ -1,0 +1,180 @@
+/* artifacts.c - see artifacts.h. */
+#include "engine/pjrt/artifacts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/xxh3.h"
+
+enum { PATH_BYTES = 4096, MAX_BYTES = 1 << 30 };
+
+/* The first bytes of a file; then come `bytes` bytes of the plugin. Little-endian. */
+struct header {
+    char magic[8];
+    uint64_t key[2]; /* hash of what the program belongs to */
+    uint64_t bytes, sum;
+};
+
+static const char magic[8] = "galpjrt1";
+
+static bool folder(char *out, size_t size)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = -1;
+
+    if (xdg && *xdg)
+        n = snprintf(out, size, "%s/gallop/pjrt", xdg);
+    else if (home && *home)
+        n = snprintf(out, size, "%s/.cache/gallop/pjrt", home);
+    return n > 0 && (size_t)n < size;
+}
+
+static void hash_text(XXH3_state_t *h, const char *s)
+{
+    XXH3_128bits_update(h, s, strlen(s) + 1);
+}
+
+/* Computes the hash of what the program TEXT on P belongs to. The plugin's file counts by path, size and time of its
+ * last change. */
+static XXH128_hash_t key_of(const struct plugin *p, const struct buf *text)
+{
+    XXH3_state_t *h = XXH3_createState();
+    XXH128_hash_t key = {0};
+    struct stat st = {0};
+    int64_t file[3];
+
+    if (!h)
+        return key;
+    if (stat(p->path, &st) != 0)
+        st = (struct stat){0};
+    file[0] = (int64_t)st.st_size;
+    file[1] = (int64_t)st.st_mtim.tv_sec;
+    file[2] = (int64_t)st.st_mtim.tv_nsec;
+    XXH3_128bits_reset(h);
+    XXH3_128bits_update(h, text->data, text->len);
+    XXH3_128bits_update(h, file, sizeof(file));
+    hash_text(h, p->path);
+    hash_text(h, p->platform);
+    hash_text(h, p->version);
+    hash_text(h, p->kind);
+    XXH3_128bits_update(h, &p->device_number, sizeof(p->device_number));
+    key = XXH3_128bits_digest(h);
+    XXH3_freeState(h);
+    return key;
+}
+
+static bool read_all(int fd, void *to, size_t n)
+{
+    char *p = to;
+    ssize_t got;
+
+    for (; n > 0; p += got, n -= (size_t)got)
+        if ((got = read(fd, p, n)) <= 0)
+            return false;
+    return true;
+}
+
+static bool write_all(int fd, const void *from, size_t n)
+{
+    const char *p = from;
+    ssize_t put;
+
+    for (; n > 0; p += put, n -= (size_t)put)
+        if ((put = write(fd, p, n)) <= 0)
+            return false;
+    return true;
+}
+
+/* Loads the program from PATH. Returns false if there is no valid file. */
+static bool load(struct plugin *p, const char *path, XXH128_hash_t key, struct pjrt_loaded **out)
+{
+    struct header h;
+    void *bytes = NULL;
+    struct err e = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool good;
+
+    if (fd < 0)
+        return false;
+    good = read_all(fd, &h, sizeof(h)) && memcmp(h.magic, magic, sizeof(magic)) == 0 &&
+           h.key[0] == key.low64 && h.key[1] == key.high64 && h.bytes > 0 && h.bytes <= MAX_BYTES &&
+           (bytes = mem_alloc((size_t)h.bytes, MEM_ENGINE)) != NULL && read_all(fd, bytes, (size_t)h.bytes) &&
+           XXH3_64bits(bytes, (size_t)h.bytes) == h.sum;
+    close(fd);
+    if (good && plugin_load(p, bytes, (size_t)h.bytes, out, &e) != 0)
+        good = false;
+    if (!good)
+        log_warn("%s is damaged or of another machine; the program is compiled again%s%s", path,
+                 e.msg[0] ? ": " : "", e.msg);
+    mem_free(bytes);
+    return good;
+}
+
+static bool make_folders(char *path)
+{
+    for (char *p = path + 1; (p = strchr(p, '/')) != NULL; p++) {
+        *p = 0;
+        if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+            *p = '/';
+            return false;
+        }
+        *p = '/';
+    }
+    return true;
+}
+
+/* Writes BYTES to PATH by way of another name. */
+static bool save(char *path, XXH128_hash_t key, const struct buf *bytes)
+{
+    struct header h = {
+        .key = {key.low64, key.high64}, .bytes = bytes->len, .sum = XXH3_64bits(bytes->data, bytes->len)};
+    char other[PATH_BYTES + 32];
+    bool good;
+    int fd;
+
+    memcpy(h.magic, magic, sizeof(magic));
+    if (!make_folders(path))
+        return false;
+    snprintf(other, sizeof(other), "%s.%ld", path, (long)getpid());
+    if ((fd = open(other, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) < 0)
+        return false;
+    good = write_all(fd, &h, sizeof(h)) && write_all(fd, bytes->data, bytes->len) && fsync(fd) == 0;
+    good = close(fd) == 0 && good && rename(other, path) == 0;
+    if (!good)
+        unlink(other);
+    return good;
+}
+
+int artifacts_open(struct plugin *p, const struct buf *text, struct pjrt_loaded **out, bool *loaded,
+                   struct err *e)
+{
+    XXH128_hash_t key = key_of(p, text);
+    char path[PATH_BYTES];
+    struct err ignored = {0};
+    struct buf bytes;
+    bool has_folder = folder(path, sizeof(path) - 64);
+    int rc;
+
+    if (has_folder)
+        snprintf(path + strlen(path), 64, "/%016llx%016llx", (unsigned long long)key.high64,
+                 (unsigned long long)key.low64);
+    *loaded = has_folder && load(p, path, key, out);
+    if (*loaded)
+        return 0;
+    if ((rc = plugin_compile(p, text->data, text->len, "compilation", out, e)) != 0 || !has_folder)
+        return rc;
+    buf_init(&bytes, MEM_ENGINE);
+    if (plugin_serialize(p, *out, &bytes, &ignored) != 0)
+        log_warn("the compiled program cannot be kept: %s", ignored.msg);
+    else if (bytes.len && !save(path, key, &bytes))
+        log_warn("%s cannot be written: %s", path, strerror(errno));
+    buf_fini(&bytes);
+    return 0;
+}

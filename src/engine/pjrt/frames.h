@@ -1,0 +1,58 @@
+/* frames.h - executor.h on a PJRT device: every step is a frame of fixed shape, whose program was compiled when the
+ * executor was opened.
+ *
+ * A sequence has a slot of the caches on the device, from its first row to its last. Prompts are computed one after
+ * the other in frames of one sequence, decoding sequences together in frames of one row each; the smallest bucket
+ * that fits is taken, and the rest is padding, which is stored in a scratch row. A prompt that continues the rows
+ * that were left in its slot uses them.
+ *
+ * An error of the plugin in a step is logged; the step's logits are NaN, so that its requests end with an error.
+ */
+#ifndef GALLOP_ENGINE_PJRT_FRAMES_H
+#define GALLOP_ENGINE_PJRT_FRAMES_H
+
+#include "engine/llm.h"
+
+enum { FRAMES_MAX_BUCKETS = 16 };
+
+/* Sizes for which programs are compiled, ascending. */
+struct frames_buckets {
+    size_t size[FRAMES_MAX_BUCKETS], n;
+};
+
+struct frames_options {
+    const char *plugin; /* path of the shared library */
+    size_t device;
+    /* Rows of prompts, numbers of decoding sequences, and rows of a slot that a program reads. n 0: the default. */
+    struct frames_buckets prompts, batches, contexts;
+    /* Called before each program is compiled or loaded: DONE of TOTAL are ready. NULL: not called. */
+    void (*progress)(void *ctx, size_t done, size_t total);
+    void *progress_ctx;
+};
+
+struct frames;
+
+/* Reads "16,64,512" as ascending sizes from 1 to MOST. */
+int frames_read_buckets(struct frames_buckets *b, const char *text, const char *name, size_t most,
+                        struct err *e);
+
+/* Opens the executor *OUT for M, which it borrows: loads the plugin, compiles the programs or takes them from the cache
+ * folder, and copies the weights. */
+int frames_open(struct frames **out, struct llm *m, const struct frames_options *o, struct err *e);
+void frames_close(struct frames *f); /* F may be NULL */
+
+/* Initializes *X as the executor F, which it borrows. */
+void frames_executor(struct frames *f, struct executor *x);
+
+/* Counters for metrics and `inspect`. */
+struct frames_stats {
+    const char *plugin, *platform, *version, *kind; /* texts of the plugin, borrowed */
+    size_t n_programs, n_compiled,
+        n_loaded; /* programs; how many were compiled, and how many read from a file */
+    double compile_s;
+    size_t weight_bytes, cache_bytes; /* on the device */
+    uint64_t n_prompt_frames, n_decode_frames, n_rows, n_padded_rows;
+};
+void frames_stats(const struct frames *f, struct frames_stats *s);
+
+#endif

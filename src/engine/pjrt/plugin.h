@@ -1,0 +1,62 @@
+/* plugin.h - a PJRT plugin: its client and a device of it, programs that are compiled for the device, and buffers in
+ * its memory.
+ *
+ * Every call returns 0 or an error code with one sentence that contains the plugin's own message. After an error of
+ * pjrt_run() the arguments that the program takes over are lost; all other objects stay valid. Calls wait until the
+ * plugin has finished. One thread at a time may use a plugin.
+ */
+#ifndef GALLOP_ENGINE_PJRT_PLUGIN_H
+#define GALLOP_ENGINE_PJRT_PLUGIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "engine/pjrt/api.h"
+#include "tensor/dtype.h"
+
+struct plugin {
+    const char *path; /* borrowed */
+    void *library;
+    const struct pjrt_api *api;
+    struct pjrt_client *client;
+    struct pjrt_device *device;
+    size_t device_number, n_devices;
+    char platform[64], version[256], kind[128]; /* names of platform and device */
+};
+
+/* Loads the shared library PATH and takes device number DEVICE of its client. ERR_INPUT: the file is no plugin, or
+ * there is no such device; ERR_UNSUPPORTED: its interface has another major version or lacks functions. */
+int plugin_open(struct plugin *p, const char *path, size_t device, struct err *e);
+
+/* Frees the client; the library stays loaded, because plugins leave threads behind. P may be zeroed. */
+void plugin_close(struct plugin *p);
+
+/* Returns the memory of the device in bytes, or 0 if the plugin does not tell. */
+size_t plugin_memory(const struct plugin *p);
+
+/* Compiles the StableHLO program TEXT [n]. WHAT names it in errors. */
+int plugin_compile(struct plugin *p, const char *text, size_t n, const char *what, struct pjrt_loaded **out,
+                   struct err *e);
+
+/* Writes the compiled program as bytes to OUT, and makes a program of such bytes. */
+int plugin_serialize(struct plugin *p, struct pjrt_loaded *program, struct buf *out, struct err *e);
+int plugin_load(struct plugin *p, const void *bytes, size_t n, struct pjrt_loaded **out, struct err *e);
+void plugin_free_program(struct plugin *p, struct pjrt_loaded *program); /* PROGRAM may be NULL */
+
+/* Copies DATA, dense with the shape DIMS [n_dims], to a new buffer on the device. TYPE is DT_F32, DT_BF16, DT_I32 or
+ * DT_I8. */
+int plugin_upload(struct plugin *p, const void *data, enum dtype type, const size_t *dims, int n_dims,
+                  struct pjrt_buffer **out, struct err *e);
+
+/* Copies BYTES bytes, the whole of BUFFER, to TO. */
+int plugin_download(struct plugin *p, struct pjrt_buffer *buffer, void *to, size_t bytes, struct err *e);
+void plugin_free_buffer(struct plugin *p, struct pjrt_buffer *buffer); /* BUFFER may be NULL */
+
+/* Runs PROGRAM with the arguments ARG [n_args] and writes its N_OUT results, new buffers, to OUT. It has as many
+ * results. */
+int plugin_run(struct plugin *p, struct pjrt_loaded *program, struct pjrt_buffer *const *arg, size_t n_args,
+               struct pjrt_buffer **out, size_t n_out, struct err *e);
+
+#endif

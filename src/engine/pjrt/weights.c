@@ -1,0 +1,101 @@
+/* weights.c - reads packed weights back row by row, and copies them to the device. */
+#include "engine/pjrt/weights.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "ops/moe.h"
+
+int weights_check(const struct model *m, struct err *e)
+{
+    for (size_t i = 0; i < m->n_linears; i++)
+        if (!linear_has_rows(m->linear[i]))
+            return err_set(
+                e, ERR_UNSUPPORTED,
+                "pjrt: %s is packed by backend %s, whose weights are not served; quant \"none\" is expected",
+                m->linear[i]->name, m->linear[i]->backend->name);
+    return 0;
+}
+
+/* Writes the numbers X [n] as elements [at, at + n) of TO, which has the type TYPE. */
+static void put_numbers(void *to, enum dtype type, size_t at, const float *x, size_t n)
+{
+    if (type == DT_F32) {
+        memcpy((float *)to + at, x, n * sizeof(float));
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        ((uint16_t *)to)[at + i] = dtype_f32_to_bf16(x[i]);
+}
+
+/* Writes the matrix of L [n, k] to TO, beginning with element AT. ROW has room for a row. */
+static void put_linear(void *to, enum dtype type, size_t at, const struct linear *l, float *row)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        linear_row(l, i, row);
+        put_numbers(to, type, at + i * l->k, row, l->k);
+    }
+}
+
+static void put_rope(float *to, const struct rope *r, bool cos, size_t context, float *other)
+{
+    struct batch_seq seq = {.n = context, .n_prompt = context, .n_total = context};
+    struct batch b = {.n_tokens = context, .n_seqs = 1, .seq = &seq};
+
+    rope_fill(r, &b, 0, context, cos ? to : other, cos ? other : to);
+}
+
+/* Writes W to TO. ROW has room for a row of W, or for the whole of a rope's table. */
+static void fill(void *to, const struct stablehlo_weight *w, size_t context, float *row)
+{
+    const struct op_embed *embed = w->of;
+    const struct linear *l = w->of;
+    const struct moe *moe = w->of;
+
+    switch (w->kind) {
+    case STABLEHLO_LINEAR: put_linear(to, w->dtype, 0, l, row); break;
+    case STABLEHLO_EXPERTS:
+        for (size_t x = 0; x < w->shape[0]; x++)
+            put_linear(to, w->dtype, x * w->shape[1] * w->shape[2],
+                       w->down ? &moe->expert[x].down : &moe->expert[x].up, row);
+        break;
+    case STABLEHLO_BIAS:
+        for (size_t i = 0; i < w->shape[0]; i++)
+            ((float *)to)[i] = linear_bias(l, i);
+        break;
+    case STABLEHLO_VECTOR: put_numbers(to, DT_F32, 0, w->of, w->shape[0]); break;
+    case STABLEHLO_TABLE:
+        for (size_t i = 0; i < w->shape[0]; i++) {
+            view_row_f32(&embed->table, i, row);
+            put_numbers(to, w->dtype, i * w->shape[1], row, w->shape[1]);
+        }
+        break;
+    case STABLEHLO_COS:
+    case STABLEHLO_SIN: put_rope(to, w->of, w->kind == STABLEHLO_COS, context, row); break;
+    }
+}
+
+int weights_upload(struct plugin *p, const struct stablehlo_weight *w, size_t context,
+                   struct pjrt_buffer **out, struct err *e)
+{
+    bool is_table = w->kind == STABLEHLO_COS || w->kind == STABLEHLO_SIN;
+    size_t n = 1, last = w->shape[w->n_dims - 1];
+    void *host;
+    float *row;
+    int rc;
+
+    for (int i = 0; i < w->n_dims; i++)
+        if (__builtin_mul_overflow(n, w->shape[i], &n))
+            return err_nomem(e, "a weight");
+    host = mem_alloc(n * dtype_bytes(w->dtype), MEM_ENGINE);
+    row = mem_alloc((is_table ? n : last) * sizeof(float), MEM_ENGINE);
+    if (!host || !row) {
+        rc = err_nomem(e, "a weight");
+    } else {
+        fill(host, w, context, row);
+        rc = plugin_upload(p, host, w->dtype, w->shape, w->n_dims, out, e);
+    }
+    mem_free(host);
+    mem_free(row);
+    return rc;
+}
