@@ -1,7 +1,7 @@
 /* avx512_gemm.h - the 512-bit gemms: the layout of the input, the loops over K and rows, and the
  * micro-kernels for a tile of rows.
  *
- *   rows    cut into tiles of at most 12 (pairs of bf16: 14, so that PARD's 13 rows read a panel once), as
+ *   rows    cut into tiles of at most 12 (bytes and pairs of bf16: 14, so that PARD's 13 rows read a panel once), as
  *           equal as possible (15 rows are 8 + 7, because a tile of one row would leave the pipes idle)
  *   input   tile after tile, each [lines][rows][16] words: a cache line of every row, then the next line. A
  *           word is a float, a pair of bf16 or four bytes (avx512_tile.h). The part of the last line beyond
@@ -57,7 +57,7 @@ struct avx512_gemm_rows {
 
 SIMD512_INLINE size_t avx512_gemm_tiles(size_t m, enum avx512_kind kind)
 {
-    size_t most = kind == AVX512_DOT ? AVX512_MOST_ROWS : AVX512_ROWS;
+    size_t most = kind == AVX512_DOT || kind == AVX512_I8_GEMM ? AVX512_MOST_ROWS : AVX512_ROWS;
 
     return (m + most - 1) / most;
 }

@@ -25,6 +25,7 @@ struct tile {
     const char *next;       /* the first line to prefetch */
     size_t ask;             /* lines to prefetch */
     size_t units, per_head; /* units to compute; units of a quantization group */
+    size_t apart;           /* words of the input from the last unit of a line to the next line */
     int32_t *sums;          /* the sums, [side][rows][16] */
     bool first, level2;
 };
@@ -110,7 +111,7 @@ SIMD512_INLINE void add_units(__m512i acc[AVX512_ROWS][2], const struct tile *t,
             left = t->per_head;
         }
         add_part(acc, a + WORDS - 1, w, b, 0, x, rows);
-        a += i % 2 ? (size_t)(rows - 1) * AVX512_GEMM_LINE + WORDS : WORDS;
+        a += i % 2 ? t->apart : WORDS;
     }
 }
 
@@ -143,7 +144,8 @@ SIMD512_TO_12(ONE, add)
 
 static tile_fn *const add[AVX512_ROWS] = {SIMD512_TO_12(SIMD512_NAMED, add)};
 
-/* Computes panel P for all rows. Prefetches the ASK lines that follow the panel. */
+/* Computes panel P for all rows. Prefetches the ASK lines that follow the panel. A tile of the input with more than 12
+ * rows is computed in two parts. */
 static void run_panel(const struct kern_gemm *g, size_t group, size_t p, size_t ask)
 {
     float sums[AVX512_ROWS * KERN_NR] __attribute__((aligned(64)));
@@ -158,14 +160,21 @@ static void run_panel(const struct kern_gemm *g, size_t group, size_t p, size_t 
                      .level2 = cpu_level2_ahead()};
 
     for (size_t i = 0; i < tiles; i++) {
-        struct avx512_gemm_rows rows = avx512_gemm_tile(i, g->m, AVX512_I8_GEMM);
+        struct avx512_gemm_rows all = avx512_gemm_tile(i, g->m, AVX512_I8_GEMM);
+        size_t parts = (all.rows + AVX512_ROWS - 1) / AVX512_ROWS;
 
-        t.a = (const uint32_t *)g->in + rows.first * width;
-        t.next = end + ask * i / tiles * INT4_LINE;
-        t.ask = ask * (i + 1) / tiles - ask * i / tiles;
-        add[rows.rows - 1](&t);
-        avx512_gemm_to_floats(g, end - KERN_I8_TAIL, rows, sums);
-        avx512_gemm_end(g, p, rows, sums, AVX512_I8_GEMM);
+        t.apart = (all.rows - 1) * AVX512_GEMM_LINE + WORDS;
+        for (size_t k = 0; k < parts; k++) {
+            size_t from = all.rows * k / parts, turn = i * parts + k, turns = tiles * parts;
+            struct avx512_gemm_rows rows = {all.first + from, all.rows * (k + 1) / parts - from};
+
+            t.a = (const uint32_t *)g->in + all.first * width + from * AVX512_GEMM_LINE;
+            t.next = end + ask * turn / turns * INT4_LINE;
+            t.ask = ask * (turn + 1) / turns - ask * turn / turns;
+            add[rows.rows - 1](&t);
+            avx512_gemm_to_floats(g, end - KERN_I8_TAIL, rows, sums);
+            avx512_gemm_end(g, p, rows, sums, AVX512_I8_GEMM);
+        }
     }
 }
 
@@ -175,7 +184,10 @@ static void run_panels(const struct kern_gemm *g, size_t group, size_t p, size_t
     int32_t sums[AVX512_GEMM_AT_ONCE][AVX512_ROWS * KERN_NR] __attribute__((aligned(64)));
     const size_t units = g->k / INT4_UNIT,
                  bytes = AT_ONCE * INT4_CODES + AT_ONCE * INT4_UNIT / group * INT4_HEAD;
-    struct tile t = {.a = g->in, .per_head = group / INT4_UNIT, .ask = bytes / INT4_LINE};
+    struct tile t = {.a = g->in,
+                     .per_head = group / INT4_UNIT,
+                     .apart = (g->m - 1) * AVX512_GEMM_LINE + WORDS,
+                     .ask = bytes / INT4_LINE};
 
     for (size_t from = 0; from < units; from += t.units) {
         t.units = units - from < AT_ONCE ? units - from : AT_ONCE;
