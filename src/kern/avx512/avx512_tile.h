@@ -36,10 +36,10 @@ enum avx512_kind {
 };
 
 enum {
-    AVX512_ROWS = 12,         /* rows of the largest tile: 12 x 2 sums, 2 columns of B, a word of A: 27 zmm */
-    AVX512_MOST_ROWS = 14,    /* the same in gemms of pairs and bytes, which need no other registers: 31 zmm */
-    AVX512_COLS = 4,          /* columns of the widest tile */
-    AVX512_PARTS = 4,         /* maximum words of A in a step */
+    AVX512_ROWS = 12,      /* rows of the largest tile: 12 x 2 sums, 2 columns of B, a word of A: 27 zmm */
+    AVX512_MOST_ROWS = 14, /* the same in gemms of pairs and bytes, which need no other registers: 31 zmm */
+    AVX512_COLS = 4,       /* columns of the widest tile */
+    AVX512_PARTS = 4,      /* maximum words of A in a step */
     AVX512_STRIDE = 512 + 16, /* words from one query row of attention to the next; 33 cache lines */
 };
 
