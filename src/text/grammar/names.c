@@ -266,7 +266,7 @@ static struct found find_names(const char *text, size_t n)
             continue;
         while (before > 0 && utf8_is_blank(text[before - 1]))
             before--;
-        if (before > 0 && text[before - 1] != '{' && text[before - 1] != ',')
+        if (before > 0 && !strchr("{[,", text[before - 1]))
             continue;
         while (end < n && text[end] != '"')
             end += text[end] == '\\' ? 2 : 1;
@@ -277,7 +277,7 @@ static struct found find_names(const char *text, size_t n)
         n_name = end - i - 1;
         for (end++; end < n && utf8_is_blank(text[end]);)
             end++;
-        if (end < n && text[end] != ':')
+        if (end < n && !strchr(":,]", text[end]))
             continue;
         f.n_whole++;
         f.quote = i;

@@ -62,22 +62,20 @@ static uint32_t find(const struct names_text *t, size_t at)
     return low < t->n_entries && t->entry[low].at == at ? (uint32_t)low + 1 : 0;
 }
 
-/* Reads backwards from the quote before AT to the last recorded name in the same object. */
+/* Reads backwards from the quote before AT to the last recorded name in the same object or array. */
 static uint32_t read_back(const struct names_text *t, size_t at, size_t *n_read)
 {
     size_t depth = 0, from = at;
-    bool is_name = false, is_done = false;
+    bool is_done = false;
     uint32_t found = 0;
 
     for (at = at ? at - 1 : 0; at > 0 && !found && !is_done;)
         switch (t->text[--at]) {
         case '"':
             at = names_text_begin(t, at);
-            found = is_name ? find(t, at) : 0;
+            found = depth == 0 ? find(t, at) : 0;
             at = at ? at - 1 : 0;
-            is_name = false;
             break;
-        case ':': is_name = depth == 0; break;
         case '}':
         case ']': depth++; break;
         case '{':

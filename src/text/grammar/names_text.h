@@ -2,7 +2,9 @@
  *
  * Each name that must be distinct is recorded with the one before it in its object. The record of a new name is found
  * in the text: an item of the recognizer inside a name says that the text before it is the beginning of an object, so
- * that brackets, quotes and colons alone lead to the name before it, whatever precedes the object.
+ * that brackets and quotes alone lead to the name before it, whatever precedes the object.
+ *
+ * Strings that are distinct elements of an array (uniqueItems) are names in this sense, too.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_NAMES_TEXT_H
 #define GALLOP_TEXT_GRAMMAR_NAMES_TEXT_H

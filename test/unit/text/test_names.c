@@ -89,6 +89,19 @@ static const struct example {
      "{\"a\":1,\"b\":1,\"c\":1}", true},
     {"{\"unevaluatedProperties\":{\"type\":\"integer\"},\"properties\":{\"a\":{}}}",
      "{\"a\":1,\"b\":1,\"b\":1}", false},
+    /* distinct elements */
+    {"{\"uniqueItems\":true,\"items\":{\"type\":\"string\"}}", "[\"a\",\"b\",\"\",\"ab\"]", true},
+    {"{\"uniqueItems\":true,\"items\":{\"type\":\"string\"}}", "[\"a\",\"b\",\"\",\"a\"]", false},
+    {"{\"uniqueItems\":true,\"items\":{\"type\":\"string\"}}", "[\"\\u00e9\",\"\xc3\xa9\"]", false},
+    {"{\"uniqueItems\":true,\"items\":{\"type\":\"string\"},\"minItems\":3}", "[\"a\",\"b\"]", false},
+    {"{\"items\":{\"uniqueItems\":true,\"items\":{\"type\":\"string\"}}}", "[[\"a\"],[\"a\"]]", true},
+    {"{\"items\":{\"uniqueItems\":true,\"items\":{\"type\":\"string\"}}}", "[[\"a\",\"a\"]]", false},
+    {"{\"additionalProperties\":{\"uniqueItems\":true,\"items\":{\"type\":\"string\"}}}",
+     "{\"a\":[\"a\",\"b\"],\"b\":[\"b\"]}", true},
+    {"{\"additionalProperties\":{\"uniqueItems\":true,\"items\":{\"type\":\"string\"}}}",
+     "{\"a\":[\"a\",\"b\"],\"a\":[\"b\"]}", false},
+    {"{\"anyOf\":[{\"uniqueItems\":true,\"items\":{\"type\":\"string\"}},{\"items\":{\"const\":\"a\"}}]}",
+     "[\"a\",\"a\"]", true},
 };
 
 static void texts_with_equal_names_are_refused(void **state)
@@ -204,6 +217,8 @@ struct names_seen {
     size_t len[64], n;
 };
 
+static bool are_elements_distinct; /* strings in arrays are compared, too */
+
 /* True if an object of TEXT [n], which may be incomplete, has two equal names. */
 static bool has_equal_names(const char *text, size_t n)
 {
@@ -218,13 +233,14 @@ static bool has_equal_names(const char *text, size_t n)
 
         if (text[i] == '{' || text[i] == '[') {
             depth++;
-            is_object[depth] = at_name = text[i] == '{';
+            is_object[depth] = text[i] == '{';
+            at_name = is_object[depth] || are_elements_distinct;
             level[depth].n = 0;
         } else if (text[i] == '}' || text[i] == ']') {
             depth--;
             at_name = false;
         } else if (text[i] == ',') {
-            at_name = is_object[depth];
+            at_name = is_object[depth] || are_elements_distinct;
         } else if (text[i] == '"') {
             while (end < n && text[end] != '"')
                 end += text[end] == '\\' ? 2 : 1;
@@ -447,10 +463,15 @@ static void masks_allow_no_name_twice(void **state)
         "\"additionalProperties\":{\"const\":1}}",
         "{\"type\":\"object\",\"not\":{\"additionalProperties\":{\"const\":1}},\"minProperties\":2,"
         "\"propertyNames\":{\"enum\":[\"a\",\"b\",\"ab\"]},\"additionalProperties\":{\"enum\":[1,2]}}",
+        "{\"type\":\"array\",\"uniqueItems\":true,\"items\":{\"type\":\"string\"},\"minItems\":3}",
+        "{\"type\":\"array\",\"uniqueItems\":true,\"minItems\":12,\"items\":{\"enum\":[\"a\",\"b\",\"ab\",\"ba\","
+        "\"aa\",\"bb\",\"/\",\"\\n\",\"\xc3\xa9\",\"\",\"1\",\"a\xc3\xa9\"]}}",
+        "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"array\",\"uniqueItems\":true,"
+        "\"items\":{\"type\":\"string\",\"pattern\":\"^[ab]\"}}}",
     };
 
     (void)state;
-    for (size_t round = 0; round < 112; round++) {
+    for (size_t round = 0; round < 136; round++) {
         char token[IDS][MOST_TOKEN + 1];
         struct constraint_vocabulary *v = make_vocabulary(token);
         const char *text = schema[round % (sizeof(schema) / sizeof(*schema))];
@@ -459,6 +480,7 @@ static void masks_allow_no_name_twice(void **state)
         struct plain p;
         struct err e = {0};
 
+        are_elements_distinct = strstr(text, "uniqueItems") != NULL;
         plain_open(&p, text);
         if (constraint_new(&c, &source, v, NULL, &e))
             fail_msg("%s: %s", text, e.msg);

@@ -78,8 +78,9 @@ uint32_t grammar_rule(struct grammar *g);
 void grammar_define(struct grammar *g, uint32_t rule, uint32_t body);
 uint32_t grammar_call(struct grammar *g, uint32_t rule); /* matches the texts of RULE */
 
-/* A rule that matches the name of a property, between quotes, and what is between it and its value. Names of one
- * object must be distinct, which a grammar cannot express: names.h takes care of it. */
+/* A rule that matches the name of a property, between quotes, and what is between it and its value; or a string that
+ * is an element of an array. Names of one object, and such elements of one array, must be distinct, which a grammar
+ * cannot express: names.h takes care of it. */
 enum grammar_name {
     GRAMMAR_NO_NAME,  /* the rule is not a name */
     GRAMMAR_ANY_NAME, /* every beginning of a name that the rule allows has endlessly many ends */
