@@ -32,10 +32,17 @@ static const struct verb_entry verbs[] = {
 };
 enum { N_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
 
-static void print_page(struct buf *page)
+/* Prints and frees PAGE. Returns the exit status. */
+static int print_page(struct buf *page)
 {
-    print_bytes(page->data, page->len);
+    bool oom = page->oom;
+
+    if (oom)
+        log_error("out of memory");
+    else
+        print_bytes(page->data, page->len);
     buf_fini(page);
+    return oom ? 1 : 0;
 }
 
 /* Reports why the work failed, unless standard output is a closed pipe. */
@@ -60,8 +67,7 @@ static int run_parsed(const struct verb *verb, const struct opt_values *v)
     opt_read_rows(v, options_help, &out);
     if (out.help) {
         manual_verb(verb, strcmp(out.help, "all") == 0, &page);
-        print_page(&page);
-        return 0;
+        return print_page(&page);
     }
     if (out.quiet)
         log_set_level(LOG_ERROR);
@@ -112,10 +118,8 @@ static int print_completion(const char *shell)
 {
     struct buf script = {.tag = MEM_APP};
 
-    if (completion_write(shell ? shell : "", verbs, N_VERBS, &script)) {
-        print_page(&script);
-        return 0;
-    }
+    if (completion_write(shell ? shell : "", verbs, N_VERBS, &script))
+        return print_page(&script);
     log_error("help --completion: found %s%s%s, expected one of " COMPLETION_SHELLS, shell ? "'" : "",
               shell ? shell : "nothing", shell ? "'" : "");
     return 2;
@@ -134,8 +138,7 @@ static int print_help_of(const char *what, const char *argument)
         document_write(&page);
     else
         return -1;
-    print_page(&page);
-    return 0;
+    return print_page(&page);
 }
 
 /* Runs the verb ARGV[0], or prints a page of help. Returns the exit status. */
