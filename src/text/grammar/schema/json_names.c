@@ -49,7 +49,7 @@ size_t json_names_decode(struct json_names_decoder *d, uint8_t byte, char *out)
         return 1;
     }
     d->is_odd = d->is_odd || (byte >= 'A' && byte <= 'F');
-    d->value = (uint16_t)(d->value << 4 | (unsigned)(utf8_hex_digit((char)byte) & 15));
+    d->value = (uint16_t)((unsigned)d->value << 4 | (unsigned)(utf8_hex_digit((char)byte) & 15));
     if (d->part == LAST_DIGIT)
         return end_escape(d, out);
     d->part++;
