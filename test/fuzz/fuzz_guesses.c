@@ -32,7 +32,7 @@ static void guess(const struct guess_config *c, const uint8_t *data, size_t n)
                                     .factor = c->max_spec_factor,
                                     .repeats = c->adaptive,
                                     .min_share = c->min_token_prob};
-    struct guess_lookup *l = guess_lookup_new(n, c->lookup_max, NULL, 0);
+    struct guess_lookup *l = guess_lookup_new(NULL, n, c->lookup_max, NULL, 0);
     int32_t token[MOST_TOKENS], out[GUESS_MOST];
     struct history h;
     struct err e = {0};
