@@ -8,6 +8,7 @@
 #   make test-clients             clients and measuring programs that others wrote, from the package index, against the server
 #                                 (not part of make test)
 #   make test-python              the Python package: its wheel, installed and tested in virtual environments
+#   make test-doors               the Python package inside llm, LangChain and others (not part of make test)
 #   make test-pace                gallop.pace beside AMD PACE 1.3.0 from the package index (1.5 GB; not part of make test)
 #   make test-vllm                Gallop inside vLLM, from the package index (3 GB; not part of make test)
 #   make wheel                    the wheel of the Python package, and its sources, in build/wheel
@@ -38,11 +39,11 @@ LAYERS ?= 4
 QUICK  ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help test-pjrt setup configure configure-program program build demo test test-all test-real test-clients test-python test-pace test-vllm wheel test-mixed test-sim test-page test-grammar test-packages soak lint bench bench-report bench-peers fmt map fuzz install deb image clean
+.PHONY: help test-pjrt setup configure configure-program program build demo test test-all test-real test-clients test-python test-doors test-pace test-vllm wheel test-mixed test-sim test-page test-grammar test-packages soak lint bench bench-report bench-peers fmt map fuzz install deb image clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo 'targets: build program demo test test-all test-real test-clients test-python test-pace test-vllm wheel test-mixed test-sim test-page test-grammar test-packages soak lint bench bench-report bench-peers fmt map fuzz install deb image clean'
+	@echo 'targets: build program demo test test-all test-real test-clients test-python test-doors test-pace test-vllm wheel test-mixed test-sim test-page test-grammar test-packages soak lint bench bench-report bench-peers fmt map fuzz install deb image clean'
 
 setup:
 	@tools/setup
@@ -85,6 +86,9 @@ test-clients: build
 
 test-python: build
 	@test/python/run || [ $$? = 77 ]
+
+test-doors: build
+	@test/doors/run || [ $$? = 77 ]
 
 test-pace: build
 	@test/python/pace/against/run || [ $$? = 77 ]

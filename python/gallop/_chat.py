@@ -19,6 +19,7 @@ class Chat:
 
     messages   the messages so far, in OpenAI's format; they may be changed between two answers
     tools      the schemas of the tools
+    result     the last answer, a Result; None before the first
     max_calls  maximum number of answers with tool calls before an answer without [8]
     """
 
@@ -27,6 +28,7 @@ class Chat:
     def __init__(self, llm: "LLM", system: str | None, tools, variables: dict[str, Any]):
         self.llm = llm
         self.messages: list[dict[str, Any]] = []
+        self.result: Result | None = None
         self._tools = Tools(tools)
         self._variables = variables
         if system is not None:
@@ -128,6 +130,7 @@ class Chat:
         result.reasoning = message.get("reasoning")
         result.tool_calls = message.get("tool_calls") or []
         self.messages.append(message)
+        self.result = result
 
     def _runs(self, result: Result) -> bool:
         return bool(result.tool_calls) and self._tools.can_run(result.tool_calls)
