@@ -31,7 +31,7 @@ SCHEMAS = {"get_city": CITY, "count": COUNT}
 UNSERVED = {
     "type": "object", "properties":
     {"a": {"type": "array", "uniqueItems": True, "items":
-           {"type": "string"}}}, "required": ["a"], "additionalProperties": False
+           {"type": "integer"}}}, "required": ["a"], "additionalProperties": False
 }
 CHATML = ("{%% if tools %%}{{ tools | tojson }}{%% endif %%}{%% for m in messages %%}"
           "{{ m.content }}{%% endfor %%}%s")
