@@ -39,6 +39,7 @@ struct writer {
     struct value places; /* i32 [T, 2]: slot and row of the cache of each row */
     struct value reads;  /* i32 [n_seqs, 1]: slots that are read */
     unsigned next;       /* the number of the next value */
+    size_t layer;        /* the layer of the last attention, for messages */
     int rc;
     char why[200];
 };
@@ -193,7 +194,7 @@ static struct value concatenate(struct writer *w, struct value a, struct value b
                 type_text(a.s).s, type_text(b.s).s, type_text(s).s);
 }
 
-/* Reduces the last dim by OP, "add" or "maximum"; INIT is its neutral number. */
+/* Reduces the last dim by OP, "add", "maximum" or "minimum"; INIT is its neutral number. */
 static struct value reduce(struct writer *w, struct value x, const char *op, float init)
 {
     struct shape s = x.s;
@@ -637,6 +638,7 @@ static struct value lower_attn(struct writer *w, const struct graph_node *n, str
     const struct op_attn *a = n->w.attn;
     size_t i = cache_of(w, n->at);
 
+    w->layer = n->at;
     if (a->two_sided)
         refuse(w, n->at, "attention in both directions is not served");
     if (!a->shared) {
@@ -644,6 +646,205 @@ static struct value lower_attn(struct writer *w, const struct graph_node *n, str
         w->v[i] = store(w, w->v[i], heads_of(w, qkv, a->n_heads + a->n_kv, a->n_kv, a->d));
     }
     return attend(w, a, slice(w, qkv, 1, 0, a->n_heads * a->d), w->k[i], w->v[i]);
+}
+
+/* ---- mixtures of experts ---- */
+
+/* The choice of the router: for each rank I of the top_k, the expert of each row and its weight. */
+struct routing {
+    struct value hot[MOE_MAX_TOP_K];    /* bool [T, experts]: the expert of rank I */
+    struct value index[MOE_MAX_TOP_K];  /* i32 [T, 1]: its number */
+    struct value weight[MOE_MAX_TOP_K]; /* [T] */
+};
+
+/* Finds the top_k largest of LOGITS [T, experts]; of equal ones the first. Sets the weights to these logits. */
+static void find_chosen(struct writer *w, const struct moe *m, struct value logits, struct routing *r)
+{
+    struct shape s = logits.s, column = shape_of(DT_I32, 2, s.d[0], 1, 0, 0, 0);
+    struct value number = emit(w, s, "stablehlo.iota dim = 1 : %s", type_text(s).s);
+    struct value none = number_of(w, 1e9f, s), out = number_of(w, -3.4e38f, s), left = logits;
+
+    for (size_t i = 0; i < m->top_k; i++) {
+        struct value most = reduce(w, left, "maximum", -3.4e38f), first;
+
+        first = choose(w, compare(w, "EQ", left, spread_last(w, most, s)), number, none);
+        first = reduce(w, first, "minimum", 1e9f);
+        r->hot[i] = compare(w, "EQ", number, spread_last(w, first, s));
+        r->index[i] = reshape(w, convert_to(w, first, DT_I32), column);
+        r->weight[i] = most;
+        left = choose(w, r->hot[i], out, left);
+    }
+}
+
+static struct value sum_of_weights(struct writer *w, const struct moe *m, const struct routing *r)
+{
+    struct value sum = r->weight[0];
+
+    for (size_t i = 1; i < m->top_k; i++)
+        sum = binary(w, "add", sum, r->weight[i]);
+    return sum;
+}
+
+static void divide_weights(struct writer *w, const struct moe *m, struct routing *r, struct value by)
+{
+    for (size_t i = 0; i < m->top_k; i++)
+        r->weight[i] = binary(w, "divide", r->weight[i], by);
+}
+
+static void choose_experts(struct writer *w, const struct moe *m, struct value logits, struct routing *r)
+{
+    struct value most, sum;
+
+    find_chosen(w, m, logits, r);
+    most = r->weight[0];
+    for (size_t i = 0; i < m->top_k; i++)
+        r->weight[i] = m->gate == MOE_SIGMOID
+                           ? unary(w, "logistic", r->weight[i])
+                           : unary(w, "exponential", binary(w, "subtract", r->weight[i], most));
+    if (m->gate == MOE_SOFTMAX_ALL) {
+        sum = binary(w, "subtract", logits, spread_last(w, most, logits.s));
+        divide_weights(w, m, r, reduce(w, unary(w, "exponential", sum), "add", 0));
+    }
+    if (m->gate == MOE_SOFTMAX_CHOSEN || m->renorm)
+        divide_weights(w, m, r, sum_of_weights(w, m, r));
+    for (size_t i = 0; i < m->top_k && m->expert_scale; i++) {
+        struct value scale = spread_rows(w, vector_of(w, m->expert_scale, m->n_experts), logits.s);
+
+        scale = reduce(w, choose(w, r->hot[i], scale, number_of(w, 0, logits.s)), "add", 0);
+        r->weight[i] = binary(w, "multiply", r->weight[i], scale);
+    }
+}
+
+/* Returns the matrices of all experts, [experts, n, k]. */
+static struct value experts_weight(struct writer *w, const struct moe *m, bool down)
+{
+    const struct linear *l = down ? &m->expert->down : &m->expert->up;
+
+    return weight(w, (struct stablehlo_weight){.kind = STABLEHLO_EXPERTS,
+                                               .of = m,
+                                               .down = down,
+                                               .shape = {m->n_experts, l->n, l->k},
+                                               .n_dims = 3,
+                                               .dtype = l->dtype == DT_F32 ? DT_F32 : DT_BF16});
+}
+
+/* Few rows: the matrices of each row's experts are gathered. */
+static struct value experts_of_rows(struct writer *w, const struct moe *m, struct value h,
+                                    const struct routing *r)
+{
+    struct value up = experts_weight(w, m, false), down = experts_weight(w, m, true), sum = h;
+
+    for (size_t i = 0; i < m->top_k; i++) {
+        struct value x = h, y;
+
+        if (m->scale_input)
+            x = binary(w, "multiply", h, spread_last(w, r->weight[i], h.s));
+        y = dot(w, convert_to(w, x, up.s.type), gather_rows(w, up, r->index[i], 0), 1, 1, 2);
+        y = middle_of(w, y, m->expert->up.paired, m->act);
+        y = dot(w, convert_to(w, y, down.s.type), gather_rows(w, down, r->index[i], 0), 1, 1, 2);
+        if (!m->scale_input)
+            y = binary(w, "multiply", y, spread_last(w, r->weight[i], y.s));
+        sum = i ? binary(w, "add", sum, y) : y;
+    }
+    return sum;
+}
+
+/* Returns matrix number I, a scalar, of ALL [experts, n, k]. */
+static struct value matrix_at(struct writer *w, struct value all, struct value i, struct value zero)
+{
+    struct shape s = all.s, two = all.s;
+
+    s.d[0] = 1;
+    two = shape_of(all.s.type, 2, all.s.d[1], all.s.d[2], 0, 0, 0);
+    return reshape(w,
+                   emit(w, s,
+                        "stablehlo.dynamic_slice %%%u, %%%u, %%%u, %%%u, sizes = [1, %zu, %zu] : (%s, "
+                        "tensor<i32>, tensor<i32>, tensor<i32>) -> %s",
+                        all.id, i.id, zero.id, zero.id, s.d[1], s.d[2], type_text(all.s).s, type_text(s).s),
+                   two);
+}
+
+/* Returns column I, a scalar, of X [T, experts] as [T]. */
+static struct value column_at(struct writer *w, struct value x, struct value i, struct value zero)
+{
+    struct shape s = x.s;
+
+    s.d[1] = 1;
+    return reshape(w,
+                   emit(w, s,
+                        "stablehlo.dynamic_slice %%%u, %%%u, %%%u, sizes = [%zu, 1] : (%s, tensor<i32>, "
+                        "tensor<i32>) -> %s",
+                        x.id, zero.id, i.id, s.d[0], type_text(x.s).s, type_text(s).s),
+                   shape_of(DT_F32, 1, s.d[0], 0, 0, 0, 0));
+}
+
+/* Returns the result of expert I for all rows of H, times its weights, which are 0 for rows that did not choose
+ * it. */
+static struct value expert_at(struct writer *w, const struct moe *m, struct value h, struct value weights,
+                              struct value hot, struct value i)
+{
+    struct value zero = integer_of(w, 0, i.s), up, down, x = h, y;
+    struct value own = column_at(w, weights, i, zero);
+
+    up = matrix_at(w, experts_weight(w, m, false), i, zero);
+    down = matrix_at(w, experts_weight(w, m, true), i, zero);
+    if (m->scale_input)
+        x = binary(w, "multiply", h, spread_last(w, own, h.s));
+    y = dot(w, convert_to(w, x, up.s.type), up, 0, 1, 1);
+    y = middle_of(w, y, m->expert->up.paired, m->act);
+    y = dot(w, convert_to(w, y, down.s.type), down, 0, 1, 1);
+    if (m->scale_input)
+        own = column_at(w, hot, i, zero);
+    return binary(w, "multiply", y, spread_last(w, own, y.s));
+}
+
+/* Many rows: a loop computes all rows with one expert after the other. */
+static struct value experts_in_turn(struct writer *w, const struct moe *m, struct value h,
+                                    const struct routing *r)
+{
+    struct shape s = r->hot[0].s, scalar = shape_of(DT_I32, 0, 0, 0, 0, 0, 0), result = h.s;
+    struct value weights, hot, zero, one, first, last, sum, i, goes_on;
+    unsigned both;
+
+    s.type = DT_F32;
+    weights = hot = zero = number_of(w, 0, s);
+    one = number_of(w, 1, s);
+    for (size_t k = 0; k < m->top_k; k++) {
+        weights = choose(w, r->hot[k], spread_last(w, r->weight[k], s), weights);
+        hot = choose(w, r->hot[k], one, hot);
+    }
+    result.d[1] = m->expert->down.n;
+    first = integer_of(w, 0, scalar);
+    last = integer_of(w, (long)m->n_experts, scalar);
+    sum = number_of(w, 0, result);
+    both = w->next++;
+    i = (struct value){w->next++, scalar};
+    buf_fmt(&w->p->text,
+            "    %%%u:2 = stablehlo.while(%%%u = %%%u, %%%u = %%%u) : tensor<i32>, %s\n    cond {\n", both,
+            i.id, first.id, w->next, sum.id, type_text(result).s);
+    sum.id = w->next++;
+    goes_on = compare(w, "LT", i, last);
+    buf_fmt(&w->p->text, "    stablehlo.return %%%u : tensor<i1>\n    } do {\n", goes_on.id);
+    sum = binary(w, "add", sum, expert_at(w, m, h, weights, hot, i));
+    i = binary(w, "add", i, integer_of(w, 1, scalar));
+    buf_fmt(&w->p->text, "    stablehlo.return %%%u, %%%u : tensor<i32>, %s\n    }\n", i.id, sum.id,
+            type_text(result).s);
+    return emit(w, result, "stablehlo.reshape %%%u#1 : (%s) -> %s", both, type_text(result).s,
+                type_text(result).s);
+}
+
+static struct value lower_moe(struct writer *w, const struct moe *m, struct value h, struct value route)
+{
+    struct routing r;
+
+    if (m->limit > 0 || m->expert->up.bias || m->expert->down.bias)
+        refuse(w, w->layer, "experts with biases or limits are not served");
+    if (w->rc)
+        return h;
+    choose_experts(w, m, linear_of(w, route, &m->router), &r);
+    if (h.s.d[0] * m->top_k <= m->n_experts)
+        return experts_of_rows(w, m, h, &r);
+    return experts_in_turn(w, m, h, &r);
 }
 
 /* ---- the program ---- */
@@ -665,7 +866,7 @@ static struct value lower(struct writer *w, const struct graph_node *n)
     case GRAPH_ROPE: return lower_rope(w, n->w.attn, x);
     case GRAPH_ATTN: return lower_attn(w, n, x);
     case GRAPH_MLP: return lower_mlp(w, n->w.mlp, x);
-    case GRAPH_MOE: refuse(w, 0, "mixtures of experts are not served yet"); return x;
+    case GRAPH_MOE: return lower_moe(w, n->w.moe, x, y);
     case GRAPH_GLU: return binary(w, "multiply", act_of(w, x, n->act), y);
     case GRAPH_ADD: return binary(w, "add", x, y);
     case GRAPH_SCALE: return with_constant(w, "multiply", x, n->number);

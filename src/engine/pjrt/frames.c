@@ -177,6 +177,7 @@ static int open_program(struct frames *f, size_t i, struct err *e)
         rc = stablehlo_write(&text, &g, &f->m->model, &frame, e);
     if (rc == 0 && i == 0)
         rc = open_arguments(f, &text, e);
+    ASSERT(rc || text.n_weights == f->n_weights, "%zu weights", text.n_weights);
     if (rc == 0) {
         uint64_t begin = clock_ns();
 
@@ -418,8 +419,11 @@ static void run(void *ctx, const struct executor_rows *rows, size_t n)
         rc = run_decode(f, rows, n, &e);
     for (size_t i = 0; i < n && n_prompts && rc == 0; i++)
         rc = run_prompt(f, &rows[i], &e);
-    if (rc)
+    if (rc) {
         log_error("%s", e.msg);
+        for (size_t i = 0; i < f->n_slots; i++)
+            f->slot[i].n = 0; /* no later request may use rows that were perhaps not stored */
+    }
     while (f->n_logits < wanted)
         take_logits(f, SIZE_MAX);
 }

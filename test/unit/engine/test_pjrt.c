@@ -135,7 +135,15 @@ static void compare(const char *name, struct device *d, struct llm *m)
     free(logits);
 }
 
-static void every_dense_family_computes_the_same_logits(void **state)
+/* GPT-OSS has experts with biases and limits, which are refused. */
+static bool linears_are_served(const struct model *m)
+{
+    struct err e;
+
+    return weights_check(m, &e) == 0 && strcmp(m->arch->model_type, "gpt_oss") != 0;
+}
+
+static void every_family_computes_the_same_logits(void **state)
 {
     char names[MAX_FOLDERS][64];
     size_t n = goldfile_list(GALLOP_SOURCE_DIR "/test/golden", names, MAX_FOLDERS);
@@ -148,7 +156,7 @@ static void every_dense_family_computes_the_same_logits(void **state)
 
         o.max_logits = 2;
         g = engines_open(names[i], &o);
-        if (!engine_llm(g)->model.info.n_experts) {
+        if (linears_are_served(&engine_llm(g)->model)) {
             print_message("%s\n", names[i]);
             if (plugin_open(&d->plugin, getenv("GALLOP_PJRT_PLUGIN"), 0, &e) != 0)
                 fail_msg("%s", e.msg);
@@ -168,7 +176,7 @@ static void every_dense_family_computes_the_same_logits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_dense_family_computes_the_same_logits),
+        cmocka_unit_test(every_family_computes_the_same_logits),
     };
 
     if (!getenv("GALLOP_PJRT_PLUGIN")) {
