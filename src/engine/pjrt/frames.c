@@ -58,7 +58,7 @@ int frames_read_buckets(struct frames_buckets *b, const char *text, const char *
         char *end;
         unsigned long long x = strtoull(p, &end, 10);
 
-        if (end == p || *p < '0' || *p > '9' || (*end != ',' && *end) || x <= last || x > most ||
+        if (end == p || *p < '0' || *p > '9' || (*end && (*end != ',' || !end[1])) || x <= last || x > most ||
             b->n == FRAMES_MAX_BUCKETS)
             return err_about(
                 e, ERR_INPUT, name,

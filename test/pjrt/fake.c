@@ -1,0 +1,266 @@
+/* fake.c - a PJRT plugin for tests: it computes nothing and returns logits of zeros, and the call of a chosen number
+ * fails.
+ *
+ * FAKE_PJRT_FAIL=N in the environment lets the N-th call that may fail return an error; FAKE_PJRT_MAJOR gives the table
+ * another major version, and FAKE_PJRT_SMALL a smaller size. fake_pjrt_calls() and fake_pjrt_objects() tell the test
+ * how many calls there were and how many objects exist. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/pjrt/api.h"
+
+/* An object of any type: an error, a buffer, a program, ... */
+struct object {
+    char text[80];
+    size_t bytes, n_results, logits_bytes;
+};
+
+static long n_calls, n_objects;
+static int client, device;
+
+long fake_pjrt_calls(void);
+long fake_pjrt_objects(void);
+void fake_pjrt_reset(void);
+const struct pjrt_api *GetPjrtApi(void);
+
+long fake_pjrt_calls(void)
+{
+    return n_calls;
+}
+
+long fake_pjrt_objects(void)
+{
+    return n_objects;
+}
+
+void fake_pjrt_reset(void)
+{
+    n_calls = 0;
+}
+
+static struct object *new_object(void)
+{
+    n_objects++;
+    return calloc(1, sizeof(struct object));
+}
+
+static void free_object(void *p)
+{
+    if (p)
+        n_objects--;
+    free(p);
+}
+
+/* Returns an error if this call is to fail. */
+static struct pjrt_error *fails(void)
+{
+    const char *n = getenv("FAKE_PJRT_FAIL");
+    struct object *e;
+
+    if (++n_calls != (n ? atol(n) : 0))
+        return NULL;
+    e = new_object();
+    snprintf(e->text, sizeof(e->text), "call %ld\nfailed", n_calls);
+    return (struct pjrt_error *)e;
+}
+
+static struct pjrt_error *error_destroy(void *args)
+{
+    free_object(((struct pjrt_error_destroy *)args)->error);
+    return NULL;
+}
+
+static struct pjrt_error *error_message(void *args)
+{
+    struct pjrt_error_message *a = args;
+
+    a->message = ((const struct object *)a->error)->text;
+    a->message_size = strlen(a->message);
+    return NULL;
+}
+
+static struct pjrt_error *nothing(void *args)
+{
+    (void)args;
+    return fails();
+}
+
+static struct pjrt_error *event_destroy(void *args)
+{
+    free_object(((struct pjrt_event_call *)args)->event);
+    return NULL;
+}
+
+static struct pjrt_error *client_create(void *args)
+{
+    struct pjrt_error *e = fails();
+
+    if (!e)
+        ((struct pjrt_client_create *)args)->client = (struct pjrt_client *)&client;
+    return e;
+}
+
+static struct pjrt_error *client_destroy(void *args)
+{
+    (void)args;
+    return NULL;
+}
+
+static struct pjrt_error *client_text(void *args)
+{
+    struct pjrt_client_text *a = args;
+
+    a->text = "fake";
+    a->size = 4;
+    return fails();
+}
+
+static struct pjrt_error *client_devices(void *args)
+{
+    static struct pjrt_device *list[] = {(struct pjrt_device *)&device};
+    struct pjrt_client_devices *a = args;
+
+    a->devices = list;
+    a->n_devices = 1;
+    return fails();
+}
+
+static struct pjrt_error *device_description(void *args)
+{
+    ((struct pjrt_device_description *)args)->description = (struct pjrt_description *)&device;
+    return fails();
+}
+
+/* Reads the number of results of a program and the size of the last from its text. */
+static struct pjrt_error *compile(void *args)
+{
+    struct pjrt_client_compile *a = args;
+    struct pjrt_error *e = fails();
+    struct object *o;
+    const char *p = a->program->code, *last;
+
+    if (e)
+        return e;
+    o = new_object();
+    for (o->n_results = 1; (p = strstr(p, "tf.aliasing_output")) != NULL; p++)
+        o->n_results++;
+    p = strstr(a->program->code, "-> (");
+    last = strstr(p, ") {\n");
+    while (last > p && strncmp(last, "tensor<", 7) != 0)
+        last--;
+    o->logits_bytes = 4 * strtoul(last + 7, (char **)&p, 10);
+    o->logits_bytes *= strtoul(p + 1, NULL, 10);
+    a->executable = (struct pjrt_loaded *)o;
+    return NULL;
+}
+
+static struct pjrt_error *from_host(void *args)
+{
+    struct pjrt_from_host *a = args;
+    struct pjrt_error *e = fails();
+    struct object *o;
+
+    if (e)
+        return e;
+    o = new_object();
+    o->bytes = a->type == PJRT_BF16 ? 2 : 4;
+    for (size_t i = 0; i < a->n_dims; i++)
+        o->bytes *= (size_t)a->dims[i];
+    a->buffer = (struct pjrt_buffer *)o;
+    a->done = (struct pjrt_event *)new_object();
+    return NULL;
+}
+
+static struct pjrt_error *free_program(void *args)
+{
+    free_object(((struct pjrt_loaded_call *)args)->executable);
+    return NULL;
+}
+
+static struct pjrt_error *get_executable(void *args)
+{
+    struct pjrt_error *e = fails();
+
+    if (!e)
+        ((struct pjrt_loaded_executable *)args)->executable = (struct pjrt_executable *)new_object();
+    return e;
+}
+
+static struct pjrt_error *free_executable(void *args)
+{
+    free_object(((struct pjrt_executable_call *)args)->executable);
+    return NULL;
+}
+
+static struct pjrt_error *execute(void *args)
+{
+    struct pjrt_execute *a = args;
+    const struct object *program = (const struct object *)a->executable;
+    struct pjrt_error *e = fails();
+
+    if (e)
+        return e;
+    for (size_t i = 0; i < program->n_results; i++) {
+        struct object *o = new_object();
+
+        o->bytes = program->logits_bytes;
+        a->outputs[0][i] = (struct pjrt_buffer *)o;
+    }
+    if (a->complete)
+        a->complete[0] = (struct pjrt_event *)new_object();
+    return NULL;
+}
+
+static struct pjrt_error *free_buffer(void *args)
+{
+    free_object(((struct pjrt_buffer_call *)args)->buffer);
+    return NULL;
+}
+
+static struct pjrt_error *to_host(void *args)
+{
+    struct pjrt_to_host *a = args;
+    struct pjrt_error *e = fails();
+
+    if (e)
+        return e;
+    if (a->size != ((const struct object *)a->from)->bytes)
+        abort();
+    memset(a->to, 0, a->size);
+    a->event = (struct pjrt_event *)new_object();
+    return NULL;
+}
+
+const struct pjrt_api *GetPjrtApi(void)
+{
+    static struct pjrt_api api = {.function = {[PJRT_ERROR_DESTROY] = error_destroy,
+                                               [PJRT_ERROR_MESSAGE] = error_message,
+                                               [PJRT_PLUGIN_INITIALIZE] = nothing,
+                                               [PJRT_EVENT_DESTROY] = event_destroy,
+                                               [PJRT_EVENT_AWAIT] = nothing,
+                                               [PJRT_CLIENT_CREATE] = client_create,
+                                               [PJRT_CLIENT_DESTROY] = client_destroy,
+                                               [PJRT_CLIENT_PLATFORM_NAME] = client_text,
+                                               [PJRT_CLIENT_PLATFORM_VERSION] = client_text,
+                                               [PJRT_CLIENT_ADDRESSABLE_DEVICES] = client_devices,
+                                               [PJRT_CLIENT_COMPILE] = compile,
+                                               [PJRT_CLIENT_BUFFER_FROM_HOST] = from_host,
+                                               [PJRT_DESCRIPTION_KIND] = client_text,
+                                               [PJRT_DEVICE_DESCRIPTION] = device_description,
+                                               [PJRT_DEVICE_MEMORY_STATS] = nothing,
+                                               [PJRT_EXECUTABLE_DESTROY] = free_executable,
+                                               [PJRT_EXECUTABLE_SERIALIZE] = nothing,
+                                               [PJRT_LOADED_DESTROY] = free_program,
+                                               [PJRT_LOADED_EXECUTABLE] = get_executable,
+                                               [PJRT_LOADED_EXECUTE] = execute,
+                                               [PJRT_DESERIALIZE_AND_LOAD] = nothing,
+                                               [PJRT_BUFFER_DESTROY] = free_buffer,
+                                               [PJRT_BUFFER_TO_HOST] = to_host}};
+    const char *major = getenv("FAKE_PJRT_MAJOR");
+
+    api.struct_size = getenv("FAKE_PJRT_SMALL") ? 200 : sizeof(api);
+    api.version.major = major ? atoi(major) : PJRT_MAJOR;
+    return &api;
+}

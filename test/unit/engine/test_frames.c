@@ -1,0 +1,178 @@
+/* test_frames.c - the executor on a PJRT plugin whose calls fail one after the other (test/pjrt/fake.c). */
+#include <dlfcn.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/pjrt/frames.h"
+#include "engines.h"
+
+static long (*calls)(void), (*objects)(void);
+static void (*reset)(void);
+
+static void *symbol(void *library, const char *name)
+{
+    void *p = dlsym(library, name);
+
+    assert_non_null(p);
+    return p;
+}
+
+/* Loads the functions of the plugin itself; the engine loads the same library. */
+static int load_fake(void **state)
+{
+    void *p, *library = dlopen(FAKE_PJRT, RTLD_NOW);
+
+    assert_non_null(library);
+    p = symbol(library, "fake_pjrt_calls");
+    memcpy(&calls, &p, sizeof(p));
+    p = symbol(library, "fake_pjrt_objects");
+    memcpy(&objects, &p, sizeof(p));
+    p = symbol(library, "fake_pjrt_reset");
+    memcpy(&reset, &p, sizeof(p));
+    setenv("XDG_CACHE_HOME", "cache", 1);
+    return 0;
+}
+
+static struct gallop_options options(void)
+{
+    struct gallop_options o = engines_options(2, 16, 64);
+
+    o.executor = "pjrt";
+    o.pjrt_plugin = FAKE_PJRT;
+    o.prompt_buckets = "16";
+    o.batch_buckets = "2";
+    o.context_buckets = "64";
+    return o;
+}
+
+static void fail_call(long n)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%ld", n);
+    setenv("FAKE_PJRT_FAIL", text, 1);
+    reset();
+}
+
+static void every_call_may_fail_while_a_model_is_opened(void **state)
+{
+    struct gallop_options o = options();
+    char err[GALLOP_ERR_SIZE];
+    struct gallop *g;
+    long n_good, failed = 0, before = objects();
+
+    fail_call(0);
+    g = engines_open("demo", &o);
+    n_good = calls();
+    gallop_close(g);
+    assert_int_equal(objects(), before);
+    assert_true(n_good > 20);
+    for (long n = 1; n <= n_good; n++) {
+        size_t live = mem_live_blocks();
+        int rc;
+
+        fail_call(n);
+        rc = engines_try(&g, "demo", &o, err);
+        if (rc) { /* a program that cannot be kept is only a warning */
+            char what[40];
+
+            assert_int_equal(rc, GALLOP_OS_ERROR);
+            snprintf(what, sizeof(what), "call %ld", n);
+            assert_non_null(strstr(err, what));
+            assert_null(strchr(err, '\n'));
+            assert_int_equal(mem_live_blocks(), live);
+            failed++;
+        } else {
+            gallop_close(g);
+        }
+        assert_int_equal(objects(), before);
+    }
+    assert_true(failed > n_good / 2);
+}
+
+static void a_step_that_fails_ends_its_requests_and_not_the_engine(void **state)
+{
+    struct gallop_options o = options();
+    struct gallop *g;
+    long before = objects(), n_good;
+
+    fail_call(0);
+    g = engines_open("demo", &o);
+    for (int turn = 0; turn < 2; turn++) {
+        struct engines_answer a = {0};
+
+        reset();
+        engines_submit_text(g, 10, 3, 0);
+        engines_run(g, &a);
+        assert_int_equal(a.n, 3);
+        n_good = calls();
+    }
+    for (long n = 1; n <= n_good; n++) {
+        struct engines_answer a = {0};
+
+        fail_call(n);
+        engines_submit_text(g, 10, 3, 0);
+        engines_run(g, &a);
+        assert_int_equal(a.end.finish, GALLOP_FINISH_ERROR);
+        assert_true(a.n < 3);
+        fail_call(0);
+        a = (struct engines_answer){0};
+        engines_submit_text(g, 10, 3, 0);
+        engines_run(g, &a);
+        assert_int_equal(a.n, 3);
+    }
+    gallop_close(g);
+    assert_int_equal(objects(), before);
+}
+
+static void other_versions_are_refused_by_their_numbers(void **state)
+{
+    struct gallop_options o = options();
+    char err[GALLOP_ERR_SIZE];
+    struct gallop *g;
+
+    fail_call(0);
+    setenv("FAKE_PJRT_MAJOR", "7", 1);
+    assert_int_equal(engines_try(&g, "demo", &o, err), GALLOP_UNSUPPORTED);
+    assert_non_null(strstr(err, "version 7.0 of the interface, expected 0.*"));
+    unsetenv("FAKE_PJRT_MAJOR");
+    setenv("FAKE_PJRT_SMALL", "1", 1);
+    assert_int_equal(engines_try(&g, "demo", &o, err), GALLOP_UNSUPPORTED);
+    assert_non_null(strstr(err, "has a table of 200 bytes"));
+    unsetenv("FAKE_PJRT_SMALL");
+    o.pjrt_device = 3;
+    assert_int_equal(engines_try(&g, "demo", &o, err), GALLOP_BAD_INPUT);
+    assert_non_null(strstr(err, "has 1 devices, and no device 3"));
+}
+
+static void buckets_are_read(void **state)
+{
+    static const char *const wrong[] = {"", ",", "0", "8,8", "16,8", "1,2,", "x", "-1", "65", "1 2", "+1"};
+    struct frames_buckets b;
+    struct err e;
+
+    assert_int_equal(frames_read_buckets(&b, "1", "x", 64, &e), 0);
+    assert_int_equal(frames_read_buckets(&b, "1,2,64", "x", 64, &e), 0);
+    assert_int_equal(b.n, 3);
+    assert_int_equal(b.size[2], 64);
+    assert_int_equal(frames_read_buckets(&b, "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "x", 64, &e), 0);
+    assert_int_equal(frames_read_buckets(&b, "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "x", 64, &e),
+                     ERR_INPUT);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        if (frames_read_buckets(&b, wrong[i], "x", 64, &e) != ERR_INPUT)
+            fail_msg("\"%s\" is accepted", wrong[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_call_may_fail_while_a_model_is_opened),
+        cmocka_unit_test(a_step_that_fails_ends_its_requests_and_not_the_engine),
+        cmocka_unit_test(other_versions_are_refused_by_their_numbers),
+        cmocka_unit_test(buckets_are_read),
+    };
+
+    log_set_level(LOG_ERROR);
+    return cmocka_run_group_tests(tests, load_fake, NULL);
+}
