@@ -24,11 +24,12 @@
 #include "net/http.h"
 
 static const struct verb_entry verbs[] = {
-    {"Generate text", NULL},     {NULL, &verb_run},     {NULL, &verb_chat},     {NULL, &verb_serve},
-    {"Prepare a model", NULL},   {NULL, &verb_pack},    {NULL, &verb_quantize}, {NULL, &verb_calibrate},
-    {"Look into a model", NULL}, {NULL, &verb_inspect}, {NULL, &verb_tokenize}, {NULL, &verb_render},
-    {NULL, &verb_logits},        {NULL, &verb_ppl},     {NULL, &verb_sample},   {NULL, &verb_grammar},
-    {"Measure speed", NULL},     {NULL, &verb_bench},   {NULL, &verb_simulate}, {NULL, &verb_synth},
+    {"Generate text", NULL},   {NULL, &verb_run},           {NULL, &verb_chat},     {NULL, &verb_serve},
+    {"Prepare a model", NULL}, {NULL, &verb_pack},          {NULL, &verb_quantize}, {NULL, &verb_calibrate},
+    {NULL, &verb_compile},     {"Look into a model", NULL}, {NULL, &verb_inspect},  {NULL, &verb_tokenize},
+    {NULL, &verb_render},      {NULL, &verb_logits},        {NULL, &verb_ppl},      {NULL, &verb_sample},
+    {NULL, &verb_grammar},     {"Measure speed", NULL},     {NULL, &verb_bench},    {NULL, &verb_simulate},
+    {NULL, &verb_synth},
 };
 enum { N_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
 

@@ -20,7 +20,7 @@ struct verb {
 
 /* Verbs of the product, in src/app. */
 extern const struct verb verb_run, verb_chat, verb_serve, verb_pack, verb_quantize, verb_calibrate,
-    verb_inspect, verb_tokenize;
+    verb_inspect, verb_tokenize, verb_compile;
 /* Verbs of the laboratory, in src/lab. */
 extern const struct verb verb_logits, verb_ppl, verb_render, verb_sample, verb_grammar, verb_synth,
     verb_bench, verb_simulate;

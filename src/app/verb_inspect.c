@@ -244,6 +244,19 @@ static void print_operators(const struct llm *m)
     print_text("\n");
 }
 
+static json_t *executor_json(const struct frames *f)
+{
+    struct frames_stats s;
+
+    frames_stats(f, &s);
+    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:f,s:I,s:I}", "name", "pjrt", "plugin",
+                     s.plugin, "platform", s.platform, "version", s.version, "device", s.kind, "devices",
+                     (json_int_t)s.n_devices, "memory_bytes", (json_int_t)s.memory_bytes, "programs",
+                     (json_int_t)s.n_programs, "compiled", (json_int_t)s.n_compiled, "loaded",
+                     (json_int_t)s.n_loaded, "compile_s", s.compile_s, "device_weight_bytes",
+                     (json_int_t)s.weight_bytes, "device_kv_bytes", (json_int_t)s.cache_bytes);
+}
+
 static void print_json_page(const struct gallop *g, const struct llm *m, const struct gallop_options *opt)
 {
     const struct model_info *i = &m->model.info;
@@ -273,11 +286,30 @@ static void print_json_page(const struct gallop *g, const struct llm *m, const s
     if (engine_guesses(g))
         json_object_set_new(o, "guesses", guesses_json(g, m));
     json_object_set_new(o, "scheduling", scheduling_json(engine_scheduling(g)));
+    if (engine_frames(g))
+        json_object_set_new(o, "executor", executor_json(engine_frames(g)));
     json_object_set_new(o, "weight_bytes", json_integer((json_int_t)s.weight_bytes));
     json_object_set_new(o, "scratch_bytes", json_integer((json_int_t)s.scratch_bytes));
     json_object_set_new(o, "load_s", json_real(s.load_s));
     json_object_set_new(o, "tensors", list);
     print_json(o);
+}
+
+static void print_executor(const struct frames *f)
+{
+    const double mib = 1048576;
+    struct frames_stats s;
+
+    frames_stats(f, &s);
+    print_fmt("executor pjrt: %s on %s %s, %zu device%s", s.kind, s.platform, s.version, s.n_devices,
+              s.n_devices == 1 ? "" : "s");
+    if (s.memory_bytes)
+        print_fmt(" of %.1f GiB", (double)s.memory_bytes / mib / 1024);
+    print_fmt(
+        "; %zu programs (%zu compiled, %zu from the cache folder) in %.2f s; %.1f MiB of weights and %.1f MiB of "
+        "KV rows on the device\n",
+        s.n_programs, s.n_compiled, s.n_loaded, s.compile_s, (double)s.weight_bytes / mib,
+        (double)s.cache_bytes / mib);
 }
 
 static const char *linear_type(const struct linear *l)
@@ -324,6 +356,8 @@ static void print_text_page(const struct gallop *g, const struct llm *m, const s
     print_operators(m);
     print_fmt("weights %.1f MiB packed, scratch %.1f MiB; loaded in %.2f s\n",
               (double)s.weight_bytes / 1048576, (double)s.scratch_bytes / 1048576, s.load_s);
+    if (engine_frames(g))
+        print_executor(engine_frames(g));
     print_kv(m, opt);
     if (engine_guesses(g))
         print_guesses(g, m);

@@ -10,6 +10,7 @@
 #include "engine/constraints/constraints.h"
 #include "engine/engine.h"
 #include "engine/llm.h"
+#include "engine/pjrt/frames.h"
 #include "engine/step.h"
 
 struct texts;
@@ -18,6 +19,7 @@ struct llm *engine_llm(struct gallop *g);
 const struct constraints *engine_constraints(const struct gallop *g);
 struct step *engine_loop(struct gallop *g); /* for tests that replace the executor */
 const struct step *engine_scheduling(const struct gallop *g);
+const struct frames *engine_frames(const struct gallop *g); /* the executor "pjrt"; NULL: another executor */
 struct guess_sources;
 const struct guess_sources *engine_guesses(const struct gallop *g); /* NULL: no speculative decoding */
 

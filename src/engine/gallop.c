@@ -186,7 +186,10 @@ static int open_guesses(struct gallop *g, const struct gallop_options *o, struct
 /* Opens the executor of O. SIGBUS stays as it is: the plugin maps files of its own. */
 static int open_executor(struct gallop *g, const struct gallop_options *o, struct err *e)
 {
-    struct frames_options f = {.plugin = o->pjrt_plugin, .device = (size_t)o->pjrt_device};
+    struct frames_options f = {.plugin = o->pjrt_plugin,
+                               .device = (size_t)o->pjrt_device,
+                               .progress = o->progress,
+                               .progress_ctx = o->progress_ctx};
     int rc = 0;
 
     if (!is_chosen(o->executor, "pjrt")) {
@@ -352,6 +355,11 @@ const struct texts *engine_texts(const struct gallop *g)
 struct llm *engine_llm(struct gallop *g)
 {
     return &g->llm;
+}
+
+const struct frames *engine_frames(const struct gallop *g)
+{
+    return g->frames;
 }
 
 const struct constraints *engine_constraints(const struct gallop *g)

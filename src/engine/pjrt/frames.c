@@ -250,6 +250,8 @@ int frames_open(struct frames **out, struct llm *m, const struct frames_options 
             o->progress(o->progress_ctx, i, f->n_programs);
         rc = open_program(f, i, e);
     }
+    if (rc == 0 && o->progress)
+        o->progress(o->progress_ctx, f->n_programs, f->n_programs);
     if (rc)
         frames_close(f);
     else
@@ -543,5 +545,7 @@ void frames_stats(const struct frames *f, struct frames_stats *s)
     s->platform = f->plugin.platform;
     s->version = f->plugin.version;
     s->kind = f->plugin.kind;
+    s->n_devices = f->plugin.n_devices;
+    s->memory_bytes = plugin_memory(&f->plugin);
     s->n_programs = f->n_programs;
 }

@@ -50,6 +50,8 @@ struct frames_stats {
     size_t n_programs, n_compiled,
         n_loaded; /* programs; how many were compiled, and how many read from a file */
     double compile_s;
+    size_t n_devices,
+        memory_bytes; /* devices of the plugin, and the memory of this one; 0: it does not tell */
     size_t weight_bytes, cache_bytes; /* on the device */
     uint64_t n_prompt_frames, n_decode_frames, n_rows, n_padded_rows;
 };
