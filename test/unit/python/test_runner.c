@@ -151,7 +151,7 @@ static void closing_ends_running_calls(void **state)
         int code;
 
         for (int i = 0; i < 6; i++)
-            call[i] = submitted(r, 100, i % 2, i < 3 ? ch : NULL, 7);
+            call[i] = submitted(r, 1000, i % 2, i < 3 ? ch : NULL, 7); /* longer than closing takes */
         if (round % 2)
             usleep(3000);
         if (round > 1)
