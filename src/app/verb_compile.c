@@ -27,7 +27,10 @@ static int compile_run(const struct opt_values *v, struct err *e)
     if ((rc = load_prepare(&o.load, e)) != 0 || (rc = load_engine(&o.load, NULL, &g, e)) != 0)
         return rc;
     frames_stats(engine_frames(g), &s);
-    if (o.out.json)
+    if (s.n_kept + s.n_loaded < s.n_programs)
+        rc = err_set(e, ERR_OS, "compile: %zu of %zu programs could not be kept in the cache folder",
+                     s.n_programs - s.n_kept - s.n_loaded, s.n_programs);
+    else if (o.out.json)
         print_json(json_pack("{s:I,s:I,s:I,s:f}", "programs", (json_int_t)s.n_programs, "compiled",
                              (json_int_t)s.n_compiled, "loaded", (json_int_t)s.n_loaded, "compile_s",
                              s.compile_s));
@@ -35,7 +38,7 @@ static int compile_run(const struct opt_values *v, struct err *e)
         print_fmt("%zu programs for %s: %zu compiled, %zu already in the cache folder, %.2f s\n",
                   s.n_programs, s.kind, s.n_compiled, s.n_loaded, s.compile_s);
     gallop_close(g);
-    return 0;
+    return rc;
 }
 
 const struct verb verb_compile = {
@@ -44,10 +47,10 @@ const struct verb verb_compile = {
     .arguments = "-m MODEL --pjrt-plugin PATH [options]",
     .no_words = "options only",
     .manual =
-        "Compiles the programs that --executor pjrt needs for a model and the same options, and keeps them in the cache "
-        "folder (gallop/pjrt under $XDG_CACHE_HOME or ~/.cache), so that a later start only reads them. Programs that "
-        "are there already are not compiled again. The options that programs depend on are --dtype, --max-model-len, "
-        "--max-num-seqs, --max-num-batched-tokens and the buckets.",
+        "Compiles the programs that --executor pjrt needs for a model and the same options, and keeps them in the "
+        "cache folder (gallop/pjrt under $XDG_CACHE_HOME or ~/.cache), so that a later start only reads them. "
+        "Programs that are there already are not compiled again. The options that programs depend on are --dtype, "
+        "--max-model-len, --max-num-seqs, --max-num-batched-tokens and the buckets.",
     .options = (const struct opt_part[]){OPT_PART(struct compile_options, load, options_model),
                                          OPT_PART(struct compile_options, load, options_source),
                                          OPT_PART(struct compile_options, load, options_engine),

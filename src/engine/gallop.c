@@ -529,6 +529,8 @@ static int new_answers(struct gallop *g, const struct gallop_request *r, const s
         return err_about(
             e, ERR_INPUT, "pooling",
             "an embedding needs n 1 and max_new_tokens 0, and prompt_logprobs must not be given");
+    if (r->pooling && g->step.x->caps.n_hidden == 0)
+        return err_about(e, ERR_UNSUPPORTED, "pooling", "this executor computes no embeddings");
     if (!r->pooling && g->llm.model.info.headless)
         return err_set(e, ERR_UNSUPPORTED, "this model %s, so it can only compute embeddings",
                        g->llm.model.bidirectional ? "has bidirectional attention"

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cpu.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/xxh3.h"
@@ -42,16 +43,16 @@ static void hash_text(XXH3_state_t *h, const char *s)
 }
 
 /* Computes the hash of what the program TEXT on P belongs to. The plugin's file counts by path, size and time of its
- * last change. */
-static XXH128_hash_t key_of(const struct plugin *p, const struct buf *text)
+ * last change; the processor counts, too, because plugins for CPUs compile for it. Returns false if memory is
+ * exhausted. */
+static bool key_of(const struct plugin *p, const struct buf *text, XXH128_hash_t *key)
 {
     XXH3_state_t *h = XXH3_createState();
-    XXH128_hash_t key = {0};
     struct stat st = {0};
     int64_t file[3];
 
     if (!h)
-        return key;
+        return false;
     if (stat(p->path, &st) != 0)
         st = (struct stat){0};
     file[0] = (int64_t)st.st_size;
@@ -64,10 +65,12 @@ static XXH128_hash_t key_of(const struct plugin *p, const struct buf *text)
     hash_text(h, p->platform);
     hash_text(h, p->version);
     hash_text(h, p->kind);
+    hash_text(h, cpu_model());
+    hash_text(h, cpu_isa_name(cpu_best()));
     XXH3_128bits_update(h, &p->device_number, sizeof(p->device_number));
-    key = XXH3_128bits_digest(h);
+    *key = XXH3_128bits_digest(h);
     XXH3_freeState(h);
-    return key;
+    return true;
 }
 
 static bool read_all(int fd, void *to, size_t n)
@@ -130,51 +133,65 @@ static bool make_folders(char *path)
     return true;
 }
 
-/* Writes BYTES to PATH by way of another name. */
-static bool save(char *path, XXH128_hash_t key, const struct buf *bytes)
+/* Writes BYTES to PATH by way of another name. Returns 0 or the number of the system's error. */
+static int save(char *path, XXH128_hash_t key, const struct buf *bytes)
 {
     struct header h = {
         .key = {key.low64, key.high64}, .bytes = bytes->len, .sum = XXH3_64bits(bytes->data, bytes->len)};
     char other[PATH_BYTES + 32];
-    bool good;
-    int fd;
+    int fd, reason = 0;
 
     memcpy(h.magic, magic, sizeof(magic));
     if (!make_folders(path))
-        return false;
-    snprintf(other, sizeof(other), "%s.%ld", path, (long)getpid());
-    if ((fd = open(other, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) < 0)
-        return false;
-    good = write_all(fd, &h, sizeof(h)) && write_all(fd, bytes->data, bytes->len) && fsync(fd) == 0;
-    good = close(fd) == 0 && good && rename(other, path) == 0;
-    if (!good)
+        return errno;
+    snprintf(other, sizeof(other), "%s.XXXXXX", path);
+    if ((fd = mkostemp(other, O_CLOEXEC)) < 0)
+        return errno;
+    if (!write_all(fd, &h, sizeof(h)) || !write_all(fd, bytes->data, bytes->len) || fsync(fd) != 0)
+        reason = errno ? errno : EIO;
+    if (close(fd) != 0 && !reason)
+        reason = errno;
+    if (!reason && rename(other, path) != 0)
+        reason = errno;
+    if (reason)
         unlink(other);
-    return good;
+    return reason;
 }
 
-int artifacts_open(struct plugin *p, const struct buf *text, struct pjrt_loaded **out, bool *loaded,
-                   struct err *e)
+/* Compiles TEXT and writes the program to PATH; HAS_FILE false: there is no place for it. */
+static int compile_and_keep(struct plugin *p, const struct buf *text, char *path, bool has_file,
+                            XXH128_hash_t key, struct pjrt_loaded **out, enum artifact *how, struct err *e)
 {
-    XXH128_hash_t key = key_of(p, text);
-    char path[PATH_BYTES];
     struct err ignored = {0};
     struct buf bytes;
-    bool has_folder = folder(path, sizeof(path) - 64);
-    int rc;
+    int reason, rc = plugin_compile(p, text->data, text->len, "compilation", out, e);
 
-    if (has_folder)
-        snprintf(path + strlen(path), 64, "/%016llx%016llx", (unsigned long long)key.high64,
-                 (unsigned long long)key.low64);
-    *loaded = has_folder && load(p, path, key, out);
-    if (*loaded)
-        return 0;
-    if ((rc = plugin_compile(p, text->data, text->len, "compilation", out, e)) != 0 || !has_folder)
+    *how = ARTIFACT_COMPILED;
+    if (rc || !has_file)
         return rc;
     buf_init(&bytes, MEM_ENGINE);
     if (plugin_serialize(p, *out, &bytes, &ignored) != 0)
         log_warn("the compiled program cannot be kept: %s", ignored.msg);
-    else if (bytes.len && !save(path, key, &bytes))
-        log_warn("%s cannot be written: %s", path, strerror(errno));
+    else if (bytes.len && (reason = save(path, key, &bytes)) != 0)
+        log_warn("%s cannot be written: %s", path, strerror(reason));
+    else if (bytes.len)
+        *how = ARTIFACT_KEPT;
     buf_fini(&bytes);
     return 0;
+}
+
+int artifacts_open(struct plugin *p, const struct buf *text, struct pjrt_loaded **out, enum artifact *how,
+                   struct err *e)
+{
+    XXH128_hash_t key = {0};
+    char path[PATH_BYTES];
+    bool has_file = folder(path, sizeof(path) - 64) && key_of(p, text, &key);
+
+    if (has_file)
+        snprintf(path + strlen(path), 64, "/%016llx%016llx", (unsigned long long)key.high64,
+                 (unsigned long long)key.low64);
+    *how = ARTIFACT_LOADED;
+    if (has_file && load(p, path, key, out))
+        return 0;
+    return compile_and_keep(p, text, path, has_file, key, out, how, e);
 }

@@ -25,6 +25,7 @@ struct slot {
     size_t n;
     bool has_salt;
     uint8_t salt[16];
+    bool is_lost; /* the rows of the running sequence were lost by an error */
 };
 
 struct frames {
@@ -43,6 +44,9 @@ struct frames {
     int32_t *in;                   /* inputs of the largest frame */
     float *logits, *one;           /* [max_wanted, V], and the logits of a frame */
     size_t n_logits;               /* rows of logits so far in this step */
+    void *zero;                    /* zeros for the largest cache */
+    bool
+        has_lost_caches; /* an error may have destroyed the caches; they are made again before the next step */
     struct frames_stats stats;
 };
 
@@ -76,18 +80,17 @@ int frames_read_buckets(struct frames_buckets *b, const char *text, const char *
 static void complete(struct frames_buckets *b, size_t first, size_t step, size_t most)
 {
     if (b->n == 0)
-        for (size_t x = first; x < most && b->n < FRAMES_MAX_BUCKETS - 1; x *= step)
+        for (size_t x = first; x < most && b->n < FRAMES_MAX_BUCKETS; x *= step)
             b->size[b->n++] = x;
-    if (b->n == 0 || (b->size[b->n - 1] < most && b->n < FRAMES_MAX_BUCKETS))
+    if (b->n == 0 || b->size[b->n - 1] < most)
         b->size[b->n++] = most;
 }
 
 /* ---- opening ---- */
 
-static int add_program(struct frames *f, size_t n_seqs, size_t rows, size_t seen)
+static void add_program(struct frames *f, size_t n_seqs, size_t rows, size_t seen)
 {
     f->program[f->n_programs++] = (struct program){.n_seqs = n_seqs, .rows = rows, .seen = seen};
-    return 0;
 }
 
 /* Lists the programs, longest first, so that a device without enough memory is found out early. */
@@ -109,25 +112,52 @@ static int list_programs(struct frames *f, struct err *e)
     return 0;
 }
 
-static int open_caches(struct frames *f, struct err *e)
+/* Returns the bytes of cache I and writes its shape to DIMS; 0: too large. */
+static size_t cache_bytes(const struct frames *f, size_t i, size_t dims[4])
 {
+    const struct stablehlo_cache *c = &f->layer[i / 2];
+    size_t bytes = dtype_bytes(f->dtype);
+
+    dims[0] = f->n_slots + 1;
+    dims[1] = c->n_kv;
+    dims[2] = f->context + 1;
+    dims[3] = c->d;
+    for (int d = 0; d < 4; d++)
+        if (__builtin_mul_overflow(bytes, dims[d], &bytes))
+            return 0;
+    return bytes;
+}
+
+/* Makes caches of zeros on the device, instead of those that are there. */
+static int make_caches(struct frames *f, struct err *e)
+{
+    size_t dims[4];
     int rc = 0;
 
     for (size_t i = 0; i < f->n_caches && rc == 0; i++) {
-        const struct stablehlo_cache *c = &f->layer[i / 2];
-        size_t dims[] = {f->n_slots + 1, c->n_kv, f->context + 1, c->d}, bytes = dtype_bytes(f->dtype);
-        void *zero;
-
-        for (int d = 0; d < 4; d++)
-            if (__builtin_mul_overflow(bytes, dims[d], &bytes))
-                return err_nomem(e, "a cache");
-        if (!(zero = mem_zalloc(bytes, 1, MEM_ENGINE)))
-            return err_nomem(e, "a cache");
-        rc = plugin_upload(&f->plugin, zero, f->dtype, dims, 4, &f->arg[1 + i], e);
-        f->stats.cache_bytes += bytes;
-        mem_free(zero);
+        cache_bytes(f, i, dims);
+        plugin_free_buffer(&f->plugin, f->arg[1 + i]);
+        f->arg[1 + i] = NULL;
+        rc = plugin_upload(&f->plugin, f->zero, f->dtype, dims, 4, &f->arg[1 + i], e);
     }
     return rc;
+}
+
+static int open_caches(struct frames *f, struct err *e)
+{
+    size_t dims[4], largest = 0;
+
+    for (size_t i = 0; i < f->n_caches; i++) {
+        size_t bytes = cache_bytes(f, i, dims);
+
+        if (bytes == 0)
+            return err_nomem(e, "a cache");
+        largest = bytes > largest ? bytes : largest;
+        f->stats.cache_bytes += bytes;
+    }
+    if (!(f->zero = mem_zalloc(largest ? largest : 1, 1, MEM_ENGINE)))
+        return err_nomem(e, "a cache");
+    return make_caches(f, e);
 }
 
 /* Copies weights and caches to the device, as program P, the first, wants them. */
@@ -170,7 +200,7 @@ static int open_program(struct frames *f, size_t i, struct err *e)
                                     .kv_dtype = f->dtype};
     struct graph g = {0};
     struct stablehlo text = {0};
-    bool loaded;
+    enum artifact how = ARTIFACT_COMPILED;
     int rc = graph_record(&g, &f->m->model, p->n_seqs * p->rows, p->n_seqs, e);
 
     if (rc == 0)
@@ -181,10 +211,11 @@ static int open_program(struct frames *f, size_t i, struct err *e)
     if (rc == 0) {
         uint64_t begin = clock_ns();
 
-        rc = artifacts_open(&f->plugin, &text.text, &p->loaded, &loaded, e);
+        rc = artifacts_open(&f->plugin, &text.text, &p->loaded, &how, e);
         f->stats.compile_s += (double)(clock_ns() - begin) * 1e-9;
-        f->stats.n_compiled += rc == 0 && !loaded;
-        f->stats.n_loaded += rc == 0 && loaded;
+        f->stats.n_compiled += rc == 0 && how != ARTIFACT_LOADED;
+        f->stats.n_loaded += rc == 0 && how == ARTIFACT_LOADED;
+        f->stats.n_kept += rc == 0 && how == ARTIFACT_KEPT;
     }
     stablehlo_fini(&text);
     graph_fini(&g);
@@ -214,6 +245,9 @@ static int open_slots(struct frames *f, struct err *e)
 
 static int check_model(const struct llm *m, struct err *e)
 {
+    if (m->kv_dtype != m->model.opt.dtype)
+        return err_about(e, ERR_UNSUPPORTED, "kv_cache_dtype",
+                         "executor \"pjrt\" stores KV rows in the format of dtype; leave it out");
     if (m->model.info.headless)
         return err_set(e, ERR_UNSUPPORTED, "pjrt: %s", m->model.headless);
     if (m->sparse.window)
@@ -278,6 +312,7 @@ void frames_close(struct frames *f)
     mem_free(f->in);
     mem_free(f->logits);
     mem_free(f->one);
+    mem_free(f->zero);
     mem_free(f);
 }
 
@@ -343,7 +378,7 @@ static void keep_rows(struct frames *f, const struct executor_rows *r)
     struct slot *s = &f->slot[r->slot];
 
     memcpy(s->id + r->pos, r->id, r->n * sizeof(*r->id));
-    s->n = r->pos + r->n;
+    s->n = s->is_lost ? 0 : r->pos + r->n;
 }
 
 /* Adds logits row I of the last frame to those of the step; I SIZE_MAX: NaN. */
@@ -372,7 +407,7 @@ static int run_prompt(struct frames *f, const struct executor_rows *r, struct er
     for (size_t w = 0; w < n_runs && rc == 0; w++) {
         f->in[4 * T + 1] = (int32_t)(r->n - n_runs + w);
         if ((rc = run_program(f, p, e)) == 0 && r->n_wanted)
-            take_logits(f, 0);
+            take_logits(f, f->slot[r->slot].is_lost ? SIZE_MAX : 0);
     }
     f->stats.n_prompt_frames += n_runs;
     return rc;
@@ -399,7 +434,7 @@ static int run_decode(struct frames *f, const struct executor_rows *rows, size_t
     rc = run_program(f, p, e);
     for (size_t i = 0; i < n && rc == 0; i++)
         if (rows[i].n_wanted)
-            take_logits(f, i);
+            take_logits(f, f->slot[rows[i].slot].is_lost ? SIZE_MAX : i);
     f->stats.n_decode_frames++;
     return rc;
 }
@@ -417,14 +452,19 @@ static void run(void *ctx, const struct executor_rows *rows, size_t n)
         n_prompts += rows[i].n > 1;
         keep_rows(f, &rows[i]);
     }
-    if (n_prompts == 0)
+    if (f->has_lost_caches && (rc = make_caches(f, &e)) == 0)
+        f->has_lost_caches = false;
+    if (n_prompts == 0 && rc == 0)
         rc = run_decode(f, rows, n, &e);
     for (size_t i = 0; i < n && n_prompts && rc == 0; i++)
         rc = run_prompt(f, &rows[i], &e);
     if (rc) {
         log_error("%s", e.msg);
-        for (size_t i = 0; i < f->n_slots; i++)
-            f->slot[i].n = 0; /* no later request may use rows that were perhaps not stored */
+        f->has_lost_caches = true;
+        for (size_t i = 0; i < f->n_slots; i++) {
+            f->slot[i].n = 0;
+            f->slot[i].is_lost = true; /* begin() ends it */
+        }
     }
     while (f->n_logits < wanted)
         take_logits(f, SIZE_MAX);
@@ -452,6 +492,7 @@ static size_t begin(void *ctx, size_t slot, const struct executor_prefix *p)
         while (n < s->n && n < p->n_shared && s->id[n] == p->id[n])
             n++;
     s->n = n;
+    s->is_lost = false;
     s->has_salt = p->salt != NULL;
     if (p->salt)
         memcpy(s->salt, p->salt, sizeof(s->salt));

@@ -6,7 +6,8 @@
  * that fits is taken, and the rest is padding, which is stored in a scratch row. A prompt that continues the rows
  * that were left in its slot uses them.
  *
- * An error of the plugin in a step is logged; the step's logits are NaN, so that its requests end with an error.
+ * An error of the plugin in a step is logged, and all rows on the device count as lost: the next logits of every
+ * running sequence are NaN, so that its request ends with an error. New sequences begin with new caches.
  */
 #ifndef GALLOP_ENGINE_PJRT_FRAMES_H
 #define GALLOP_ENGINE_PJRT_FRAMES_H
@@ -17,7 +18,7 @@ enum { FRAMES_MAX_BUCKETS = 16 };
 
 /* Sizes for which programs are compiled, ascending. */
 struct frames_buckets {
-    size_t size[FRAMES_MAX_BUCKETS], n;
+    size_t size[FRAMES_MAX_BUCKETS + 1], n; /* FRAMES_MAX_BUCKETS are read; the maximum is added */
 };
 
 struct frames_options {
@@ -47,8 +48,9 @@ void frames_executor(struct frames *f, struct executor *x);
 /* Counters for metrics and `inspect`. */
 struct frames_stats {
     const char *plugin, *platform, *version, *kind; /* texts of the plugin, borrowed */
-    size_t n_programs, n_compiled,
-        n_loaded; /* programs; how many were compiled, and how many read from a file */
+    size_t n_programs;           /* programs that are there */
+    size_t n_compiled, n_loaded; /* how many of them were compiled, and how many read from a file */
+    size_t n_kept;               /* how many of the compiled ones were written to a file */
     double compile_s;
     size_t n_devices,
         memory_bytes; /* devices of the plugin, and the memory of this one; 0: it does not tell */

@@ -8,8 +8,9 @@
 #include "base/buf.h"
 #include "base/utf8.h"
 
-/* Serialized CompileOptionsProto: executable_build_options { num_replicas: 1, num_partitions: 1 }. */
-static const char compile_options[] = {0x1a, 0x04, 0x20, 0x01, 0x28, 0x01};
+/* Serialized CompileOptionsProto: executable_build_options { num_replicas: 1, num_partitions: 1 },
+ * compile_portable_executable: true, so that a program runs on the device of plugin_run(). */
+static const char compile_options[] = {0x1a, 0x04, 0x20, 0x01, 0x28, 0x01, 0x20, 0x01};
 
 static struct pjrt_error *call(const struct plugin *p, enum pjrt_number which, void *args)
 {
@@ -297,7 +298,8 @@ int plugin_run(struct plugin *p, struct pjrt_loaded *program, struct pjrt_buffer
                              .n_devices = 1,
                              .n_arguments = n_args,
                              .outputs = &out,
-                             .complete = &complete};
+                             .complete = &complete,
+                             .device = p->device};
     int rc;
 
     memset(out, 0, n_out * sizeof(*out));

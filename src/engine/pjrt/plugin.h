@@ -2,7 +2,7 @@
  * its memory.
  *
  * Every call returns 0 or an error code with one sentence that contains the plugin's own message. After an error of
- * pjrt_run() the arguments that the program takes over are lost; all other objects stay valid. Calls wait until the
+ * plugin_run() the arguments that the program takes over are lost; all other objects stay valid. Calls wait until the
  * plugin has finished. One thread at a time may use a plugin.
  */
 #ifndef GALLOP_ENGINE_PJRT_PLUGIN_H

@@ -126,6 +126,73 @@ static void a_step_that_fails_ends_its_requests_and_not_the_engine(void **state)
     assert_int_equal(objects(), before);
 }
 
+/* A chunk without logits of its own cannot tell its request of an error at once. */
+static void a_prompt_whose_first_chunk_fails_is_not_answered(void **state)
+{
+    struct gallop_options o = options();
+    struct gallop *g;
+    long n_good;
+
+    fail_call(0);
+    g = engines_open("demo", &o);
+    for (long n = 0, end = 1; n <= end; n++) {
+        struct engines_answer a = {0};
+        int32_t ids[40];
+
+        fail_call(n);
+        engines_text((size_t)n, 0, 40, ids); /* three chunks, of which no slot has rows */
+        engines_submit(g, ids, 40, 2, 0);
+        engines_run(g, &a);
+        n_good = calls();
+        end = n ? end : n_good;
+        assert_int_equal(a.end.finish, n ? GALLOP_FINISH_ERROR : GALLOP_FINISH_LENGTH);
+        fail_call(0);
+        a = (struct engines_answer){0};
+        engines_submit(g, ids, 40, 2, 0);
+        engines_run(g, &a);
+        assert_int_equal(a.n, 2);
+        assert_int_equal(a.end.n_cached, n ? 0 : 39); /* lost rows are not used again */
+    }
+    gallop_close(g);
+}
+
+static void as_many_buckets_as_may_be_given_are_served(void **state)
+{
+    struct gallop_options o = options();
+    struct engines_answer a = {0};
+    struct gallop *g;
+
+    fail_call(0);
+    o.context_buckets = "16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31";
+    g = engines_open("demo", &o);
+    engines_submit_text(g, 50, 3, 0);
+    engines_run(g, &a);
+    assert_int_equal(a.n, 3);
+    gallop_close(g);
+}
+
+static void embeddings_and_other_kv_types_are_refused(void **state)
+{
+    struct gallop_options o = options();
+    struct gallop_request r;
+    char err[GALLOP_ERR_SIZE];
+    struct gallop *g;
+
+    fail_call(0);
+    g = engines_open("demo", &o);
+    gallop_request_init(&r);
+    r.text = "x";
+    r.text_len = 1;
+    r.pooling = GALLOP_POOL_MEAN;
+    r.sampling.max_new_tokens = 0;
+    assert_int_equal(gallop_submit(g, &r, NULL, err), GALLOP_UNSUPPORTED);
+    assert_non_null(strstr(err, "computes no embeddings"));
+    gallop_close(g);
+    o.kv_cache_dtype = "int8";
+    assert_int_equal(engines_try(&g, "demo", &o, err), GALLOP_UNSUPPORTED);
+    assert_non_null(strstr(err, "kv_cache_dtype"));
+}
+
 static void other_versions_are_refused_by_their_numbers(void **state)
 {
     struct gallop_options o = options();
@@ -169,6 +236,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_may_fail_while_a_model_is_opened),
         cmocka_unit_test(a_step_that_fails_ends_its_requests_and_not_the_engine),
+        cmocka_unit_test(a_prompt_whose_first_chunk_fails_is_not_answered),
+        cmocka_unit_test(as_many_buckets_as_may_be_given_are_served),
+        cmocka_unit_test(embeddings_and_other_kv_types_are_refused),
         cmocka_unit_test(other_versions_are_refused_by_their_numbers),
         cmocka_unit_test(buckets_are_read),
     };
