@@ -505,7 +505,8 @@ struct gallop_event {
     size_t n_top;
     /* TOKEN with return_logits: [vocab_size] the raw logits of the row that chose the token, of which the
      * log-probabilities are the log-softmax. PROMPT_TOKEN with return_prompt_logits: those that predict the token.
-     * Otherwise NULL. Valid, like `probs`, until the next gallop_step(). */
+     * Otherwise NULL. Like `probs`, it stays valid until the events of the next step are taken, but not after the
+     * call of gallop_take() or gallop_next() that follows the request's FINISHED event. */
     const float *logits;
     /* TOKEN with return_probs: [vocab_size] the probabilities with which the token was drawn, whose sum is 1; tokens
      * that were dropped have 0. With greedy decoding: the softmax of the logits after penalties, biases and masks. */

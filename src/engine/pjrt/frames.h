@@ -48,7 +48,7 @@ void frames_executor(struct frames *f, struct executor *x);
 /* Counters for metrics and `inspect`. */
 struct frames_stats {
     const char *plugin, *platform, *version, *kind; /* texts of the plugin, borrowed */
-    size_t n_programs;           /* programs that are there */
+    size_t n_programs;                              /* programs that are there */
     size_t n_compiled, n_loaded; /* how many of them were compiled, and how many read from a file */
     size_t n_kept;               /* how many of the compiled ones were written to a file */
     double compile_s;

@@ -147,6 +147,29 @@ static void few_names_are_counted(void **state)
     }
 }
 
+/* More strings are demanded than are counted. */
+static void long_arrays_of_distinct_strings_are_possible(void **state)
+{
+    static const char schema[] =
+        "{\"uniqueItems\":true,\"minItems\":1002,\"items\":{\"type\":\"string\",\"minLength\":1}}";
+    enum { MOST = 1003 };
+    struct plain p;
+    char text[MOST * 8];
+
+    (void)state;
+    for (int n = MOST - 2; n <= MOST; n++) {
+        int at = 0;
+
+        for (int i = 0; i < n; i++)
+            at += snprintf(text + at, sizeof(text) - (size_t)at, "%c\"%d\"", i ? ',' : '[', i);
+        snprintf(text + at, sizeof(text) - (size_t)at, "]");
+        plain_open(&p, schema);
+        if (names_match(&p.r, text, strlen(text)) != (n >= 1002))
+            fail_msg("%d strings are %s", n, n >= 1002 ? "refused" : "accepted");
+        plain_close(&p);
+    }
+}
+
 static void names_of_an_expression_are_counted_by_value(void **state)
 {
     struct grammar g;
@@ -547,6 +570,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_with_equal_names_are_refused),
         cmocka_unit_test(few_names_are_counted),
+        cmocka_unit_test(long_arrays_of_distinct_strings_are_possible),
         cmocka_unit_test(names_of_an_expression_are_counted_by_value),
         cmocka_unit_test(masks_allow_no_name_twice),
         cmocka_unit_test(every_allocation_may_fail),

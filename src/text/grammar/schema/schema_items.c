@@ -255,7 +255,7 @@ static bool distinct_strings(struct items *p, uint32_t *out)
     n = is_any ? SIZE_MAX : json_names_count(c->s, f->string, MOST_COUNTED_STRINGS);
     if (n <= MOST_COUNTED_STRINGS && a.most > n)
         a.most = (uint32_t)n;
-    if (n < a.least) {
+    if (n <= MOST_COUNTED_STRINGS && n < a.least) {
         *out = GRAMMAR_NEVER;
         return true;
     }
