@@ -13,9 +13,10 @@ class GallopError(Exception):
     and what was expected. `code` is the name of the error ("BAD_INPUT", "UNSUPPORTED",
     "OS_ERROR", "NO_MEMORY", "NO_SPACE", "CANCELLED"), and `field` is the option or parameter at
     fault as it is spelled in Python ("temperature"), or None.
+    An error of this class itself, such as an answer that ended with an error, has the code "ERROR".
     """
 
-    code: str = "BAD_INPUT"
+    code: str = "ERROR"
 
     def __init__(self, message: str, field: str | None = None):
         super().__init__(message)

@@ -49,8 +49,6 @@ class _Callbacks:
 class _Opening:
     """The options of an engine that is being opened; they must outlive a Ctrl-C."""
 
-    abandoned: list = []
-
     def __init__(self, model, options: dict):
         self.keep: list = []
         self.struct = ffi.new("struct gallop_options *")
@@ -65,7 +63,8 @@ class _Opening:
         if self.callbacks.download:
             self.struct.download = lib.gallop_py_download
             self.struct.download_ctx = self.handle
-        _fields.fill_options(self.struct, {"model": model or _demo(), **values}, self.keep)
+        values["model"] = _demo() if model is None else model
+        _fields.fill_options(self.struct, values, self.keep)
 
     def run(self):
         """Opens the engine in its thread, and returns the runner."""
@@ -73,23 +72,37 @@ class _Opening:
         share = self.share._open_runner() if self.share is not None else ffi.NULL
         if share and not lib.runner_enter(share):
             raise Cancelled("share_pool: the engine is closed", "share_pool")
-        runner = lib.runner_new(self.struct, share)
-        if not runner:
-            raise GallopError("the engine's thread cannot be started")
+        runner = None
         try:
+            runner = lib.runner_new(self.struct, share)
+            if not runner:
+                raise GallopError("the engine's thread cannot be started")
             state = 0
             while state == 0:
                 state = lib.runner_opened(runner, _SLICE, code, err)
         except BaseException:
-            self.abandoned.append((self, runner))
+            self._abandon(runner, share)
             raise
-        finally:
-            if share:
-                lib.runner_leave(share)
+        if share:
+            lib.runner_leave(share)
         if state < 0:
             lib.runner_free(runner)
             raise _error(code[0], err)
         return runner
+
+    def _abandon(self, runner, share):
+        """Lets a thread close the engine after its opening, during which SHARE has to stay open."""
+
+        def work(opening):
+            if runner:
+                lib.runner_free(runner)
+            if share:
+                lib.runner_leave(share)
+
+        if runner:
+            threading.Thread(target=work, args=(self,), daemon=True).start()
+        else:
+            work(self)
 
 
 class Stream(Iterator[Chunk]):
@@ -151,6 +164,14 @@ def _raise_error(result: Result) -> Result:
     if result.error is not None:
         raise GallopError(result.error)
     return result
+
+
+def _raise_unless_complete(result: Result) -> None:
+    _raise_error(result)
+    if result.finish_reason == "cancelled":
+        raise Cancelled("the engine was closed before the answer was complete")
+    if result.finish_reason not in ("stop", "length"):
+        raise GallopError(f"the answer is incomplete: finish_reason {result.finish_reason!r}")
 
 
 class LLM:
@@ -220,13 +241,15 @@ class LLM:
         text      a str, a list of token ids, or a list of these; then a list is returned
         pooling   "mean" (of the last hidden states of all tokens) or "last" (of the last token)
 
-        The arrays support the buffer protocol: numpy.asarray(embedding) copies nothing.
+        The arrays support the buffer protocol: numpy.asarray(embedding) copies nothing. An error
+        of one text of a list is raised.
         """
         batch = _fields.is_batch(text)
         request = Request("embed", {"pooling": pooling, "max_new_tokens": 0, **parameters})
         found: list = []
-        self._run_all(list(text) if batch else [text], request,
-                      lambda call: found.append(_embedding(call)))
+        for result in self._run_all(list(text) if batch else [text], request,
+                                    lambda call: found.append(_embedding(call))):
+            _raise_unless_complete(result)
         return found if batch else found[0]
 
     def score(self, text, top: int = 0, **parameters: Any):
@@ -278,6 +301,7 @@ class LLM:
     async def astream(self, prompt, **sampling: Any) -> AsyncIterator[Chunk]:
         """stream() as an asynchronous iterator. Closing it, or cancelling its task, cancels the
         request."""
+        self._open_runner()
         request = Request("astream", sampling)
         watcher = self._watchers.get()
         news = asyncio.Event()
@@ -399,6 +423,10 @@ class LLM:
         if _fields.is_messages(prompt):
             request.set_rendered(_text.Prompt(self, prompt, Tools(request.tools).schemas,
                                               request.template))
+        elif request.tools or request.template:
+            name = "tools" if request.tools else "chat_template_kwargs"
+            raise BadInput(f"{name}: needs a prompt that is a list of messages; LLM.chat() takes "
+                           "tools and variables for a conversation", name)
         elif prompt is not None:
             request.set_prompt(prompt)
         code, err = ffi.new("int *"), ffi.new("char[]", lib.GALLOP_ERR_SIZE)
@@ -455,6 +483,7 @@ class LLM:
             raise
 
     async def _answer(self, prompt, sampling, request=None) -> Result:
+        self._open_runner()
         request = request or Request("agenerate", sampling)
         watcher = self._watchers.get()
         done = asyncio.get_running_loop().create_future()
@@ -512,7 +541,7 @@ def _embedding(call) -> "array.array[float]":
 
 
 def _score(ids: Sequence[int], result: Result) -> Score:
-    _raise_error(result)
+    _raise_unless_complete(result)
     rows = result.prompt_logprobs or []
     return Score(list(ids), [None, *(r.logprob for r in rows)], [None, *(r.rank for r in rows)],
                  [None, *(r.top for r in rows)])

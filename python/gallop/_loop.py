@@ -32,12 +32,14 @@ class Watcher:
     def remove(self, key: int) -> None:
         self.handlers.pop(key, None)
 
-    def _ready(self) -> None:
+    def _ready(self) -> int:
+        """Calls the handlers of up to _BATCH calls with news, and returns the number of calls."""
         n = lib.runner_channel_take(self.channel, self.keys, _BATCH)
         for key in ffi.unpack(self.keys, n):
             handler = self.handlers.get(key)
             if handler:
                 handler()
+        return n
 
     def close(self) -> None:
         """Stops watching. Called in the thread of the loop, or after its end."""
@@ -82,5 +84,8 @@ class Watchers:
 
     @staticmethod
     def _last(row: Watcher) -> None:
-        row._ready()
+        while row._ready() == _BATCH:
+            pass
+        for handler in list(row.handlers.values()):
+            handler()
         row.close()

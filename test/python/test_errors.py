@@ -90,3 +90,30 @@ def test_an_answer_with_an_error_raises_alone_and_is_returned_in_a_list(llm):
     with pytest.raises(gallop.GallopError):
         llm.generate("Once", **wrong)
     assert [r.finish_reason for r in llm.generate(["Once"], **wrong)] == ["error"]
+
+
+def test_embeddings_and_scores_of_a_request_with_an_error_raise(llm):
+    for function in (llm.embed, llm.score):
+        for text in ("Once", ["Once", "Twice"]):
+            with pytest.raises(gallop.GallopError, match="deadline"):
+                function(text, deadline_s=1e-9)
+
+
+def test_an_answer_with_an_error_has_a_code_of_its_own(llm):
+    with pytest.raises(gallop.GallopError) as e:
+        llm.generate("Once", stop=["x"], choice=["a"], bad_words=["a"], max_new_tokens=4)
+    assert e.value.code == "ERROR"
+
+
+def test_an_empty_name_is_not_the_small_model():
+    with pytest.raises(gallop.GallopError):
+        gallop.LLM("")
+
+
+@pytest.mark.parametrize("name, value", [("tools", [{"type": "function"}]),
+                                         ("chat_template_kwargs", {"enable_thinking": False})])
+def test_tools_with_a_prompt_that_is_a_text_are_refused(llm, name, value):
+    for call in (llm.generate, llm.stream, llm.chat().send):
+        with pytest.raises(gallop.BadInput, match="list of messages") as e:
+            call("Once", **{name: value})
+        assert e.value.field == name

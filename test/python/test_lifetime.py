@@ -339,3 +339,75 @@ def test_every_allocation_of_a_request_fails_once(llm):
         assert n < 2000
     assert failures > 10
     assert llm.generate("The cat", max_new_tokens=6, logprobs=2).ids == expected
+
+
+def test_closing_an_engine_in_a_coroutine_ends_more_calls_than_a_batch():
+    async def main():
+        engine = gallop.LLM(max_num_seqs=2)
+        tasks = [asyncio.ensure_future(engine.agenerate("Once", **LONG)) for _ in range(600)]
+        await asyncio.sleep(0)
+        engine.close()
+        return [r.finish_reason for r in await asyncio.wait_for(asyncio.gather(*tasks), 30)]
+
+    assert asyncio.run(main()) == ["cancelled"] * 600
+
+
+def test_an_interrupt_while_a_model_is_opened_leaves_no_thread(python):
+    done = python("""if True:
+        import _thread, gallop, os, threading, time
+        interrupted = threading.Event()
+        def progress(done, total):
+            if not interrupted.is_set():
+                _thread.interrupt_main()
+                interrupted.wait(10)
+        n = len(os.listdir("/proc/self/task"))
+        try:
+            gallop.LLM(progress=progress)
+        except KeyboardInterrupt:
+            interrupted.set()
+        assert interrupted.is_set()
+        end = time.monotonic() + 20
+        while len(os.listdir("/proc/self/task")) > n and time.monotonic() < end:
+            time.sleep(0.01)
+        print(len(os.listdir("/proc/self/task")) - n)
+        """)
+    assert done.stdout == "0\n", done.stderr
+
+
+def test_an_engine_whose_thread_cannot_start_lets_the_shared_engine_close(python):
+    done = python("""if True:
+        import gallop
+        from gallop._gallop import lib
+        share = gallop.LLM()
+        share.generate("Once", max_new_tokens=1)
+        lib.runner_fail_at(1)
+        try:
+            gallop.LLM(share_pool=share)
+        except gallop.GallopError as e:
+            print(e.code, e)
+        lib.runner_fail_at(0)
+        share.close()
+        """, timeout=30)
+    assert done.stdout == "ERROR the engine's thread cannot be started\n", done.stderr
+
+
+def test_a_coroutine_in_a_fork_is_refused_before_it_takes_a_lock(llm):
+    async def read():
+        async for _ in llm.astream("Once"):
+            pass
+
+    out, into = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        llm._watchers = None
+        for work in (read, lambda: llm.agenerate("Once")):
+            try:
+                asyncio.new_event_loop().run_until_complete(work())
+            except gallop.GallopError as e:
+                os.write(into, str(e).encode())
+            except BaseException as e:
+                os.write(into, repr(e).encode())
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert os.read(out, 1000).count(b"parent process") == 2
+    os.close(out), os.close(into)
