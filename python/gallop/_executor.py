@@ -5,15 +5,19 @@ import os
 from typing import Any, NamedTuple, Sequence
 
 from . import _fields
-from ._errors import Cancelled, GallopError, _error
+from ._errors import BadInput, Cancelled, GallopError, _error
 from ._fields import Request
 from ._gallop import ffi, lib
+
+
+# Formats of the buffer protocol for int32, which have 4 bytes an item.
+_INT32 = ("i", "l", "@i", "@l", "=i", "=l", "<i", "<l")
 
 
 class Rows:
     """New rows (tokens) of one sequence for Executor.run().
 
-    ids       the tokens, 1 or more: a list, or an int32 array with the buffer protocol
+    ids       the tokens, 1 or more: a list or an array; an array of int32 is not copied
     pos       position of the first row
     slot      with slots: the number of the slot
     blocks    with kv_cache_type "extern": numbers of the blocks that hold rows 0 .. pos + len(ids) - 1
@@ -32,7 +36,7 @@ class Rows:
 
 
 class Outcome(NamedTuple):
-    """The result of a run; its buffers are valid until the next run.
+    """The result of a run; its buffers are valid until the next run or close().
 
     logits    memoryview of float32, [sum of n_wanted, vocab_size], in the order of the rows;
               numpy.asarray(logits) and torch.frombuffer(logits, ...) copy nothing
@@ -44,9 +48,15 @@ class Outcome(NamedTuple):
 
 
 def _array(name, values, keep):
+    """Returns VALUES as int32_t[], without a copy if they are an array of such numbers."""
     try:
-        data = ffi.from_buffer("int32_t[]", values)
+        view = memoryview(values)
     except TypeError:
+        view = None
+    if view is not None and view.ndim == 1 and view.c_contiguous and view.itemsize == 4 and \
+            view.format in _INT32:
+        data = ffi.from_buffer("int32_t[]", view)
+    else:
         data = _fields.ids_of(name, values)
     keep.append(data)
     return data
@@ -60,11 +70,12 @@ class Executor:
     max_model_len, max_seqs, max_rows, max_wanted, n_slots, n_blocks, block_size, ...
     """
 
+    _x = None
+
     def __init__(self, model: "str | os.PathLike[str]", **options: Any):
         keep: list = []
         struct, x = ffi.new("struct gallop_options *"), ffi.new("struct gallop_executor **")
         self._err = ffi.new("char[]", lib.GALLOP_ERR_SIZE)
-        self._x = None
         self._pid = os.getpid()
         lib.gallop_options_init(struct)
         _fields.fill_options(struct, {"model": model, **options}, keep)
@@ -101,11 +112,16 @@ class Executor:
                 keep.append(request)
                 s.pick, s.n_prompt = ffi.addressof(request.struct, "sampling"), r.n_prompt
             if r.tokens is not None:
-                s.tokens = _array("tokens", r.tokens, keep)
+                tokens = _array("tokens", r.tokens, keep)
+                if len(tokens) != r.pos + len(ids):
+                    raise BadInput(f"tokens: found {len(tokens)} tokens, expected pos + len(ids) = "
+                                   f"{r.pos + len(ids)}", "tokens")
+                s.tokens = tokens
         out = self._outcome
         self._check(lib.gallop_executor_run(x, structs, len(rows), out, self._err))
         n, vocab = sum(r.n_wanted for r in rows), self.caps["vocab_size"]
-        logits = memoryview(ffi.buffer(out.logits, n * vocab * 4)).cast("f", (n, vocab)) if n else \
+        data = ffi.gc(out.logits, lambda _, owner=self: None) if n else None  # keeps this executor
+        logits = memoryview(ffi.buffer(data, n * vocab * 4)).cast("f", (n, vocab)) if n else \
             memoryview(b"").cast("f")
         return Outcome(logits, [(out.picks[i].id, out.picks[i].logprob) for i in range(len(rows))])
 

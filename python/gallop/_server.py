@@ -10,10 +10,12 @@ import threading
 import weakref
 from typing import Any
 
-from ._errors import GallopError, OSFailure
+from ._errors import BadInput, GallopError, OSFailure
 
 _servers: "weakref.WeakSet[Server]" = weakref.WeakSet()
 _ADDRESS = re.compile(r"served at (\S+)")
+# Flags that are on by default: False becomes --no-FLAG.
+_ON = {"enable_prefix_caching", "access_log"}
 
 
 def _arguments(options: dict[str, Any]) -> list[str]:
@@ -21,7 +23,14 @@ def _arguments(options: dict[str, Any]) -> list[str]:
     out = []
     for name, value in options.items():
         flag = "--" + name.replace("_", "-")
-        if value is None or value is False:
+        if value is None or value is False and name.startswith("no_"):
+            continue
+        if value is False:
+            if name not in _ON:
+                raise BadInput(f"{name}: found False, but there is no option --no-{flag[2:]}", name)
+            out.append("--no-" + flag[2:])
+            continue
+        if value is True and name in _ON:
             continue
         for x in value if isinstance(value, (list, tuple)) else [value]:
             if x is True:
@@ -45,7 +54,7 @@ class Server:
         self.url = ""
         self._process = subprocess.Popen(
             [program(), "serve", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, text=True, errors="replace")
+            stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True)
         _servers.add(self)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -68,9 +77,17 @@ class Server:
                 self._ready.set()
             elif not self.url:
                 self._lines.append(line.rstrip("\n"))
-            if self._log:
-                print(line, end="", file=self._log, flush=True)
+            self._write(line)
         self._ready.set()
+
+    def _write(self, line: str) -> None:
+        """Writes a line to the log; a log that fails gets no more lines."""
+        if not self._log:
+            return
+        try:
+            print(line, end="", file=self._log, flush=True)
+        except Exception:
+            self._log = None
 
     @property
     def pid(self) -> int:
@@ -115,11 +132,15 @@ def serve(model: "str | os.PathLike[str] | None" = None, *, host: str = "127.0.0
     model      as in LLM(); None: the small model that comes with the package
     port       0: any free port; the attribute `url` of the result tells which
     timeout_s  seconds to wait for the model to be loaded
-    log        a text file that gets the server's log lines, such as sys.stderr; None: none
-    options    the options of `gallop serve` with underscores: max_num_seqs=8, api_key="..."
+    log        a text file that gets the server's log lines, such as sys.stderr; None: none; one
+               that raises an exception gets no more lines
+    options    the options of `gallop serve` with underscores: max_num_seqs=8, api_key="...".
+               False is for flags that are on by default: access_log=False is --no-access-log
 
     The server is a process of its own, so that neither Python's lock nor a crash of the program
-    touches it, and it ends with this process (except after SIGKILL).
+    touches it. It ends when this process ends by itself, by an exception or by Ctrl-C. It goes on
+    after os._exit() and after a signal that ends Python at once (SIGTERM, SIGHUP, SIGKILL): a
+    program that expects these has to close() it in a handler.
     """
     first = [] if model is None else ["-m", os.fspath(model)]
     return Server([*first, *_arguments({"host": host, "port": port, **options})], timeout_s, log)

@@ -1,4 +1,5 @@
 """The package itself: names, help, stubs, the program, the server, other Pythons."""
+import gc
 import glob
 import json
 import os
@@ -6,6 +7,7 @@ import re
 import subprocess
 import sys
 import urllib.request
+import weakref
 
 import gallop
 import pytest
@@ -106,6 +108,64 @@ def test_rows_of_an_executor(llm):
             x.run([gallop.Rows(ids, slot=7)])
     with pytest.raises(gallop.Cancelled):
         x.run([])
+
+
+def test_arrays_of_an_executor_are_read_by_their_type():
+    numpy = pytest.importorskip("numpy")
+    ids = [1, 2, 3, 4]
+    with gallop.Executor(gallop.DEMO, max_num_seqs=2) as x:
+        expected = x.run([gallop.Rows(ids)]).logits.tolist()
+        for array in (numpy.array(ids, "int32"), numpy.array(ids, "int64"),
+                      numpy.array(ids * 2, "int32")[:4], numpy.repeat(ids, 2).astype("int32")[::2]):
+            x.truncate(0)
+            assert x.run([gallop.Rows(array)]).logits.tolist() == expected
+        with pytest.raises(gallop.BadInput, match="ids"):
+            x.run([gallop.Rows(numpy.array(ids, "float32"))])
+
+
+def test_tokens_of_an_executor_that_are_too_few_are_refused():
+    with gallop.Executor(gallop.DEMO, max_num_seqs=2) as x:
+        pick = {"do_sample": False, "repetition_penalty": 1.5}
+        for tokens in ([1, 2], [], [1, 2, 3, 4]):
+            with pytest.raises(gallop.BadInput, match="tokens"):
+                x.run([gallop.Rows([1, 2, 3], pick=pick, n_prompt=3, tokens=tokens)])
+        x.run([gallop.Rows([1, 2, 3], pick=pick, n_prompt=3, tokens=[1, 2, 3])])
+
+
+def test_logits_outlive_the_name_of_their_executor():
+    x = gallop.Executor(gallop.DEMO, max_num_seqs=2)
+    logits = x.run([gallop.Rows([1, 2, 3])]).logits
+    alive, before = weakref.ref(x), logits.tolist()
+    del x
+    gc.collect()
+    assert alive() is not None and logits.tolist() == before
+    del logits
+    gc.collect()
+    assert alive() is None
+
+
+def test_an_executor_without_a_model_raises_once(python):
+    done = python("import gallop\ntry: gallop.Executor()\nexcept TypeError: pass")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_options_of_a_server_that_are_false():
+    from gallop._server import _arguments
+
+    assert _arguments({"access_log": False, "enable_prefix_caching": False, "no_access_log": False,
+                       "api_key": None}) == ["--no-access-log", "--no-enable-prefix-caching"]
+    with pytest.raises(gallop.BadInput, match="quant"):
+        gallop.serve(quant=False)
+
+
+def test_a_log_that_fails_leaves_the_server_readable():
+    class Log:
+        def write(self, text):
+            raise ValueError("full")
+
+    with gallop.serve(log=Log()) as server:
+        assert server._reader.is_alive() and os.getsid(server.pid) == server.pid
+    assert server.returncode == 0
 
 
 def pythons():
