@@ -4,7 +4,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Iterator
 
-from ._errors import GallopError
+from ._errors import BadInput, GallopError
 from ._fields import Request
 from ._results import Chunk, Result
 from ._text import Parser, Prompt, parser_end
@@ -59,9 +59,8 @@ class Chat:
                 if not self._runs(result):
                     return result
                 for call in result.tool_calls:
-                    self._answer(call, self._call(call))
-        raise GallopError(f"the model has called tools in {self.max_calls + 1} answers one after "
-                          "another; see Chat.max_calls")
+                    self._answer(call, self._call_now(call))
+        raise self._endless()
 
     async def asend(self, text: Any = None, **sampling: Any) -> Result:
         """send() as a coroutine. Tools may be coroutine functions."""
@@ -81,8 +80,7 @@ class Chat:
                         except Exception as e:
                             value = _told(e)
                     self._answer(call, value)
-        raise GallopError(f"the model has called tools in {self.max_calls + 1} answers one after "
-                          "another; see Chat.max_calls")
+        raise self._endless()
 
     def stream(self, text: Any = None, **sampling: Any) -> Iterator[Chunk]:
         """send(), with the answer in chunks: chunk.text is content, chunk.reasoning reasoning.
@@ -104,7 +102,8 @@ class Chat:
                     yield Chunk("", finish_reason=result.finish_reason)
                     return
                 for call in result.tool_calls:
-                    self._answer(call, self._call(call))
+                    self._answer(call, self._call_now(call))
+        raise self._endless()
 
     # ---- inside ----
 
@@ -140,6 +139,20 @@ class Chat:
             return self._tools.run(call)
         except Exception as e:
             return _told(e)
+
+    def _call_now(self, call) -> Any:
+        """_call() for callers that cannot wait for a coroutine."""
+        value = self._call(call)
+        if not inspect.isawaitable(value):
+            return value
+        if inspect.iscoroutine(value):
+            value.close()
+        raise BadInput(f"tools: {call['function']['name']}() is a coroutine function, which only "
+                       "asend() can call", "tools")
+
+    def _endless(self) -> GallopError:
+        return GallopError(f"the model has called tools in {self.max_calls + 1} answers one after "
+                           "another; see Chat.max_calls")
 
     def _answer(self, call, value) -> None:
         self.messages.append({"role": "tool", "tool_call_id": call["id"],

@@ -97,6 +97,32 @@ def test_a_coroutine_is_a_tool(llm, template):
     assert chat.messages[2]["content"] == "done"
 
 
+def test_a_coroutine_that_cannot_be_waited_for_is_refused(llm, template):
+    async def later() -> str:
+        return "done"
+
+    chat = llm.chat(tools=[later], chat_template=template,
+                    tool_call_parser="hermes", reasoning_parser="none",
+                    tool_choice="required")
+    with pytest.raises(gallop.BadInput, match="asend"):
+        chat.send("Go", max_new_tokens=60)
+    with pytest.raises(gallop.BadInput, match="asend"):
+        list(chat.stream("Go", max_new_tokens=60))
+    assert chat.messages == []
+
+
+def test_too_many_calls_of_tools_end_a_stream_with_an_error(llm, template):
+    def f() -> str:
+        return "done"
+
+    chat = llm.chat(tools=[f], chat_template=template,
+                    tool_call_parser="hermes", reasoning_parser="none",
+                    tool_choice="required")
+    chat.max_calls = 0
+    with pytest.raises(gallop.GallopError, match="max_calls"):
+        list(chat.stream("Go", max_new_tokens=60))
+
+
 def test_calls_of_tools_that_are_schemas_are_returned(llm, template):
     tool = {"type": "function", "function": {
         "name": "f", "strict": True,
