@@ -13,6 +13,8 @@ with gallop.LLM(sys.argv[1] if len(sys.argv) > 1 else None) as llm:
     # Leaving the `with` block of a stream cancels the request within a step.
     with llm.stream("Once upon a time", max_new_tokens=1000, logprobs=3) as stream:
         for chunk in stream:
-            print(repr(chunk.text), [(llm.detokenize([t]), round(p, 2)) for t, p in chunk.logprob.top])
+            if chunk.logprob:  # None in a chunk without a token, such as the last
+                print(repr(chunk.text),
+                      [(llm.detokenize([t]), round(p, 2)) for t, p in chunk.logprob.top])
             if chunk.text.endswith("."):
                 break
