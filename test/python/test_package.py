@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -92,6 +93,18 @@ def test_a_server_that_cannot_start_says_why():
 def test_a_server_ends_with_its_process(python):
     done = python("import gallop; s = gallop.serve(); print(s.pid)")
     assert done.returncode == 0 and not os.path.exists(f"/proc/{int(done.stdout)}"), done
+
+
+def test_an_interrupt_ends_a_server_by_way_of_its_program():
+    text = "import gallop; s = gallop.serve(); print(s.pid); s.wait()"
+    child = subprocess.Popen([sys.executable, "-uc", text],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             start_new_session=True)
+    pid = int(child.stdout.readline())
+    assert os.getsid(pid) == pid
+    os.killpg(child.pid, signal.SIGINT)
+    assert "KeyboardInterrupt" in child.communicate(timeout=30)[1]
+    assert not os.path.exists(f"/proc/{pid}")
 
 
 def test_rows_of_an_executor(llm):
