@@ -477,7 +477,7 @@ static int read_constraint(struct gallop *g, const struct gallop_request *r, str
 }
 
 /* Refuses a beam search of SR that cannot fit into the KV cache if it comes to the number of tokens that USER asks for.
- * A search up to the end of the context, which nobody asked for, is let begin. */
+ * A search whose request gives no max_new_tokens is not refused: it may end before the cache is full. */
 static int check_beams(const struct gallop *g, const struct sampling *user, const struct seq_request *sr,
                        struct err *e)
 {

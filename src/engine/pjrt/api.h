@@ -208,12 +208,6 @@ struct pjrt_loaded_executable {
     struct pjrt_executable *executable; /* out */
 };
 
-struct pjrt_executable_outputs {
-    PJRT_HEAD;
-    struct pjrt_executable *executable;
-    size_t n_outputs; /* out */
-};
-
 struct pjrt_serialize {
     PJRT_HEAD;
     const struct pjrt_executable *executable;
@@ -292,7 +286,6 @@ enum pjrt_number {
     PJRT_DEVICE_DESCRIPTION = 29,
     PJRT_DEVICE_MEMORY_STATS = 34,
     PJRT_EXECUTABLE_DESTROY = 40,
-    PJRT_EXECUTABLE_OUTPUTS = 44,
     PJRT_EXECUTABLE_SERIALIZE = 49,
     PJRT_LOADED_DESTROY = 50,
     PJRT_LOADED_EXECUTABLE = 51,

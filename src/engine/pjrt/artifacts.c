@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
+#include "base/files/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/xxh3.h"
@@ -84,17 +85,6 @@ static bool read_all(int fd, void *to, size_t n)
     return true;
 }
 
-static bool write_all(int fd, const void *from, size_t n)
-{
-    const char *p = from;
-    ssize_t put;
-
-    for (; n > 0; p += put, n -= (size_t)put)
-        if ((put = write(fd, p, n)) <= 0)
-            return false;
-    return true;
-}
-
 /* Loads the program from PATH. Returns false if there is no valid file. */
 static bool load(struct plugin *p, const char *path, XXH128_hash_t key, struct pjrt_loaded **out)
 {
@@ -133,50 +123,44 @@ static bool make_folders(char *path)
     return true;
 }
 
-/* Writes BYTES to PATH by way of another name. Returns 0 or the number of the system's error. */
-static int save(char *path, XXH128_hash_t key, const struct buf *bytes)
+/* Writes a header and the PROGRAM to PATH. */
+static int save(char *path, XXH128_hash_t key, const struct buf *program, struct err *e)
 {
-    struct header h = {
-        .key = {key.low64, key.high64}, .bytes = bytes->len, .sum = XXH3_64bits(bytes->data, bytes->len)};
-    char other[PATH_BYTES + 32];
-    int fd, reason = 0;
+    struct header h = {.key = {key.low64, key.high64},
+                       .bytes = program->len,
+                       .sum = XXH3_64bits(program->data, program->len)};
+    struct buf file;
+    int rc;
 
-    memcpy(h.magic, magic, sizeof(magic));
     if (!make_folders(path))
-        return errno;
-    snprintf(other, sizeof(other), "%s.XXXXXX", path);
-    if ((fd = mkostemp(other, O_CLOEXEC)) < 0)
-        return errno;
-    if (!write_all(fd, &h, sizeof(h)) || !write_all(fd, bytes->data, bytes->len) || fsync(fd) != 0)
-        reason = errno ? errno : EIO;
-    if (close(fd) != 0 && !reason)
-        reason = errno;
-    if (!reason && rename(other, path) != 0)
-        reason = errno;
-    if (reason)
-        unlink(other);
-    return reason;
+        return err_os(e, "make the folder of", path);
+    memcpy(h.magic, magic, sizeof(magic));
+    buf_init(&file, MEM_ENGINE);
+    buf_add(&file, &h, sizeof(h));
+    buf_add(&file, program->data, program->len);
+    rc = file.oom ? err_nomem(e, "a compiled program") : file_replace(path, file.data, file.len, 0600, e);
+    buf_fini(&file);
+    return rc;
 }
 
 /* Compiles TEXT and writes the program to PATH; HAS_FILE false: there is no place for it. */
 static int compile_and_keep(struct plugin *p, const struct buf *text, char *path, bool has_file,
                             XXH128_hash_t key, struct pjrt_loaded **out, enum artifact *how, struct err *e)
 {
-    struct err ignored = {0};
-    struct buf bytes;
-    int reason, rc = plugin_compile(p, text->data, text->len, "compilation", out, e);
+    struct err why = {0};
+    struct buf program;
+    int rc = plugin_compile(p, text->data, text->len, "compilation", out, e);
 
     *how = ARTIFACT_COMPILED;
     if (rc || !has_file)
         return rc;
-    buf_init(&bytes, MEM_ENGINE);
-    if (plugin_serialize(p, *out, &bytes, &ignored) != 0)
-        log_warn("the compiled program cannot be kept: %s", ignored.msg);
-    else if (bytes.len && (reason = save(path, key, &bytes)) != 0)
-        log_warn("%s cannot be written: %s", path, strerror(reason));
-    else if (bytes.len)
+    buf_init(&program, MEM_ENGINE);
+    if (plugin_serialize(p, *out, &program, &why) != 0 ||
+        (program.len && save(path, key, &program, &why) != 0))
+        log_warn("the compiled program cannot be kept: %s", why.msg);
+    else if (program.len)
         *how = ARTIFACT_KEPT;
-    buf_fini(&bytes);
+    buf_fini(&program);
     return 0;
 }
 

@@ -357,7 +357,6 @@ static int run_program(struct frames *f, const struct program *p, struct err *e)
     }
     rc = plugin_download(&f->plugin, f->out[f->n_caches], f->one, p->n_seqs * V * sizeof(float), e);
     plugin_free_buffer(&f->plugin, f->out[f->n_caches]);
-    f->stats.n_rows += T;
     return rc;
 }
 
@@ -370,7 +369,6 @@ static void put_row(struct frames *f, size_t T, size_t i, int32_t id, size_t slo
     f->in[T + i] = real ? (int32_t)pos : 0;
     f->in[2 * T + i] = (int32_t)slot;
     f->in[3 * T + i] = real ? (int32_t)pos : (int32_t)f->context;
-    f->stats.n_padded_rows += !real;
 }
 
 static void keep_rows(struct frames *f, const struct executor_rows *r)
@@ -409,7 +407,6 @@ static int run_prompt(struct frames *f, const struct executor_rows *r, struct er
         if ((rc = run_program(f, p, e)) == 0 && r->n_wanted)
             take_logits(f, f->slot[r->slot].is_lost ? SIZE_MAX : 0);
     }
-    f->stats.n_prompt_frames += n_runs;
     return rc;
 }
 
@@ -435,7 +432,6 @@ static int run_decode(struct frames *f, const struct executor_rows *rows, size_t
     for (size_t i = 0; i < n && rc == 0; i++)
         if (rows[i].n_wanted)
             take_logits(f, f->slot[rows[i].slot].is_lost ? SIZE_MAX : i);
-    f->stats.n_decode_frames++;
     return rc;
 }
 

@@ -45,7 +45,7 @@ void frames_close(struct frames *f); /* F may be NULL */
 /* Initializes *X as the executor F, which it borrows. */
 void frames_executor(struct frames *f, struct executor *x);
 
-/* Counters for metrics and `inspect`. */
+/* Facts for `inspect` and `compile`. */
 struct frames_stats {
     const char *plugin, *platform, *version, *kind; /* texts of the plugin, borrowed */
     size_t n_programs;                              /* programs that are there */
@@ -55,7 +55,6 @@ struct frames_stats {
     size_t n_devices,
         memory_bytes; /* devices of the plugin, and the memory of this one; 0: it does not tell */
     size_t weight_bytes, cache_bytes; /* on the device */
-    uint64_t n_prompt_frames, n_decode_frames, n_rows, n_padded_rows;
 };
 void frames_stats(const struct frames *f, struct frames_stats *s);
 
