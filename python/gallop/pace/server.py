@@ -12,13 +12,8 @@ import re
 import shutil
 import sys
 
-_DTYPES = {
-    "bfloat16": "bf16",
-    "bf16": "bf16",
-    "float32": "fp32",
-    "float": "fp32",
-    "fp32": "fp32",
-}
+from gallop.pace.llm.model import DTYPES
+
 _SERVE_TYPES = ("iterative", "continuous_prefill_first", "continuous_batch")
 
 
@@ -101,7 +96,7 @@ def arguments(a, extra=()):
     """Returns the arguments of `gallop` for parsed options A of pace-server, and remarks."""
     remarks = []
     dtype = str(a.dtype).lower().rpartition(".")[2]
-    if dtype not in _DTYPES:
+    if dtype not in DTYPES:
         raise ValueError("--dtype: '%s' is not supported; expected bfloat16 or float32" % a.dtype)
     cache = a.kv_cache_type.lower()
     if cache not in ("dynamic", "bmc", "slab_pool", "paged"):
@@ -113,7 +108,7 @@ def arguments(a, extra=()):
     if a.serve_type == "continuous_batch" and cache != "paged":
         cache = "slab_pool"
     argv = ["serve", "-m", a.server_model, "--host", a.router_host, "--port", str(a.router_port)]
-    argv += ["--dtype", _DTYPES[dtype], "--kv-cache-type", cache, "--scheduler", a.serve_type]
+    argv += ["--dtype", DTYPES[dtype], "--kv-cache-type", cache, "--scheduler", a.serve_type]
     argv += ["--max-num-seqs", str(a.max_num_running_reqs)]
     budget = min(a.token_budget, a.max_prefill_chunk or a.token_budget)
     argv += ["--max-num-batched-tokens", str(max(budget, a.max_num_running_reqs))]

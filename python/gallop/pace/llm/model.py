@@ -14,7 +14,8 @@ from gallop.pace.llm.generator import Generator
 from gallop.pace.llm.tokenizer import Tokenizer, transformers_tokenizer
 from gallop.pace.utils.logging import PACE_LLM_ASSERT, PACE_LLM_WARNING
 
-_DTYPES = {
+#: Gallop's names of the data types that PACE accepts.
+DTYPES = {
     "bfloat16": "bf16",
     "bf16": "bf16",
     "float32": "fp32",
@@ -33,8 +34,8 @@ def _dtype(dtype):
     is_dtype = type(dtype).__module__ == "torch" and name.startswith("torch.")
     if is_dtype or isinstance(dtype, str):
         name = name.rpartition(".")[2]
-        if name in _DTYPES:
-            return _DTYPES[name]
+        if name in DTYPES:
+            return DTYPES[name]
         if is_dtype or name in ("float16", "fp16", "half"):
             raise ValueError("Unsupported dtype: torch.%s" % {"fp16": "float16"}.get(name, name))
     raise TypeError("Generator input dtype should be a torch.dtype, got %s" % type(dtype))
