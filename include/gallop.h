@@ -171,8 +171,13 @@ struct gallop_options {
      * fixed shapes; docs/EXECUTORS.md). With "pjrt", KV rows have the format `dtype`, and quantized weights,
      * kv_sparse, kv_store and speculative_config are refused ["eager"]. */
     const char *executor;
-    /* With executor "pjrt": path of the plugin, a shared library. Required. */
+    /* With executor "pjrt": path of the plugin, a shared library, or a name without a slash of the environment
+     * variable PJRT_NAMES_AND_LIBRARY_PATHS, "name:path,name:path". [the environment variable GALLOP_PJRT_PLUGIN, which
+     * is read in the same way, or the first plugin of PJRT_NAMES_AND_LIBRARY_PATHS; one of them is required] */
     const char *pjrt_plugin;
+    /* With executor "pjrt": options of the plugin's client, a JSON object whose values are strings, integers, other
+     * numbers, booleans or lists of integers, {"memory_fraction":0.9} for instance [none]. */
+    const char *pjrt_options;
     /* With executor "pjrt": number of the device of the plugin, from 0 [0]. */
     int pjrt_device;
     /* With executor "pjrt": ascending numbers, separated by commas, for which programs are compiled: rows of a prompt

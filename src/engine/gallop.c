@@ -42,6 +42,7 @@ struct gallop {
     struct constraints constraints;
     struct guess_sources *guesses; /* NULL: no speculative decoding */
     struct frames *frames;         /* the executor "pjrt"; NULL: llm.h computes */
+    struct plugin_source plugin;   /* of the executor "pjrt" */
     struct engine_info info;
     struct sampling config; /* values of generation_config.json, with the model's end tokens */
     struct arena config_arena;
@@ -186,21 +187,18 @@ static int open_guesses(struct gallop *g, const struct gallop_options *o, struct
 /* Opens the executor of O. SIGBUS stays as it is: the plugin maps files of its own. */
 static int open_executor(struct gallop *g, const struct gallop_options *o, struct err *e)
 {
-    struct frames_options f = {.plugin = o->pjrt_plugin,
-                               .device = (size_t)o->pjrt_device,
-                               .progress = o->progress,
-                               .progress_ctx = o->progress_ctx};
+    struct frames_options f = {
+        .source = &g->plugin, .progress = o->progress, .progress_ctx = o->progress_ctx};
     int rc = 0;
 
     if (!is_chosen(o->executor, "pjrt")) {
         llm_executor(&g->llm, &g->executor);
         return 0;
     }
-    if (!f.plugin)
-        return err_about(e, ERR_INPUT, "pjrt_plugin", "executor \"pjrt\" needs the path of a plugin");
     if (o->speculative_config)
         return err_about(e, ERR_UNSUPPORTED, "speculative_config", "executor \"pjrt\" verifies no guesses");
-    if (o->prompt_buckets)
+    rc = plugin_source_read(&g->plugin, o->pjrt_plugin, o->pjrt_options, (size_t)o->pjrt_device, e);
+    if (o->prompt_buckets && rc == 0)
         rc = frames_read_buckets(&f.prompts, o->prompt_buckets, "prompt_buckets", g->llm.max_tokens, e);
     if (o->batch_buckets && rc == 0)
         rc = frames_read_buckets(&f.batches, o->batch_buckets, "batch_buckets", g->llm.max_seqs, e);
@@ -337,6 +335,7 @@ void gallop_close(struct gallop *g)
     step_close(&g->step);
     guess_sources_close(g->guesses);
     frames_close(g->frames);
+    plugin_source_fini(&g->plugin);
     texts_close(&g->texts);
     constraints_close(&g->constraints);
     llm_close(&g->llm);

@@ -19,6 +19,7 @@ struct object {
 
 static long n_calls, n_objects;
 static int client, device;
+static char version[200]; /* "fake" and the options of the client */
 
 long fake_pjrt_calls(void);
 long fake_pjrt_objects(void);
@@ -93,13 +94,40 @@ static struct pjrt_error *event_destroy(void *args)
     return NULL;
 }
 
+/* Adds option O of the client to the text of the version. */
+static void show_option(const struct pjrt_named *o)
+{
+    size_t at = strlen(version), room = sizeof(version) - at;
+
+    at += (size_t)snprintf(version + at, room, " %.*s=", (int)o->name_size, o->name);
+    room = sizeof(version) - at;
+    switch (o->type) {
+    case PJRT_NAMED_STRING: snprintf(version + at, room, "'%.*s'", (int)o->value_size, o->value.text); break;
+    case PJRT_NAMED_INT64: snprintf(version + at, room, "%lld", (long long)o->value.integer); break;
+    case PJRT_NAMED_FLOAT: snprintf(version + at, room, "%gf", (double)o->value.number); break;
+    case PJRT_NAMED_BOOL: snprintf(version + at, room, o->value.flag ? "yes" : "no"); break;
+    case PJRT_NAMED_INT64S:
+        for (size_t i = 0; i < o->value_size; i++) {
+            snprintf(version + at, sizeof(version) - at, "%c%lld", i ? ',' : '[',
+                     (long long)o->value.integers[i]);
+            at += strlen(version + at);
+        }
+        break;
+    }
+}
+
 static struct pjrt_error *client_create(void *args)
 {
+    struct pjrt_client_create *a = args;
     struct pjrt_error *e = fails();
 
-    if (!e)
-        ((struct pjrt_client_create *)args)->client = (struct pjrt_client *)&client;
-    return e;
+    if (e)
+        return e;
+    a->client = (struct pjrt_client *)&client;
+    snprintf(version, sizeof(version), "fake");
+    for (size_t i = 0; i < a->n_options; i++)
+        show_option(&a->options[i]);
+    return NULL;
 }
 
 static struct pjrt_error *client_destroy(void *args)
@@ -114,6 +142,15 @@ static struct pjrt_error *client_text(void *args)
 
     a->text = "fake";
     a->size = 4;
+    return fails();
+}
+
+static struct pjrt_error *client_version(void *args)
+{
+    struct pjrt_client_text *a = args;
+
+    a->text = version;
+    a->size = strlen(version);
     return fails();
 }
 
@@ -243,7 +280,7 @@ const struct pjrt_api *GetPjrtApi(void)
                                                [PJRT_CLIENT_CREATE] = client_create,
                                                [PJRT_CLIENT_DESTROY] = client_destroy,
                                                [PJRT_CLIENT_PLATFORM_NAME] = client_text,
-                                               [PJRT_CLIENT_PLATFORM_VERSION] = client_text,
+                                               [PJRT_CLIENT_PLATFORM_VERSION] = client_version,
                                                [PJRT_CLIENT_ADDRESSABLE_DEVICES] = client_devices,
                                                [PJRT_CLIENT_COMPILE] = compile,
                                                [PJRT_CLIENT_BUFFER_FROM_HOST] = from_host,

@@ -277,7 +277,7 @@ int frames_open(struct frames **out, struct llm *m, const struct frames_options 
     complete(&f->o.batches, 1, 4, f->n_slots);
     complete(&f->o.contexts, 512, 4, f->context);
     f->most_rows = f->o.prompts.size[f->o.prompts.n - 1];
-    if ((rc = plugin_open(&f->plugin, o->plugin, o->device, e)) == 0 && (rc = open_slots(f, e)) == 0)
+    if ((rc = plugin_open(&f->plugin, o->source, e)) == 0 && (rc = open_slots(f, e)) == 0)
         rc = list_programs(f, e);
     for (size_t i = 0; i < f->n_programs && rc == 0; i++) {
         if (o->progress)

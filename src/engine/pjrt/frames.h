@@ -13,6 +13,7 @@
 #define GALLOP_ENGINE_PJRT_FRAMES_H
 
 #include "engine/llm.h"
+#include "engine/pjrt/plugin_source.h"
 
 enum { FRAMES_MAX_BUCKETS = 16 };
 
@@ -22,8 +23,7 @@ struct frames_buckets {
 };
 
 struct frames_options {
-    const char *plugin; /* path of the shared library */
-    size_t device;
+    const struct plugin_source *source; /* borrowed until frames_close() */
     /* Rows of prompts, numbers of decoding sequences, and rows of a slot that a program reads. n 0: the default. */
     struct frames_buckets prompts, batches, contexts;
     /* Called before each program is compiled or loaded: DONE of TOTAL are ready. NULL: not called. */

@@ -78,11 +78,13 @@ static int load_library(struct plugin *p, const char *path, struct err *e)
     return 0;
 }
 
-static int open_client(struct plugin *p, struct err *e)
+static int open_client(struct plugin *p, const struct plugin_source *s, struct err *e)
 {
     struct pjrt_plugin_initialize init = {.struct_size =
                                               PJRT_SIZE(struct pjrt_plugin_initialize, extensions)};
-    struct pjrt_client_create create = {.struct_size = PJRT_SIZE(struct pjrt_client_create, try_get_arg)};
+    struct pjrt_client_create create = {.struct_size = PJRT_SIZE(struct pjrt_client_create, try_get_arg),
+                                        .options = s->option,
+                                        .n_options = s->n_options};
     int rc = check(p, call(p, PJRT_PLUGIN_INITIALIZE, &init), p->path, e);
 
     if (rc == 0)
@@ -132,15 +134,15 @@ static int take_device(struct plugin *p, size_t number, struct err *e)
     return 0;
 }
 
-int plugin_open(struct plugin *p, const char *path, size_t device, struct err *e)
+int plugin_open(struct plugin *p, const struct plugin_source *s, struct err *e)
 {
     int rc;
 
-    *p = (struct plugin){.path = path};
-    if ((rc = load_library(p, path, e)) == 0 && (rc = open_client(p, e)) == 0 &&
+    *p = (struct plugin){.path = s->path};
+    if ((rc = load_library(p, s->path, e)) == 0 && (rc = open_client(p, s, e)) == 0 &&
         (rc = client_text(p, PJRT_CLIENT_PLATFORM_NAME, p->platform, sizeof(p->platform), e)) == 0 &&
         (rc = client_text(p, PJRT_CLIENT_PLATFORM_VERSION, p->version, sizeof(p->version), e)) == 0)
-        rc = take_device(p, device, e);
+        rc = take_device(p, s->device, e);
     if (rc)
         plugin_close(p);
     return rc;

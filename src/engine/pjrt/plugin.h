@@ -14,10 +14,11 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "engine/pjrt/api.h"
+#include "engine/pjrt/plugin_source.h"
 #include "tensor/dtype.h"
 
 struct plugin {
-    const char *path; /* borrowed */
+    const char *path; /* borrowed from the source */
     void *library;
     const struct pjrt_api *api;
     struct pjrt_client *client;
@@ -26,9 +27,10 @@ struct plugin {
     char platform[64], version[256], kind[128]; /* names of platform and device */
 };
 
-/* Loads the shared library PATH and takes device number DEVICE of its client. ERR_INPUT: the file is no plugin, or
- * there is no such device; ERR_UNSUPPORTED: its interface has another major version or lacks functions. */
-int plugin_open(struct plugin *p, const char *path, size_t device, struct err *e);
+/* Loads the shared library of S, which is borrowed, makes a client with its options, and takes its device.
+ * ERR_INPUT: the file is no plugin, or there is no such device; ERR_UNSUPPORTED: its interface has another major
+ * version or lacks functions. */
+int plugin_open(struct plugin *p, const struct plugin_source *s, struct err *e);
 
 /* Frees the client; the library stays loaded, because plugins leave threads behind. P may be zeroed. */
 void plugin_close(struct plugin *p);

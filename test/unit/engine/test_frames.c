@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "engine/engine_priv.h"
 #include "engine/pjrt/frames.h"
 #include "engines.h"
 
@@ -213,6 +214,24 @@ static void other_versions_are_refused_by_their_numbers(void **state)
     assert_non_null(strstr(err, "has 1 devices, and no device 3"));
 }
 
+static void options_reach_the_plugin_in_their_types(void **state)
+{
+    struct gallop_options o = options();
+    struct frames_stats s;
+    char err[GALLOP_ERR_SIZE];
+    struct gallop *g;
+
+    fail_call(0);
+    o.pjrt_options = "{\"a\":\"x\",\"b\":-7,\"c\":0.5,\"d\":true,\"e\":[3,4],\"f\":false}";
+    g = engines_open("demo", &o);
+    frames_stats(engine_frames(g), &s);
+    assert_string_equal(s.version, "fake a='x' b=-7 c=0.5f d=yes e=[3,4 f=no");
+    gallop_close(g);
+    o.pjrt_options = "{\"a\":null}";
+    assert_int_equal(engines_try(&g, "demo", &o, err), GALLOP_BAD_INPUT);
+    assert_non_null(strstr(err, "pjrt_options: a is null, expected a string"));
+}
+
 static void buckets_are_read(void **state)
 {
     static const char *const wrong[] = {"", ",", "0", "8,8", "16,8", "1,2,", "x", "-1", "65", "1 2", "+1"};
@@ -240,6 +259,7 @@ int main(void)
         cmocka_unit_test(as_many_buckets_as_may_be_given_are_served),
         cmocka_unit_test(embeddings_and_other_kv_types_are_refused),
         cmocka_unit_test(other_versions_are_refused_by_their_numbers),
+        cmocka_unit_test(options_reach_the_plugin_in_their_types),
         cmocka_unit_test(buckets_are_read),
     };
 

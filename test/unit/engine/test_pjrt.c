@@ -148,8 +148,10 @@ static void every_family_computes_the_same_logits(void **state)
     char names[MAX_FOLDERS][64];
     size_t n = goldfile_list(GALLOP_SOURCE_DIR "/test/golden", names, MAX_FOLDERS);
     struct device *d = calloc(1, sizeof(*d));
+    struct plugin_source source;
     struct err e = {0};
 
+    assert_int_equal(plugin_source_read(&source, NULL, NULL, 0, &e), 0);
     for (size_t i = 0; i < n; i++) {
         struct gallop_options o = engines_options(1, 64, 0);
         struct gallop *g;
@@ -158,7 +160,7 @@ static void every_family_computes_the_same_logits(void **state)
         g = engines_open(names[i], &o);
         if (linears_are_served(&engine_llm(g)->model)) {
             print_message("%s\n", names[i]);
-            if (plugin_open(&d->plugin, getenv("GALLOP_PJRT_PLUGIN"), 0, &e) != 0)
+            if (plugin_open(&d->plugin, &source, &e) != 0)
                 fail_msg("%s", e.msg);
             compare(names[i], d, engine_llm(g));
             for (size_t k = 0; k < d->n_weights; k++)
@@ -170,6 +172,7 @@ static void every_family_computes_the_same_logits(void **state)
         }
         gallop_close(g);
     }
+    plugin_source_fini(&source);
     free(d);
 }
 
