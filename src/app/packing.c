@@ -1,5 +1,5 @@
 /* packing.c - writes packed checkpoints, and manages the cache of --pack-cache. */
-#include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +11,7 @@
 #include "app/packing.h"
 #include "app/print.h"
 #include "app/save.h"
+#include "base/files/cache.h"
 #include "base/mem.h"
 #include "ckpt/pack/pack.h"
 #include "engine/engine.h"
@@ -182,27 +183,19 @@ static int mix_checkpoint(uint64_t *h, const char *path, struct err *e)
     return 0;
 }
 
-/* Writes the path CACHE/gallop/packed/NAME-NUMBER.gallop to OUT [size], and creates its folders. */
+/* Writes the path of the packed copy of SOURCE, packed/NAME-NUMBER.gallop in the cache folder, to OUT [size], and creates
+ * its folders. */
 static int cached_path(char *out, size_t size, const char *source, uint64_t number, struct err *e)
 {
-    static const char *const below[] = {"", "/gallop", "/gallop/packed"};
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"), *name = strrchr(source, '/');
-    bool own = xdg && *xdg;
-    char dir[FOLDER_PATH_MAX];
-    int n = 0;
+    const char *slash = strrchr(source, '/');
+    char name[NAME_MAX + 1];
+    int rc;
 
-    if (!own && !(home && *home))
-        return err_set(
-            e, ERR_INPUT,
-            "--pack-cache: found no cache folder, expected XDG_CACHE_HOME or HOME in the environment");
-    for (size_t i = 0; i < sizeof(below) / sizeof(*below); i++) {
-        n = snprintf(dir, sizeof(dir), "%s%s%s", own ? xdg : home, own ? "" : "/.cache", below[i]);
-        if (n > 0 && (size_t)n < sizeof(dir) && mkdir(dir, 0777) != 0 && errno != EEXIST)
-            return err_os(e, "make the folder", dir);
-    }
-    n = snprintf(out, size, "%s/%s-%016llx.gallop", dir, name ? name + 1 : source,
-                 (unsigned long long)number);
-    return n > 0 && (size_t)n < size ? 0 : err_set(e, ERR_INPUT, "%.200s...: the path is too long", dir);
+    if ((size_t)snprintf(name, sizeof(name), "%s-%016llx.gallop", slash ? slash + 1 : source,
+                         (unsigned long long)number) >= sizeof(name))
+        return err_set(e, ERR_INPUT, "%.200s...: the name is too long", slash ? slash + 1 : source);
+    rc = cache_path(out, size, "packed", name, e);
+    return rc ? err_subject(e, "pack_cache") : cache_make_folders(out, e);
 }
 
 static bool opens(const char *path)

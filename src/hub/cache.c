@@ -21,7 +21,7 @@
 #include "base/files/file.h"
 #include "base/mem.h"
 
-enum { CHUNK = 1 << 20 };
+enum { CHUNK = 1 << 20, FOLDER_MODE = 0777 /* as huggingface_hub creates them */ };
 
 /* ---- paths ---- */
 
@@ -37,23 +37,6 @@ __attribute__((format(printf, 4, 5))) static int put_path(char *out, size_t size
     va_end(ap);
     if (n < 0 || (size_t)n >= size)
         return err_set(e, ERR_INPUT, "%.200s...: the path is longer than %zu bytes", out, size);
-    return 0;
-}
-
-/* Creates the missing folders above the file PATH. */
-static int make_folders(const char *path, struct err *e)
-{
-    char part[HUB_CACHE_PATH_MAX];
-    int rc = put_path(part, sizeof(part), e, "%s", path);
-
-    if (rc)
-        return rc;
-    for (char *p = strchr(part + 1, '/'); p; p = strchr(p + 1, '/')) {
-        *p = 0;
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            return err_os(e, "make the folder", part);
-        *p = '/';
-    }
     return 0;
 }
 
@@ -85,7 +68,7 @@ int hub_cache_blob(const struct hub_cache *c, const char *etag, bool incomplete,
     int rc =
         put_path(out, HUB_CACHE_PATH_MAX, e, "%s/blobs/%s%s", c->repo, etag, incomplete ? ".incomplete" : "");
 
-    return rc ? rc : make_folders(out, e);
+    return rc ? rc : file_make_folders(out, FOLDER_MODE, e);
 }
 
 bool hub_cache_etag(const char *header, char out[HUB_CACHE_ETAG_MAX])
@@ -139,7 +122,7 @@ int hub_cache_set_commit(const struct hub_cache *c, const char *revision, const 
     if (hub_cache_commit(c, revision, known) && strcmp(known, commit) == 0)
         return 0;
     if ((rc = put_path(path, sizeof(path), e, "%s/refs/%s", c->repo, revision)) != 0 ||
-        (rc = make_folders(path, e)) != 0)
+        (rc = file_make_folders(path, FOLDER_MODE, e)) != 0)
         return rc;
     return file_replace(path, commit, HUB_NAME_COMMIT, 0666, e);
 }
@@ -156,7 +139,7 @@ int hub_cache_link(const struct hub_cache *c, const char *commit, const char *fi
 
     if (rc == 0)
         rc = put_path(temp, sizeof(temp), e, "%s/snapshots/%s/.%ld.tmp", c->repo, commit, (long)getpid());
-    if (rc || (rc = make_folders(path, e)) != 0)
+    if (rc || (rc = file_make_folders(path, FOLDER_MODE, e)) != 0)
         return rc;
     snprintf(target, sizeof(target), "%s../../blobs/%s", up, etag);
     unlink(temp);
@@ -184,7 +167,7 @@ bool hub_cache_try_lock(const struct hub_cache *c, const char *etag, int *fd, in
 
     *fd = -1;
     if ((*rc = put_path(path, sizeof(path), e, "%s/%s.lock", c->locks, etag)) != 0 ||
-        (*rc = make_folders(path, e)) != 0)
+        (*rc = file_make_folders(path, FOLDER_MODE, e)) != 0)
         return false;
     *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0664);
     if (*fd < 0) {

@@ -1,9 +1,11 @@
-/* file.c - writes a file under a temporary name, then renames it. */
+/* file.c - writes a file under a temporary name, then renames it; creates folders. */
 #include "base/files/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int file_write(int fd, const char *p, size_t n)
@@ -40,4 +42,19 @@ int file_replace(const char *path, const void *bytes, size_t n, mode_t mode, str
     if (rc)
         unlink(part);
     return rc;
+}
+
+int file_make_folders(const char *path, mode_t mode, struct err *e)
+{
+    char part[FILE_PATH_MAX];
+
+    if ((size_t)snprintf(part, sizeof(part), "%s", path) >= sizeof(part))
+        return err_set(e, ERR_INPUT, "%.200s...: the path is too long", path);
+    for (char *p = part[0] ? strchr(part + 1, '/') : NULL; p; p = strchr(p + 1, '/')) {
+        *p = 0;
+        if (mkdir(part, mode) != 0 && errno != EEXIST)
+            return err_os(e, "make the folder", part);
+        *p = '/';
+    }
+    return 0;
 }

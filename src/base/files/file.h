@@ -1,4 +1,4 @@
-/* file.h - writes small files atomically: completely or not at all. */
+/* file.h - writes small files atomically, completely or not at all, and creates the folders of files. */
 #ifndef GALLOP_BASE_FILE_H
 #define GALLOP_BASE_FILE_H
 
@@ -14,5 +14,9 @@ enum { FILE_PATH_MAX = 4096 };
  * process crashes. It is not synced: after a crash of the machine the contents may be wrong. On failure
  * (ERR_OS; ERR_INPUT if the path is too long) PATH is unchanged. */
 int file_replace(const char *path, const void *bytes, size_t n, mode_t mode, struct err *e);
+
+/* Creates the missing folders above the file PATH with MODE (modified by the umask). ERR_OS; ERR_INPUT if the path is
+ * too long. */
+int file_make_folders(const char *path, mode_t mode, struct err *e);
 
 #endif

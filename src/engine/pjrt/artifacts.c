@@ -1,21 +1,20 @@
 /* artifacts.c - see artifacts.h. */
 #include "engine/pjrt/artifacts.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cpu.h"
+#include "base/files/cache.h"
 #include "base/files/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/xxh3.h"
 
-enum { PATH_BYTES = 4096, MAX_BYTES = 1 << 30 };
+enum { MAX_BYTES = 1 << 30 };
 
 /* The first bytes of a file; then come `bytes` bytes of the plugin. Little-endian. */
 struct header {
@@ -25,18 +24,6 @@ struct header {
 };
 
 static const char magic[8] = "galpjrt1";
-
-static bool folder(char *out, size_t size)
-{
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = -1;
-
-    if (xdg && *xdg)
-        n = snprintf(out, size, "%s/gallop/pjrt", xdg);
-    else if (home && *home)
-        n = snprintf(out, size, "%s/.cache/gallop/pjrt", home);
-    return n > 0 && (size_t)n < size;
-}
 
 static void hash_text(XXH3_state_t *h, const char *s)
 {
@@ -110,30 +97,17 @@ static bool load(struct plugin *p, const char *path, XXH128_hash_t key, struct p
     return good;
 }
 
-static bool make_folders(char *path)
-{
-    for (char *p = path + 1; (p = strchr(p, '/')) != NULL; p++) {
-        *p = 0;
-        if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-            *p = '/';
-            return false;
-        }
-        *p = '/';
-    }
-    return true;
-}
-
 /* Writes a header and the PROGRAM to PATH. */
-static int save(char *path, XXH128_hash_t key, const struct buf *program, struct err *e)
+static int save(const char *path, XXH128_hash_t key, const struct buf *program, struct err *e)
 {
     struct header h = {.key = {key.low64, key.high64},
                        .bytes = program->len,
                        .sum = XXH3_64bits(program->data, program->len)};
     struct buf file;
-    int rc;
+    int rc = cache_make_folders(path, e);
 
-    if (!make_folders(path))
-        return err_os(e, "make the folder of", path);
+    if (rc)
+        return rc;
     memcpy(h.magic, magic, sizeof(magic));
     buf_init(&file, MEM_ENGINE);
     buf_add(&file, &h, sizeof(h));
@@ -143,16 +117,16 @@ static int save(char *path, XXH128_hash_t key, const struct buf *program, struct
     return rc;
 }
 
-/* Compiles TEXT and writes the program to PATH; HAS_FILE false: there is no place for it. */
-static int compile_and_keep(struct plugin *p, const struct buf *text, char *path, bool has_file,
-                            XXH128_hash_t key, struct pjrt_loaded **out, enum artifact *how, struct err *e)
+/* Compiles TEXT and writes the program to PATH; NULL: there is no place for it. */
+static int compile_and_keep(struct plugin *p, const struct buf *text, const char *path, XXH128_hash_t key,
+                            struct pjrt_loaded **out, enum artifact *how, struct err *e)
 {
     struct err why = {0};
     struct buf program;
     int rc = plugin_compile(p, text->data, text->len, "compilation", out, e);
 
     *how = ARTIFACT_COMPILED;
-    if (rc || !has_file)
+    if (rc || !path)
         return rc;
     buf_init(&program, MEM_ENGINE);
     if (plugin_serialize(p, *out, &program, &why) != 0 ||
@@ -168,14 +142,14 @@ int artifacts_open(struct plugin *p, const struct buf *text, struct pjrt_loaded 
                    struct err *e)
 {
     XXH128_hash_t key = {0};
-    char path[PATH_BYTES];
-    bool has_file = folder(path, sizeof(path) - 64) && key_of(p, text, &key);
+    char path[FILE_PATH_MAX], name[64];
+    bool has_file = key_of(p, text, &key);
 
-    if (has_file)
-        snprintf(path + strlen(path), 64, "/%016llx%016llx", (unsigned long long)key.high64,
-                 (unsigned long long)key.low64);
+    snprintf(name, sizeof(name), "%016llx%016llx", (unsigned long long)key.high64,
+             (unsigned long long)key.low64);
+    has_file = has_file && cache_path(path, sizeof(path), "pjrt", name, NULL) == 0;
     *how = ARTIFACT_LOADED;
     if (has_file && load(p, path, key, out))
         return 0;
-    return compile_and_keep(p, text, path, has_file, key, out, how, e);
+    return compile_and_keep(p, text, has_file ? path : NULL, key, out, how, e);
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files/cache.h"
 #include "base/files/file.h"
 #include "files.h"
 
@@ -77,11 +78,58 @@ static void a_fault_leaves_the_old_file_and_names_the_path(void **state)
     assert_non_null(strstr(e.msg, "too long"));
 }
 
+static void folders_of_the_cache_are_made_for_their_owner_alone(void **state)
+{
+    char home[500], found[700];
+    struct stat st;
+    struct err e = {0};
+
+    umask(022);
+    snprintf(home, sizeof(home), "%s/home", files_folder());
+    unsetenv("XDG_CACHE_HOME");
+    setenv("HOME", home, 1);
+    assert_int_equal(cache_path(path, sizeof(path), "programs", "a", &e), 0);
+    assert_string_equal(path + strlen(home), "/.cache/gallop/programs/a");
+    setenv("XDG_CACHE_HOME", home, 1);
+    assert_int_equal(cache_path(path, sizeof(path), "programs", "a", &e), 0);
+    assert_string_equal(path + strlen(home), "/gallop/programs/a");
+    assert_int_not_equal(stat(home, &st), 0); /* A path alone makes no folder. */
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(cache_make_folders(path, &e), 0);
+        assert_true(stat(home, &st) == 0 && (st.st_mode & 0777) == 0700);
+        snprintf(found, sizeof(found), "%s/gallop/programs", home);
+        assert_true(stat(found, &st) == 0 && (st.st_mode & 0777) == 0700);
+    }
+    assert_int_not_equal(stat(path, &st), 0);
+}
+
+static void a_cache_without_a_place_is_an_error(void **state)
+{
+    static char name[LONG];
+    struct err e = {0};
+
+    setenv("XDG_CACHE_HOME", "/dev/null", 1);
+    assert_int_equal(cache_path(path, sizeof(path), "programs", "a", &e), 0);
+    assert_int_equal(cache_make_folders(path, &e), ERR_OS);
+    assert_non_null(strstr(e.msg, "/dev/null/gallop"));
+    assert_int_equal(cache_path(path, 27, "programs", "a", &e), ERR_INPUT); /* One byte is missing. */
+    assert_int_equal(cache_path(path, 28, "programs", "a", &e), 0);
+    memset(name, 'x', sizeof(name) - 1);
+    assert_int_equal(file_make_folders(name, 0700, &e), ERR_INPUT);
+    assert_int_equal(file_make_folders("", 0700, &e), 0);
+    setenv("XDG_CACHE_HOME", "", 1);
+    unsetenv("HOME");
+    assert_int_equal(cache_path(path, sizeof(path), "programs", "a", &e), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "XDG_CACHE_HOME"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_file_is_replaced_whole_and_has_its_mode, new_path),
         cmocka_unit_test_setup(a_fault_leaves_the_old_file_and_names_the_path, new_path),
+        cmocka_unit_test(folders_of_the_cache_are_made_for_their_owner_alone),
+        cmocka_unit_test(a_cache_without_a_place_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
