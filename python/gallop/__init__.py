@@ -16,8 +16,9 @@ every keyword argument. Errors are exceptions of class GallopError.
 from __future__ import annotations
 
 import atexit as _atexit
+import difflib as _difflib
 
-from . import _names
+from . import _fields, _names
 from ._chat import Chat
 from ._errors import (BadInput, Cancelled, GallopError, NoMemory, NoSpace, OSFailure,
                       Unsupported)
@@ -44,9 +45,11 @@ _atexit.register(_close_all)
 
 
 def _explain(name, *tables):
-    rows = {k: v for table in tables for k, v in table.items() if name in (None, k)}
-    if not rows:
-        raise KeyError(name)
+    table = {k: v for table in tables for k, v in table.items()}
+    if name is not None and name not in table:
+        near = _difflib.get_close_matches(name, list(table), 3, 0.6)
+        raise KeyError(name + ("; did you mean " + " or ".join(map(repr, near)) if near else ""))
+    rows = table if name is None else {name: table[name]}
     return "\n\n".join(f"{k}\n    {v}" for k, v in rows.items())
 
 
@@ -64,4 +67,5 @@ def parameters(name: str | None = None) -> str:
     print(gallop.parameters("top_p"))
     """
     constraint = {"json_schema" if k == "json" else k: v for k, v in _names.CONSTRAINT.items()}
-    return _explain(name, _names.SAMPLING, _names.REQUEST, constraint)
+    aliases = {k: f"Another name of {v}." for k, v in _fields.ALIASES.items()}
+    return _explain(name, _names.SAMPLING, _names.REQUEST, constraint, _fields.EXPLAINED, aliases)

@@ -1,11 +1,12 @@
 """Conversations that keep their messages and execute tool calls: gallop.Chat."""
 from __future__ import annotations
 
+import asyncio
 import inspect
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator
 
 from ._errors import BadInput, GallopError
-from ._fields import Request
+from ._fields import KEPT, Request
 from ._results import Chunk, Result
 from ._text import Parser, Prompt, parser_end
 from ._tools import Tools, text_of
@@ -52,9 +53,9 @@ class Chat:
         """
         with self._turn(text):
             for i in range(self.max_calls + 1):
-                prompt = self._prompt(i)
+                prompt = self._prompt(self.messages, i)
                 request = self._request("send", prompt, sampling)
-                result = self.llm._run_all([None], request)[0]
+                result = self.llm._run(KEPT, request)
                 self._keep(prompt, result)
                 if not self._runs(result):
                     return result
@@ -63,23 +64,15 @@ class Chat:
         raise self._endless()
 
     async def asend(self, text: Any = None, **sampling: Any) -> Result:
-        """send() as a coroutine. Tools may be coroutine functions."""
+        """send() as a coroutine. Tools may be coroutine functions; others run in the event loop."""
         with self._turn(text):
             for i in range(self.max_calls + 1):
-                prompt = self._prompt(i)
-                request = self._request("asend", prompt, sampling)
-                result = await self.llm._answer(None, sampling, request)
+                prompt, request = await self._prepare("asend", i, sampling)
+                result = await self.llm._answer(KEPT, request)
                 self._keep(prompt, result)
                 if not self._runs(result):
                     return result
-                for call in result.tool_calls:
-                    value = self._call(call)
-                    if inspect.isawaitable(value):
-                        try:
-                            value = await value
-                        except Exception as e:
-                            value = _told(e)
-                    self._answer(call, value)
+                await self._answer_calls(result)
         raise self._endless()
 
     def stream(self, text: Any = None, **sampling: Any) -> Iterator[Chunk]:
@@ -89,10 +82,10 @@ class Chat:
         """
         with self._turn(text):
             for i in range(self.max_calls + 1):
-                prompt = self._prompt(i)
+                prompt = self._prompt(self.messages, i)
                 request = self._request("stream", prompt, sampling)
                 parser = Parser(prompt)
-                with self.llm._stream(None, request) as stream:
+                with self.llm._stream(KEPT, request) as stream:
                     for chunk in stream:
                         yield from _pieces(parser.feed(chunk.text), chunk)
                 yield from _pieces(parser.finish(parser_end(stream.result)), None)
@@ -105,18 +98,54 @@ class Chat:
                     self._answer(call, self._call_now(call))
         raise self._endless()
 
+    async def astream(self, text: Any = None, **sampling: Any) -> AsyncIterator[Chunk]:
+        """stream() as an asynchronous iterator. Tools may be coroutine functions."""
+        with self._turn(text):
+            for i in range(self.max_calls + 1):
+                prompt, request = await self._prepare("astream", i, sampling)
+                parser, results = Parser(prompt), []
+                chunks = self.llm._chunks(KEPT, request, results)
+                try:
+                    async for chunk in chunks:
+                        for piece in _pieces(parser.feed(chunk.text), chunk):
+                            yield piece
+                finally:
+                    await chunks.aclose()
+                result = results[0]
+                for piece in _pieces(parser.finish(parser_end(result)), None):
+                    yield piece
+                self._keep(prompt, result)
+                if not self._runs(result):
+                    yield Chunk("", finish_reason=result.finish_reason)
+                    return
+                await self._answer_calls(result)
+        raise self._endless()
+
     # ---- inside ----
 
     def _turn(self, text):
         return _Turn(self.messages, text)
 
-    def _prompt(self, i: int) -> Prompt:
-        """Renders the messages for answer I of a turn; only the first has to call tools."""
+    def _prompt(self, messages, i: int) -> Prompt:
+        """Renders messages for answer I of a turn; only the first has to call tools."""
         variables = {k: v for k, v in self._variables.items() if i == 0 or k != "tool_choice"}
-        return Prompt(self.llm, self.messages, self._tools.schemas, variables)
+        return Prompt(self.llm, messages, self._tools.schemas, variables)
+
+    async def _prepare(self, function, i, sampling) -> "tuple[Prompt, Request]":
+        """Renders the messages and makes the request in a thread, so that the event loop goes on."""
+        self.llm._open_runner()
+        messages = list(self.messages)
+
+        def work():
+            prompt = self._prompt(messages, i)
+            return prompt, self._request(function, prompt, sampling)
+
+        return await asyncio.get_running_loop().run_in_executor(None, work)
 
     def _request(self, function, prompt, sampling) -> Request:
         request = Request(function, sampling)
+        if request.n > 1:
+            raise BadInput("n: a conversation has one answer at a time", "n")
         prompt.ask(request)
         return request
 
@@ -139,6 +168,16 @@ class Chat:
             return self._tools.run(call)
         except Exception as e:
             return _told(e)
+
+    async def _answer_calls(self, result: Result) -> None:
+        for call in result.tool_calls:
+            value = self._call(call)
+            if inspect.isawaitable(value):
+                try:
+                    value = await value
+                except Exception as e:
+                    value = _told(e)
+            self._answer(call, value)
 
     def _call_now(self, call) -> Any:
         """_call() for callers that cannot wait for a coroutine."""

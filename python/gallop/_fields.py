@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import operator
 import os
 
 from ._errors import BadInput
@@ -11,6 +12,16 @@ from ._gallop import ffi, lib
 ALIASES = {
     "max_tokens": "max_new_tokens", "num_return_sequences": "n", "stop_token_ids": "stop_token",
     "min_tokens": "min_new_tokens", "typical": "typical_p",
+}
+# Instead of a prompt: the one that a Request has already.
+KEPT: object = object()
+# Parameters that are not members of the structs as they are, or mean more in Python.
+EXPLAINED = {
+    "seed": "Seed of the random numbers; answer number I draws with seed + I [that of the engine].",
+    "logit_bias": "A dict of token ids and numbers, -100 to 100, that are added to their logits [none].",
+    "tools": "With a prompt of messages: Python functions or schemas as in OpenAI's API, which the chat "
+             "template shows to the model. LLM.chat() also executes calls [none].",
+    "chat_template_kwargs": "With a prompt of messages: a dict of variables as those of render() [none].",
 }
 EARLY = {False: "GALLOP_EARLY_FALSE", True: "GALLOP_EARLY_TRUE", "never": "GALLOP_EARLY_NEVER"}
 
@@ -46,7 +57,7 @@ def ids_of(name: str, value):
     if hasattr(value, "tolist"):
         value = value.tolist()
     try:
-        return ffi.new("int32_t[]", list(value))
+        return ffi.new("int32_t[]", list(map(operator.index, value)))
     except (TypeError, OverflowError):
         raise _bad(name, value, "a list of token ids") from None
 
@@ -70,7 +81,7 @@ def _set_texts(struct, name, value, keep):
 
 
 def _set_ids(struct, name, value, keep):
-    if isinstance(value, int):
+    if _is_id(value):
         value = [value]
     data = ids_of(name, value)
     keep.append(data)
@@ -210,7 +221,12 @@ class Request:
             REQUEST[name](r, name, value, keep)
         else:
             raise unknown(function, name, [*SAMPLING, *CONSTRAINT, *REQUEST, *ALIASES,
-                                           "logit_bias", "tools", "chat_template_kwargs"])
+                                           *EXPLAINED])
+
+    def is_constrained(self) -> bool:
+        """Returns whether the request has a constraint, which is compiled when it is submitted."""
+        s = self.struct.structured_outputs
+        return any(getattr(s, name) for name, _ in ffi.typeof(s).fields)
 
     def set_rendered(self, rendered) -> None:
         """Sets a rendered conversation, a _text.Prompt, as the prompt."""
@@ -231,17 +247,37 @@ class Request:
             r.ids, r.n_ids = self.prompt, len(self.prompt)
 
 
+def _is_id(value) -> bool:
+    """Returns whether VALUE is a whole number, of Python or of numpy, and not an array of them."""
+    return hasattr(value, "__index__") and getattr(value, "ndim", 0) == 0
+
+
+def _is_message(value) -> bool:
+    return isinstance(value, dict) or hasattr(value, "role")
+
+
 def is_batch(prompt) -> bool:
-    """Returns whether PROMPT is a list of prompts: of texts, of lists of ids or of conversations."""
-    if isinstance(prompt, str) or hasattr(prompt, "tolist"):
+    """Returns whether PROMPT is a list of prompts: of texts, of lists of ids or of conversations. An
+    array is a list of ids, or with two dimensions a list of such lists."""
+    if isinstance(prompt, str):
         return False
+    if hasattr(prompt, "tolist"):
+        return getattr(prompt, "ndim", 1) == 2
     if not isinstance(prompt, (list, tuple)):
         raise _bad("prompt", prompt, "a str, a list of token ids, or a list of messages")
-    return not prompt or not isinstance(prompt[0], (int, dict)) and not hasattr(prompt[0], "role")
+    return not prompt or not _is_id(prompt[0]) and not _is_message(prompt[0])
+
+
+def length_of(prompt) -> int:
+    """Returns the number of characters or ids of a prompt, 0 for what has none."""
+    try:
+        return len(prompt)
+    except TypeError:
+        return 0
 
 
 def is_messages(prompt) -> bool:
-    return isinstance(prompt, (list, tuple)) and bool(prompt) and isinstance(prompt[0], dict)
+    return isinstance(prompt, (list, tuple)) and bool(prompt) and _is_message(prompt[0])
 
 
 def dict_of(struct, skip=()) -> dict:

@@ -3,26 +3,34 @@ from __future__ import annotations
 
 import array
 import asyncio
+import collections
 import json
 import os
 import threading
+import time
 import weakref
-from typing import Any, AsyncIterator, Iterator, Sequence
+from typing import Any, AsyncGenerator, AsyncIterator, Iterator, Sequence
 
 from . import _fields, _names, _text
 from ._chat import Chat
-from ._errors import BadInput, Cancelled, GallopError, NoSpace, _error
+from ._errors import BadInput, Cancelled, GallopError, NoMemory, NoSpace, Unsupported, _error
 from ._fields import Request
 from ._gallop import ffi, lib
 from ._info import ModelInfo, info_of
 from ._loop import Watchers
 from ._results import Chunk, Reader, Result, Score, read_result
+from ._schema import closed as _closed
+from ._schema import schema_of, value_of
 from ._tools import Tools
 
 # Seconds after which a waiting thread looks for signals, such as Ctrl-C.
 _SLICE = 0.02
-# Longer prompts are tokenized in a thread beside the event loop.
-_LONG = 1 << 16
+# Prompts of more characters or ids are submitted in a thread beside the event loop.
+_LONG = 1 << 13
+# A list lets the event loop do something else after so many prompts.
+_TURN = 16
+# What the engine refuses a prompt with, where the next one may be accepted.
+_REFUSALS = (BadInput, Unsupported, NoSpace, NoMemory)
 
 _engines: "weakref.WeakSet[LLM]" = weakref.WeakSet()
 
@@ -174,6 +182,21 @@ def _raise_unless_complete(result: Result) -> None:
         raise GallopError(f"the answer is incomplete: finish_reason {result.finish_reason!r}")
 
 
+def _is_full(e: GallopError) -> bool:
+    """Returns whether a request was refused because of the other ones that wait."""
+    return isinstance(e, NoSpace) and e.message.startswith("the queue is full")
+
+
+def _refused(e: GallopError) -> Result:
+    """Returns the Result of a prompt of a list that was refused."""
+    return Result("", [], "error", error=e.message)
+
+
+def _raise_if_all(refusals: list, results: list) -> None:
+    if refusals and len(refusals) == len(results):
+        raise refusals[0]
+
+
 class LLM:
     """A model on this machine's CPU cores.
 
@@ -201,7 +224,6 @@ class LLM:
         self._watchers = Watchers(self._runner)
         self._finalizer = weakref.finalize(self, _free, self._runner, self._watchers, self._pid)
         self._finalizer.atexit = False
-        self._lock = threading.Lock()
         _engines.add(self)
 
     # ---- requests ----
@@ -217,15 +239,17 @@ class LLM:
                   ...: gallop.parameters() explains all of them. With messages also tools (functions
                   or schemas) and chat_template_kwargs (a dict of variables; see render())
 
-        Returns a Result, or a list of Results in the order of the prompts. If an answer of a list
-        ends with an error, its Result has finish_reason "error"; a single one raises GallopError.
+        Returns a Result, or a list of Results in the order of the prompts. A prompt of a list that
+        is refused, and an answer that ends with an error, have a Result with finish_reason "error"
+        and the sentence as `error`; the others are computed. If all prompts are refused, as by a
+        wrong parameter, the exception of the first is raised, as it is for a single prompt.
         """
         if stream:
             return self.stream(prompt, **sampling)
-        batch = _fields.is_batch(prompt)
         request = Request("generate", sampling)
-        results = self._run_all(list(prompt) if batch else [prompt], request)
-        return results if batch else _raise_error(results[0])
+        if _fields.is_batch(prompt):
+            return self._run_all(list(prompt), request, refused=_refused)
+        return _raise_error(self._run(prompt, request))
 
     def stream(self, prompt, **sampling: Any) -> Stream:
         """Generates an answer and returns its chunks while they are generated.
@@ -244,13 +268,10 @@ class LLM:
         The arrays support the buffer protocol: numpy.asarray(embedding) copies nothing. An error
         of one text of a list is raised.
         """
-        batch = _fields.is_batch(text)
         request = Request("embed", {"pooling": pooling, "max_new_tokens": 0, **parameters})
-        found: list = []
-        for result in self._run_all(list(text) if batch else [text], request,
-                                    lambda call: found.append(_embedding(call))):
-            _raise_unless_complete(result)
-        return found if batch else found[0]
+        if _fields.is_batch(text):
+            return self._run_all(list(text), request, _read_embedding)
+        return self._run(text, request, _read_embedding)
 
     def score(self, text, top: int = 0, **parameters: Any):
         """Returns how likely a text is, token by token: a Score, or a list for a list of texts.
@@ -261,16 +282,19 @@ class LLM:
         request = Request("score", {"prompt_logprobs": top, "max_new_tokens": 0, **parameters})
         texts = list(text) if batch else [text]
         prompts = [self.tokenize(x) if isinstance(x, str) else x for x in texts]
-        rows = [_score(p, r) for p, r in zip(prompts, self._run_all(prompts, request))]
+        results = self._run_all(prompts, request) if batch else [self._run(prompts[0], request)]
+        rows = [_score(p, r) for p, r in zip(prompts, results)]
         return rows if batch else rows[0]
 
     def json(self, prompt, schema: Any = None, **sampling: Any) -> Any:
         """Generates JSON that satisfies a schema, and returns it.
 
-        schema    a JSON Schema as a dict, or a pydantic model class; None: any JSON object
+        schema    a JSON Schema as a dict; a type, such as a pydantic model class, a dataclass or
+                  list[int]; None: any JSON object
 
-        Returns what json.loads() returns, or an instance of the pydantic class. GallopError is
-        raised if the answer was cut off (max_new_tokens, the context or a deadline).
+        Returns what json.loads() returns, or an object of the type. GallopError is raised if the
+        answer was cut off (max_new_tokens, a stop string, the context or a deadline). A list of
+        prompts gives a list of values, and raises the first error; n=N gives a list of N values.
         """
         return _parse_json(self.generate(prompt, **_constrain(schema, sampling)), schema)
 
@@ -293,16 +317,27 @@ class LLM:
         """generate() as a coroutine. Cancelling its task cancels the request.
 
         Thousands of calls may run at once: await asyncio.gather(*[llm.agenerate(p) for p in ...]).
+        A list of prompts waits for room in the queue; a single one raises NoSpace if it is full.
         """
+        self._open_runner()
+        request = Request("agenerate", sampling)
         if _fields.is_batch(prompt):
-            return await asyncio.gather(*[self._answer(p, sampling) for p in prompt])
-        return _raise_error(await self._answer(prompt, sampling))
+            return await self._answer_all(list(prompt), request)
+        return _raise_error(await self._answer(prompt, request))
 
     async def astream(self, prompt, **sampling: Any) -> AsyncIterator[Chunk]:
         """stream() as an asynchronous iterator. Closing it, or cancelling its task, cancels the
         request."""
         self._open_runner()
-        request = Request("astream", sampling)
+        chunks = self._chunks(prompt, Request("astream", sampling), [])
+        try:
+            async for chunk in chunks:
+                yield chunk
+        finally:
+            await chunks.aclose()
+
+    async def _chunks(self, prompt, request, results: list) -> "AsyncGenerator[Chunk, None]":
+        """Yields the chunks of an answer, whose Result is appended to RESULTS."""
         watcher = self._watchers.get()
         news = asyncio.Event()
         key = watcher.add(news.set)
@@ -315,7 +350,7 @@ class LLM:
                 news.clear()
                 for chunk in reader.chunks():
                     yield chunk
-            _raise_error(reader.result())
+            results.append(_raise_error(reader.result()))
         finally:
             watcher.remove(key)
             if call is not None and not self._forked():
@@ -418,7 +453,7 @@ class LLM:
         return Stream(self, self._submit(prompt, request, True), request)
 
     def _submit(self, prompt, request, streams, channel=ffi.NULL, key=0):
-        """Submits a prompt (None: the one that REQUEST has) and returns the call."""
+        """Submits a prompt and returns the call."""
         runner = self._open_runner()
         if _fields.is_messages(prompt):
             request.set_rendered(_text.Prompt(self, prompt, Tools(request.tools).schemas,
@@ -427,7 +462,7 @@ class LLM:
             name = "tools" if request.tools else "chat_template_kwargs"
             raise BadInput(f"{name}: needs a prompt that is a list of messages; LLM.chat() takes "
                            "tools and variables for a conversation", name)
-        elif prompt is not None:
+        elif prompt is not _fields.KEPT:
             request.set_prompt(prompt)
         code, err = ffi.new("int *"), ffi.new("char[]", lib.GALLOP_ERR_SIZE)
         call = lib.runner_submit(runner, request.struct, streams, channel, key, code, err)
@@ -435,44 +470,114 @@ class LLM:
             raise _error(code[0], err)
         return call
 
-    def _run_all(self, prompts, request, read=None):
-        """Runs prompts together. If the queue is full, waits for the oldest to end."""
-        calls: list = []
-        results: list = []
-
-        def take():
-            call = calls[len(results)]
-            while not lib.runner_wait(call, _SLICE):
-                self._check_process()
-            result = read_result(call, request)
-            if read:
-                read(call)
-            results.append(result)
-            calls[len(results) - 1] = None
+    def _release(self, call) -> None:
+        if not self._forked():
             lib.runner_release(call)
 
+    def _take(self, call, request, read):
+        """Waits for the end of a call, and returns what READ makes of it."""
+        while not lib.runner_wait(call, _SLICE):
+            self._check_process()
+        return read(call, request)
+
+    def _run(self, prompt, request, read=read_result):
+        """Returns what READ makes of the answer to a prompt."""
+        call = self._submit(prompt, request, False)
         try:
-            for prompt in prompts:
-                while True:
+            return self._take(call, request, read)
+        finally:
+            self._release(call)
+
+    def _run_all(self, prompts, request, read=read_result, refused=None):
+        """_run() for prompts that are computed together; waits if the queue is full.
+
+        REFUSED makes a result of the exception for a prompt; None: the first exception is raised."""
+        results: list = [None] * len(prompts)
+        calls: "collections.deque[tuple[int, Any]]" = collections.deque()
+        refusals: list = []
+
+        def take():
+            i, call = calls[0]
+            results[i] = self._take(call, request, read)
+            calls.popleft()
+            self._release(call)
+
+        try:
+            for i, prompt in enumerate(prompts):
+                while results[i] is None:
                     try:
-                        calls.append(self._submit(prompt, request, False))
+                        calls.append((i, self._submit(prompt, request, False)))
                         break
-                    except NoSpace:
-                        if len(results) == len(calls):
+                    except _REFUSALS as e:
+                        if _is_full(e):
+                            take() if calls else time.sleep(_SLICE)
+                        elif refused is None:
                             raise
-                    take()
-            while len(results) < len(calls):
+                        else:
+                            refusals.append(e)
+                            results[i] = refused(e)
+            while calls:
                 take()
         finally:
-            for call in calls:
-                if call is not None and not self._forked():
-                    lib.runner_release(call)
+            for _, call in calls:
+                self._release(call)
+        _raise_if_all(refusals, results)
+        return results
+
+    async def _answer_all(self, prompts, request) -> "list[Result]":
+        """_run_all() as a coroutine."""
+        watcher, loop = self._watchers.get(), asyncio.get_running_loop()
+        results: list = [None] * len(prompts)
+        calls: "collections.deque[tuple[int, int, asyncio.Future[None], Any]]" = collections.deque()
+        refusals: list = []
+
+        async def take():
+            i, key, done, call = calls[0]
+            await done
+            results[i] = read_result(call, request)
+            calls.popleft()
+            watcher.remove(key)
+            self._release(call)
+
+        async def submit(i, prompt):
+            done = loop.create_future()
+            key = watcher.add(lambda: done.done() or done.set_result(None))
+            try:
+                call = await self._submit_beside(prompt, request, False, watcher, key)
+            except BaseException:
+                watcher.remove(key)
+                raise
+            calls.append((i, key, done, call))
+
+        try:
+            for i, prompt in enumerate(prompts):
+                while results[i] is None:
+                    try:
+                        await submit(i, prompt)
+                        break
+                    except _REFUSALS as e:
+                        if _is_full(e):
+                            await (take() if calls else asyncio.sleep(_SLICE))
+                        else:
+                            refusals.append(e)
+                            results[i] = _refused(e)
+                if i % _TURN == _TURN - 1:
+                    await asyncio.sleep(0)
+            while calls:
+                await take()
+        finally:
+            for _, key, _, call in calls:
+                watcher.remove(key)
+                self._release(call)
+        _raise_if_all(refusals, results)
         return results
 
     async def _submit_beside(self, prompt, request, streams, watcher, key):
-        """_submit(), in another thread if it takes longer than an event loop should wait."""
+        """_submit(), in another thread if it takes longer than an event loop should wait: for long
+        prompts, conversations and constraints."""
         args = (prompt, request, streams, watcher.channel, key)
-        if prompt is None or len(prompt) < _LONG and not _fields.is_messages(prompt):
+        if not _fields.is_messages(prompt) and not request.is_constrained() and \
+                _fields.length_of(prompt) < _LONG:
             return self._submit(*args)
         task = asyncio.get_running_loop().run_in_executor(None, lambda: self._submit(*args))
         try:
@@ -482,9 +587,7 @@ class LLM:
                 lambda t: t.exception() or lib.runner_release(t.result()))
             raise
 
-    async def _answer(self, prompt, sampling, request=None) -> Result:
-        self._open_runner()
-        request = request or Request("agenerate", sampling)
+    async def _answer(self, prompt, request) -> Result:
         watcher = self._watchers.get()
         done = asyncio.get_running_loop().create_future()
         key = watcher.add(lambda: done.done() or done.set_result(None))
@@ -531,7 +634,8 @@ def _close_all() -> None:
         llm.close()
 
 
-def _embedding(call) -> "array.array[float]":
+def _read_embedding(call, request) -> "array.array[float]":
+    _raise_unless_complete(read_result(call, request))
     n = ffi.new("size_t *")
     data = lib.runner_embedding(call, n)
     out = array.array("f")
@@ -552,37 +656,40 @@ def _constrain(schema, sampling: dict) -> dict:
         return {"json_object": True, **sampling}
     if hasattr(schema, "model_json_schema"):
         schema = _closed(schema.model_json_schema())
-    elif isinstance(schema, type) and hasattr(schema, "schema"):
-        schema = _closed(schema.schema())
     elif not isinstance(schema, (dict, str)):
-        raise BadInput(f"schema: {schema!r:.100} is neither a dict nor a pydantic model class",
-                       "schema")
+        try:
+            schema = schema_of(schema)
+        except (TypeError, NameError):
+            raise BadInput(f"schema: {schema!r:.100} is neither a dict nor a type with a JSON Schema",
+                           "schema") from None
     return {"json_schema": schema, **sampling}
-
-
-def _closed(schema):
-    """Returns the schema of a pydantic class without members that the class would ignore."""
-    if isinstance(schema, list):
-        return [_closed(x) for x in schema]
-    if not isinstance(schema, dict):
-        return schema
-    out = {k: _closed(v) for k, v in schema.items()}
-    return {"additionalProperties": False, **out} if isinstance(out.get("properties"), dict) and \
-        out.get("type") == "object" else out
 
 
 def _parse_json(result, schema):
     if isinstance(result, list):
         return [_parse_json(r, schema) for r in result]
+    if result.choices:
+        return [_value(r, schema) for r in result.choices]
+    return _value(result, schema)
+
+
+def _value(result: Result, schema):
+    """Returns the JSON of an answer, as an object of the type SCHEMA."""
     _raise_error(result)
-    if result.finish_reason != "stop":
+    why = f"with finish_reason {result.finish_reason!r}; give more max_new_tokens"
+    if result.stop_reason is not None:
+        why = f"at the stop {'string' if isinstance(result.stop_reason, str) else 'token'} " \
+            f"{result.stop_reason!r}"
+    try:
+        if result.finish_reason != "stop":
+            raise ValueError
+        value = json.loads(result.text)
+    except ValueError:
         raise GallopError(f"the JSON is incomplete after {result.n_output} tokens: the answer ended "
-                          f"with finish_reason {result.finish_reason!r}; give more max_new_tokens")
+                          + why) from None
     if hasattr(schema, "model_validate_json"):
         return schema.model_validate_json(result.text)
-    if isinstance(schema, type) and hasattr(schema, "parse_raw"):
-        return schema.parse_raw(result.text)
-    return json.loads(result.text)
+    return value if schema is None or isinstance(schema, (dict, str)) else value_of(schema, value)
 
 
 __all__ = ["LLM", "Stream", "logprobs_of"]

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 
-from ._errors import OSFailure
+from ._errors import Cancelled, OSFailure
 from ._gallop import ffi, lib
 
 _BATCH = 256
@@ -21,7 +22,11 @@ class Watcher:
         self.handlers: dict = {}
         self.numbers = itertools.count(1)
         self.keys = ffi.new("uint64_t[]", _BATCH)
-        loop.add_reader(lib.runner_channel_fd(self.channel), self._ready)
+        try:
+            loop.add_reader(lib.runner_channel_fd(self.channel), self._ready)
+        except BaseException:
+            lib.runner_channel_close(self.channel)
+            raise
 
     def add(self, handler) -> int:
         """Returns the key of a new call, of which HANDLER is told news."""
@@ -52,30 +57,35 @@ class Watcher:
 
 
 class Watchers:
-    """The watchers of an engine, one for each running event loop."""
+    """The watchers of an engine, one for each running event loop. Any thread may use them."""
 
     def __init__(self, runner):
         self.runner = runner
         self.rows: list[Watcher] = []
+        self.closed = False
+        self.lock = threading.Lock()
 
     def get(self) -> Watcher:
         """Returns the watcher of the running loop."""
         loop = asyncio.get_running_loop()
-        found = None
-        for row in list(self.rows):
-            if row.loop is loop:
-                found = row
-            elif row.loop.is_closed():
-                self.rows.remove(row)
+        with self.lock:
+            if self.closed:
+                raise Cancelled("the engine is closed")
+            ended = [row for row in self.rows if row.loop.is_closed()]
+            self.rows = [row for row in self.rows if row not in ended]
+            for row in ended:
                 row.close()
-        if not found:
-            found = Watcher(self.runner, loop)
-            self.rows.append(found)
-        return found
+            found = next((row for row in self.rows if row.loop is loop), None)
+            if not found:
+                found = Watcher(self.runner, loop)
+                self.rows.append(found)
+            return found
 
     def close(self) -> None:
         """Ends all watchers after the loops have seen the ends of their calls."""
-        rows, self.rows = self.rows, []
+        with self.lock:
+            self.closed = True
+            rows, self.rows = self.rows, []
         for row in rows:
             try:
                 row.loop.call_soon_threadsafe(self._last, row)

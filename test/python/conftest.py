@@ -17,6 +17,13 @@ def llm():
 
 
 @pytest.fixture(scope="session")
+def tools_template():
+    """A template with tools: the bundled model's has none."""
+    with open(os.path.join(SOURCE, "test/data/templates/kinds/chatml-tools.jinja")) as f:
+        return f.read()
+
+
+@pytest.fixture(scope="session")
 def program():
     """Runs the program gallop of the build with arguments, and returns its standard output."""
 

@@ -3,21 +3,16 @@ import asyncio
 import dataclasses
 import enum
 import json
-import os
 import typing
 
 import gallop
 import pytest
 from gallop._tools import tool_of
 
-SOURCE = os.environ.get("GALLOP_SOURCE_DIR", os.getcwd())
 
-
-@pytest.fixture(scope="module")
-def template():
-    """A template with tools: the bundled model's has none."""
-    with open(os.path.join(SOURCE, "test/data/templates/kinds/chatml-tools.jinja")) as f:
-        return f.read()
+@pytest.fixture
+def template(tools_template):
+    return tools_template
 
 
 def test_a_conversation_keeps_its_messages(llm):
@@ -168,13 +163,14 @@ def test_signatures_become_schemas():
         "a": {"type": "integer", "description": "the first of all"},
         "b": {"type": "array", "items": {"type": "string"}, "description": "the second"},
         "c": {"anyOf": [{"type": "boolean"}, {"type": "null"}]},
-        "d": {"enum": ["celsius", "fahrenheit"]},
-        "e": {"type": "object", "additionalProperties": {"type": "number"}},
-        "g": {"type": "object", "properties": {"name": {"type": "string"}, "height": {"type": "number"}},
-              "required": ["name"], "additionalProperties": False},
-        "h": {},
+        "d": {"enum": ["celsius", "fahrenheit"], "default": "celsius"},
+        "e": {"type": "object", "additionalProperties": {"type": "number"}, "default": {}},
+        "g": {"anyOf": [{"type": "object", "required": ["name"], "additionalProperties": False,
+                         "properties": {"name": {"type": "string"}, "height": {"type": "number"}}},
+                        {"type": "null"}]},
+        "h": {"default": 5},
         "i": {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}],
-              "minItems": 2, "maxItems": 2},
+              "minItems": 2, "maxItems": 2, "default": [1, ""]},
     }
 
 

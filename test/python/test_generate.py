@@ -1,4 +1,5 @@
 """Answers of the Python package: the same as those of the program, whole and in chunks."""
+import array
 import json
 
 import gallop
@@ -42,6 +43,27 @@ def test_token_ids_are_a_prompt(llm):
     assert text.n_prompt == len(ids) + 1 and first <= 1
     with pytest.raises(gallop.BadInput, match="outside the vocabulary"):
         llm.generate([999999])
+
+
+def test_numbers_and_arrays_of_numpy_are_token_ids(llm):
+    numpy = pytest.importorskip("numpy")
+    ids = llm.tokenize("The cat sat on")
+    expected = llm.generate(ids, max_new_tokens=5).text
+    rows = numpy.array([ids, ids])
+    for one in ([numpy.int64(i) for i in ids], numpy.array(ids), numpy.array(ids, "uint16"),
+                tuple(numpy.array(ids, "int32")), array.array("i", ids)):
+        assert llm.generate(one, max_new_tokens=5).text == expected
+        assert llm.score(one).tokens == list(ids) and len(llm.embed(one)) == 192
+    for many in (rows, list(rows), [list(r) for r in rows]):
+        assert [r.text for r in llm.generate(many, max_new_tokens=5)] == [expected] * 2
+    assert llm.detokenize(numpy.array(ids)) == llm.detokenize(ids)
+    stop = numpy.int64(llm.generate(ids, max_new_tokens=1).ids[0])
+    for stops in (stop, [stop], numpy.array([stop])):
+        r = llm.generate(ids, max_new_tokens=5, stop_token=stops)
+        assert (r.finish_reason, r.stop_reason) == ("stop", stop)
+    for wrong in (numpy.array(ids, "float32"), [numpy.float32(1)], numpy.array(5), numpy.zeros((1, 1, 1))):
+        with pytest.raises(gallop.BadInput, match="token ids"):
+            llm.generate(wrong)
 
 
 def test_log_probabilities_of_tokens_and_prompts(llm):

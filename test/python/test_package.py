@@ -38,8 +38,13 @@ def test_every_option_and_parameter_has_a_setter_and_a_help_text():
     for table in (_names.OPTIONS, _names.SAMPLING, _names.REQUEST, _names.CONSTRAINT):
         assert all(text for text in table.values())
     assert "Nucleus" in gallop.parameters("top_p") and "[32]" in gallop.options("max_num_seqs")
-    with pytest.raises(KeyError):
-        gallop.options("none")
+    with pytest.raises(KeyError, match="max_num_seqs"):
+        gallop.options("max_num_seq")
+    for name in (*_fields.SAMPLING, *_fields.CONSTRAINT, *_fields.REQUEST, *_fields.ALIASES,
+                 "logit_bias", "tools", "chat_template_kwargs"):
+        assert gallop.parameters(name).startswith(name + "\n    ") and name in gallop.parameters()
+    for name in _names.OPTIONS:
+        assert gallop.options(name)
 
 
 def test_help_reads_well(python):

@@ -1,5 +1,8 @@
 """Tokens, chat templates and facts about the model."""
+import asyncio
+import dataclasses
 import json
+import typing
 
 import gallop
 import pytest
@@ -89,6 +92,32 @@ def test_json_is_returned_as_python(llm):
         llm.json("A person:", schema, max_new_tokens=2)
     with pytest.raises(gallop.BadInput, match="schema"):
         llm.json("A person:", 5)
+
+
+def test_json_that_a_stop_string_cuts_is_an_error(llm):
+    schema = {"enum": ["a;b"]}
+    assert llm.json("x", schema, max_new_tokens=20, stop=["#"]) == "a;b"
+    with pytest.raises(gallop.GallopError, match="incomplete.* at the stop string ';'"):
+        llm.json("x", schema, max_new_tokens=20, stop=[";"])
+    stop = llm.generate("x", json_schema=schema, max_new_tokens=20).ids[1]
+    with pytest.raises(gallop.GallopError, match=f"incomplete.* at the stop token {stop}"):
+        llm.json("x", schema, max_new_tokens=20, stop_token=stop)
+
+
+def test_json_of_lists_and_of_several_answers(llm):
+    assert llm.json(["x", "y"], {"enum": [5]}, max_new_tokens=9) == [5, 5]
+    assert llm.json("x", {"enum": [5]}, n=3, max_new_tokens=9) == [5, 5, 5]
+    assert asyncio.run(llm.ajson(["x", "y"], {"enum": [5]}, max_new_tokens=9)) == [5, 5]
+
+
+def test_json_is_returned_as_an_object_of_a_type(llm):
+    @dataclasses.dataclass
+    class Person:
+        age: typing.Literal[1, 2]
+
+    assert isinstance(llm.json("A person:", Person, max_new_tokens=200), Person)
+    found = llm.json("Numbers:", typing.Tuple[typing.Literal["a", "b"], bool], max_new_tokens=200)
+    assert isinstance(found, tuple) and found[0] in ("a", "b") and isinstance(found[1], bool)
 
 
 def test_json_is_returned_as_a_pydantic_model(llm):
