@@ -1053,7 +1053,10 @@ struct gallop_outcome {
  * twice. GALLOP_NO_SPACE: the cache has no room for these rows now; truncate other slots and try again. A
  * sequence may read blocks that another sequence writes in the same run. With blocks the caller is
  * responsible for the rows before `pos`: they are read unchecked. Nothing is allocated, except that regions
- * of "dynamic" and "bmc" caches grow. */
+ * of "dynamic" and "bmc" caches grow.
+ * GALLOP_OS_ERROR: the executor has failed, with the sentence of its device. The rows of all slots are lost: every
+ * slot is empty, and sequences begin again at position 0, with which they get the same results. The next run opens
+ * the executor again first, which may take seconds, and returns GALLOP_OS_ERROR again if that fails. */
 GALLOP_API int gallop_executor_run(struct gallop_executor *x, const struct gallop_rows *rows, size_t n,
                                    struct gallop_outcome *out, char *err);
 

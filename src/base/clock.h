@@ -36,4 +36,12 @@ static inline struct timespec clock_at(double seconds)
     return (struct timespec){.tv_sec = (time_t)s, .tv_nsec = (long)((s - (double)(time_t)s) * 1e9)};
 }
 
+/* Sleeps for SECONDS, or until a signal comes. */
+static inline void clock_sleep(double seconds)
+{
+    struct timespec t = clock_at(seconds);
+
+    nanosleep(&t, NULL);
+}
+
 #endif

@@ -11,6 +11,11 @@
  * reserved memory, and settle() then makes them final or drops them. All calls come from one thread, and run()
  * must not allocate.
  *
+ * An executor may fail, for instance because its device does: run() returns an error, and the rows of all slots
+ * are lost. The engine then releases the slots, puts their sequences back into the queue, calls reopen() until the
+ * executor computes again (schedule/outage.h), and has the rows computed anew. Nothing of a sequence depends on the
+ * failed run, so that its answer goes on with the same tokens.
+ *
  * gallop_executor.c offers the same functions to schedulers outside of the library. If such a scheduler owns
  * the KV blocks, the executor has n_blocks instead of slots: each executor_rows contains the block table of
  * its sequence, and begin(), reserve() and release() are not used.
@@ -24,6 +29,8 @@
 
 #include "base/threads/pool.h"
 #include "kern/kern.h"
+
+struct err;
 
 struct executor_caps {
     size_t n_slots;    /* maximum number of running sequences */
@@ -78,7 +85,7 @@ struct executor_prefix {
     const uint8_t *salt;
 };
 
-/* Negative results of ahead(), which are not handles. */
+/* Negative results of ahead(), which are not handles. EXECUTOR_LATER is also one of reopen(). */
 enum { EXECUTOR_NOTHING = -1, EXECUTOR_LATER = -2 };
 
 struct executor {
@@ -114,8 +121,15 @@ struct executor {
     void (*ahead_end)(void *ctx, int handle); /* cancels the read; blocks that were read stay in the cache */
     void (*ahead_wait)(void *ctx, double seconds); /* waits for the next block, at most SECONDS */
     /* Computes ROWS [n]. The wanted rows are numbered from 0, in the order of ROWS. settle() follows for each slot
-     * before its next call of run(), unless release() comes first. */
-    void (*run)(void *ctx, const struct executor_rows *rows, size_t n);
+     * before its next call of run(), unless release() comes first. Returns 0, or an error code: the executor has
+     * failed, and the rows of all slots are lost. Then release() follows for each slot that is in use, with TOKEN
+     * NULL, and no other function but clock_s() until reopen() has returned 0. */
+    int (*run)(void *ctx, const struct executor_rows *rows, size_t n, struct err *e);
+    /* Opens the executor again, after run() has failed: begins or goes on, and returns soon. Returns 0: it computes
+     * again, and all slots are empty; EXECUTOR_LATER: it is not open yet; or an error code, after which the next call
+     * begins anew. NULL, like the next function: run() does not fail. */
+    int (*reopen)(void *ctx, struct err *e);
+    void (*reopen_wait)(void *ctx, double seconds); /* waits SECONDS, or until reopen() has a result */
     /* Makes the first N rows of SLOT final, which belong to TOKEN [n], and drops later rows. The rows may now be
      * published to the prefix cache (TOKEN NULL: they are not), and rows that no later query sees may be dropped. */
     void (*settle)(void *ctx, size_t slot, const int32_t *token, size_t n);

@@ -36,6 +36,7 @@ struct gallop_executor {
     struct sample_scratch *sampler; /* [n_samplers] one for each thread */
     struct sample_history *history; /* [n_samplers] one for each thread */
     size_t n_samplers, n_sequences; /* n_sequences: number of sequences of the current run */
+    bool is_down;                   /* a run has failed; the next run opens the executor again */
     size_t seen_window, seen_sink;  /* largest window and sink; window 0: some layer has no window */
 };
 
@@ -432,11 +433,36 @@ static void choose_share(void *ctx, int thread, int n_threads)
     }
 }
 
-static void compute(struct gallop_executor *x, const struct gallop_rows *rows, size_t n,
-                    struct gallop_outcome *out)
+/* Releases all slots, whose rows are lost by an error of run(). */
+static int lose_slots(struct gallop_executor *x)
+{
+    x->is_down = true;
+    for (size_t i = 0; i < x->x.caps.n_slots && x->x.caps.n_blocks == 0; i++) {
+        x->x.release(x->x.ctx, i, NULL, 0);
+        x->n_rows[i] = 0;
+    }
+    return ERR_OS;
+}
+
+/* Opens the executor again if it has failed, and waits for it. */
+static int open_again(struct gallop_executor *x, struct err *e)
+{
+    int rc = x->is_down ? x->x.reopen(x->x.ctx, e) : 0;
+
+    while (rc == EXECUTOR_LATER) {
+        x->x.reopen_wait(x->x.ctx, 1);
+        rc = x->x.reopen(x->x.ctx, e);
+    }
+    x->is_down = rc != 0;
+    return rc ? ERR_OS : 0;
+}
+
+static int compute(struct gallop_executor *x, const struct gallop_rows *rows, size_t n,
+                   struct gallop_outcome *out, struct err *e)
 {
     const struct executor_caps *c = &x->x.caps;
     size_t n_wanted = 0, n_choices = 0;
+    int rc;
 
     for (size_t s = 0; s < n; s++) {
         const struct gallop_rows *r = &rows[s];
@@ -454,7 +480,8 @@ static void compute(struct gallop_executor *x, const struct gallop_rows *rows, s
     }
     for (size_t s = 0; s < n; s++)
         n_wanted += rows[s].n_wanted;
-    x->x.run(x->x.ctx, x->rows, n);
+    if ((rc = x->x.run(x->x.ctx, x->rows, n, e)) != 0)
+        return rc;
     out->logits = x->x.logits(x->x.ctx, 0, n_wanted);
     n_wanted = 0;
     for (size_t s = 0; s < n; s++) {
@@ -469,6 +496,7 @@ static void compute(struct gallop_executor *x, const struct gallop_rows *rows, s
     else
         choose_share(x, 0, 1);
     out->picks = x->pick;
+    return 0;
 }
 
 /* Settles the slots of the run and sets their numbers of rows. If the run began at an earlier position of a
@@ -491,11 +519,13 @@ int gallop_executor_run(struct gallop_executor *x, const struct gallop_rows *row
     int rc = check_run(x, rows, n, &e);
 
     *out = (struct gallop_outcome){0};
-    if (rc || (slots && (rc = reserve(x, rows, n, &e)) != 0))
+    if (rc || (rc = open_again(x, &e)) != 0 || (slots && (rc = reserve(x, rows, n, &e)) != 0))
         return engine_give(err, &e, rc);
     mem_guard_up();
-    compute(x, rows, n, out);
+    rc = compute(x, rows, n, out, &e);
     mem_guard_down();
+    if (rc)
+        return engine_give(err, &e, lose_slots(x));
     if (slots)
         settle_slots(x, rows, n);
     return 0;

@@ -651,13 +651,15 @@ static bool is_stale(void *ctx, size_t computed, size_t last_total, size_t total
     return false;
 }
 
-static void llm_run(void *ctx, const struct executor_rows *rows, size_t n)
+static int llm_run(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
 {
     struct llm *m = ctx;
 
+    (void)e;
     mem_guard_up();
     llm_layers(m, &m->model, &m->work, rows, n);
     mem_guard_down();
+    return 0;
 }
 
 static void settle(void *ctx, size_t slot, const int32_t *token, size_t n)

@@ -9,7 +9,7 @@
  *              admitted             last token, error, cancel, deadline
  *     WAITING ----------> RUNNING ---------------------------------------> DONE
  *      |   ^                 |
- *      |   +---- preempted --+   (all its rows are released)
+ *      |   +---- preempted --+   (all its rows are released, or the executor has failed)
  *      |   |
  *      v   +---- the read is complete, or its time limit has passed
  *     READING    (entered by the next sequence of the queue, if the store has KV blocks for it)
@@ -113,6 +113,7 @@ struct seq {
     size_t n_cached;   /* rows that were taken from the prefix cache when the sequence first ran */
     size_t last_total; /* n_known at the last step */
     size_t n_charged;  /* tokens charged to `wait.key` that are not computed yet */
+    size_t n_lost;     /* failed runs with rows of the sequence since it last had a new row */
     bool begun;        /* the sequence has run before */
     bool asked;        /* the store was searched for KV blocks of the sequence */
     /* In the state SEQ_READING: the executor's handle of the read, or EXECUTOR_LATER. */

@@ -86,11 +86,37 @@ static bool sim_is_stale(void *ctx, size_t computed, size_t last_total, size_t t
     return false;
 }
 
-static void sim_run(void *ctx, const struct executor_rows *rows, size_t n)
+static int sim_run(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
 {
     struct sim_executor *m = ctx;
 
+    ASSERT(!m->is_dead);
     m->now_s += sim_step_s(&m->spec, rows, n) * (happens(m, m->spec.p_slow) ? SLOW : 1);
+    m->is_dead = happens(m, m->spec.p_dead);
+    return m->is_dead ? err_set(e, ERR_OS, "the simulated executor has died") : 0;
+}
+
+/* Replaces the cache by an empty one. */
+static int sim_reopen(void *ctx, struct err *e)
+{
+    struct sim_executor *m = ctx;
+    int rc;
+
+    if (happens(m, m->spec.p_opening))
+        return EXECUTOR_LATER;
+    if (happens(m, m->spec.p_stays_dead))
+        return err_set(e, ERR_OS, "the simulated executor stays dead");
+    kv_close(m->slots.kv);
+    rc = kv_open(m->slots.kv, m->kv_type, &m->kv_lim, e);
+    m->is_dead = rc != 0;
+    return rc;
+}
+
+static void sim_reopen_wait(void *ctx, double seconds)
+{
+    struct sim_executor *m = ctx;
+
+    m->now_s += seconds;
 }
 
 static void sim_settle(void *ctx, size_t slot, const int32_t *token, size_t n)
@@ -121,7 +147,7 @@ int sim_executor_open(struct sim_executor *m, const struct sim_executor_spec *sp
     size_t n = kv->lim.max_seqs, n_wanted = n + 16, n_vocab = spec->n_vocab ? spec->n_vocab : 1;
     int rc;
 
-    *m = (struct sim_executor){.spec = *spec};
+    *m = (struct sim_executor){.spec = *spec, .kv_type = kv->type->name, .kv_lim = kv->lim};
     m->logits = mem_zalloc(n_wanted * n_vocab, sizeof(*m->logits), MEM_ENGINE);
     if (!m->logits)
         return err_nomem(e, "a simulated executor");
@@ -148,6 +174,8 @@ int sim_executor_open(struct sim_executor *m, const struct sim_executor_spec *sp
                              .release = sim_release,
                              .is_stale = sim_is_stale,
                              .run = sim_run,
+                             .reopen = sim_reopen,
+                             .reopen_wait = sim_reopen_wait,
                              .settle = sim_settle,
                              .logits = sim_logits,
                              .clock_s = sim_clock_s};

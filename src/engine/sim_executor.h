@@ -13,7 +13,7 @@
  * of n rows reads 1 - (1 - top_k / experts)^n of the experts, the expectation if each row chooses experts at
  * random. The vocabulary has one token, unless the specification has more, all
  * with equal logits. For tests, faults can be injected at random, with a seed: a full
- * cache, exhausted memory, slow steps.
+ * cache, exhausted memory, slow steps, runs that fail, and an executor that cannot be opened again.
  */
 #ifndef GALLOP_ENGINE_SIM_EXECUTOR_H
 #define GALLOP_ENGINE_SIM_EXECUTOR_H
@@ -33,6 +33,8 @@ struct sim_executor_spec {
     double token_bytes;      /* bytes of the KV rows of a token, in all layers */
     /* Probabilities of faults: reserve() returns ERR_NOSPACE, reserve() returns ERR_NOMEM, a step is slow. */
     double p_no_room, p_no_memory, p_slow;
+    /* And: run() fails and its rows are lost, reopen() fails, reopen() is not finished. */
+    double p_dead, p_stays_dead, p_opening;
     uint64_t seed;
     size_t n_vocab; /* tokens of the vocabulary; 0: one */
 };
@@ -43,6 +45,9 @@ struct sim_executor {
     struct executor x;
     double now_s;
     float *logits; /* [max_wanted, n_vocab] zeros */
+    bool is_dead;
+    const char *kv_type; /* of the cache, for reopen() */
+    struct kv_limits kv_lim;
     uint64_t n_draws;
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "engine/beams/lanes.h"
 #include "engine/draw.h"
@@ -20,7 +21,7 @@ enum {
 /* Share of the time that such guesses may take. */
 static const double trial_share = 1.0 / 256;
 
-/* Maximum seconds that a step waits for the store when no sequence can run. */
+/* Maximum seconds that a step waits for the store, or for an executor that is opened again. */
 static const double patience_s = 0.01;
 
 /* Seconds that a sequence always waits for the store, even if its rows could be computed faster. */
@@ -224,7 +225,10 @@ static void leave_slot(struct step *g, struct seq *s)
     for (size_t i = lanes_n(s); i-- > 0;) {
         struct seq *lane = lanes_at(s, i);
 
-        g->x->release(g->x->ctx, lane->slot, lane->token, lane->n_computed);
+        if (g->outage.is_down)
+            g->x->release(g->x->ctx, lane->slot, NULL, 0);
+        else
+            g->x->release(g->x->ctx, lane->slot, lane->token, lane->n_computed);
         g->free_slot[g->n_free++] = (uint32_t)lane->slot;
         lane->n_computed = 0;
     }
@@ -925,7 +929,7 @@ static size_t step_plan(struct step *g)
     return n;
 }
 
-/* Preempts S: releases its rows and puts S back into the queue. */
+/* Releases the rows of S and puts S back into the queue. */
 static void put_back(struct step *g, struct seq *s)
 {
     leave_slot(g, s);
@@ -933,7 +937,6 @@ static void put_back(struct step *g, struct seq *s)
     for (size_t i = 0; i < lanes_n(s); i++)
         lanes_at(s, i)->state = SEQ_WAITING;
     waiting_add(&g->waiting, &s->wait);
-    g->n_preempted++;
 }
 
 /* Frees rows for S in a full cache: preempts the running sequence with the lowest precedence that holds rows,
@@ -941,15 +944,16 @@ static void put_back(struct step *g, struct seq *s)
  * holds rows. */
 static bool preempt(struct step *g, struct seq *s)
 {
+    struct seq *last = NULL;
+
     s = lanes_head(s);
-    for (size_t i = g->n_running; i-- && g->running[i] != s;)
-        if (lanes_hold_rows(g->running[i])) {
-            put_back(g, g->running[i]);
-            return true;
-        }
-    if (g->running[0] == s)
+    for (size_t i = g->n_running; !last && i-- && g->running[i] != s;)
+        if (lanes_hold_rows(g->running[i]))
+            last = g->running[i];
+    if (!last && g->running[0] == s)
         return false;
-    put_back(g, s);
+    put_back(g, last ? last : s);
+    g->n_preempted++;
     return true;
 }
 
@@ -1058,6 +1062,7 @@ static void count_rows(struct step *g, struct seq *s, size_t n)
     s->last_total = s->n_known;
     s->n_computed += n;
     s->n_reached = s->n_computed > before ? s->n_computed : before;
+    s->n_lost = s->n_reached > before ? 0 : s->n_lost;
     s->n_charged -= s->n_reached - before < s->n_charged ? s->n_reached - before : s->n_charged;
     g->n_recomputed += n - (s->n_reached - before);
     if (before < s->n_prompt)
@@ -1077,20 +1082,60 @@ static void add_trial_time(struct step *g, size_t n, double seconds)
                       seconds + (g->guesser ? g->guesser->pass_s : 0));
 }
 
-/* Computes the plan of N sequences: runs the executor and samples tokens into g->row. */
-static void step_compute(struct step *g, size_t n)
+/* Ends S, because the executor WHAT with the error E. */
+static void end_by_executor(struct step *g, struct seq *s, const char *what, const struct err *e)
+{
+    s = lanes_head(s);
+    if (s->fault.code == 0)
+        err_set(&s->fault, e->code, "the executor %s: %s", what, e->msg);
+    end(g, s);
+}
+
+/* A run with the plan of N sequences has failed with the error E: puts all running sequences back into the queue, or
+ * ends them if too many of their runs have failed. */
+static void lose_rows(struct step *g, size_t n, const struct err *e)
+{
+    outage_begin(&g->outage, g->x->clock_s(g->x->ctx));
+    log_error("the executor failed: %s; it is opened again, and %zu running requests are computed again",
+              e->msg, g->n_running);
+    g->n_rows = 0;
+    for (size_t i = 0; i < n; i++)
+        if (++g->picked[i]->n_lost >= OUTAGE_RUNS && g->picked[i]->state == SEQ_RUNNING)
+            end_by_executor(g, g->picked[i], "failed in each run of this request", e);
+    while (g->n_running)
+        put_back(g, g->running[g->n_running - 1]);
+    while (g->n_reading) {
+        struct seq *s = g->reading[g->n_reading - 1];
+
+        leave_reading(g, s);
+        s->asked = false;
+        s->state = SEQ_WAITING;
+        waiting_add(&g->waiting, &s->wait);
+    }
+}
+
+/* Computes the plan of N sequences: runs the executor and samples tokens into g->row. Returns false if the run has
+ * failed. */
+static bool step_compute(struct step *g, size_t n)
 {
     struct cost_step step = {0};
     double start = g->x->clock_s(g->x->ctx), seconds;
+    struct err e = {0};
+    int rc;
 
     for (size_t i = 0; i < n; i++)
         set_guesses(g->picked[i], g->pick[i].n);
     draw_masks(g, n);
     fill_rows(g, n);
     mem_guard_up();
-    g->x->run(g->x->ctx, g->rows, n);
-    draw_tokens(g, n);
+    if ((rc = g->x->run(g->x->ctx, g->rows, n, &e)) == 0)
+        draw_tokens(g, n);
     mem_guard_down();
+    if (rc) {
+        lose_rows(g, n, &e);
+        return false;
+    }
+    outage_computed(&g->outage);
     for (size_t i = 0; i < n; i++) {
         step = cost_with(step, g->rows[i].n, g->rows[i].pos);
         count_rows(g, g->picked[i], g->rows[i].n - g->picked[i]->guess.n);
@@ -1101,6 +1146,7 @@ static void step_compute(struct step *g, size_t n)
         cost_learn(&g->cost, &step, seconds);
     add_trial_time(g, n, seconds);
     g->n_steps++;
+    return true;
 }
 
 /* Advances the constraint of S by token ID. Returns true if the answer is complete and no further token is
@@ -1273,23 +1319,65 @@ static void step_search(struct step *g, size_t n)
     }
 }
 
+/* Ends all waiting sequences with the error E of an executor that cannot be opened again. */
+static void end_waiting(struct step *g, const struct err *e)
+{
+    struct waiting_entry *w;
+
+    while ((w = waiting_next(&g->waiting)) != NULL)
+        end_by_executor(g, of_wait(w), "cannot be opened again", e);
+}
+
+/* Goes on opening the executor, which has failed, again. Returns true if it computes now. */
+static bool step_reopen(struct step *g)
+{
+    const struct executor *x = g->x;
+    struct outage *o = &g->outage;
+    double now = x->clock_s(x->ctx), wait_s = outage_wait_s(o, now);
+    struct err e = {0};
+    int rc = wait_s > 0 ? EXECUTOR_LATER : x->reopen(x->ctx, &e);
+
+    if (rc == 0) {
+        outage_end(o);
+        log_warn("the executor computes again, %.1f s after it failed", now - o->since_s);
+        return true;
+    }
+    if (rc == EXECUTOR_LATER) {
+        if (g->waiting.n)
+            x->reopen_wait(x->ctx, wait_s > 0 && wait_s < patience_s ? wait_s : patience_s);
+    } else if (outage_try_failed(o, now)) {
+        if (o->n_tries == OUTAGE_TRIES)
+            log_error(
+                "the executor cannot be opened again: %s; %zu waiting requests end, and it is tried every "
+                "%.0f s",
+                e.msg, g->waiting.n, outage_wait_s(o, now));
+        end_waiting(g, &e);
+    }
+    return false;
+}
+
 bool step_run(struct step *g)
 {
     uint64_t changes;
     size_t n;
 
     ASSERT(!step_has_events(g), "%zu of %zu events are taken", g->next_event, g->n_events);
-    if (!g->n_running && !g->waiting.n && !g->n_reading)
+    if (!g->n_running && !g->waiting.n && !g->n_reading) {
+        if (g->outage.is_down)
+            step_reopen(g);
         return false;
+    }
     g->n_events = g->next_event = 0;
     end_overdue(g);
+    if (g->outage.is_down && !step_reopen(g))
+        return true;
     if (g->x->ahead)
         update_reading(g);
     admit(g);
     changes = g->n_preempted + g->n_finished;
     n = step_reserve(g, step_plan(g));
     if (n)
-        step_compute(g, n);
+        n = step_compute(g, n) ? n : 0;
     else if (g->n_running && changes == g->n_preempted + g->n_finished)
         end_misfit(g, g->running[0]);
     else if (!g->n_running && g->n_reading)

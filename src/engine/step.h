@@ -17,6 +17,10 @@
  * rows that it and the running sequences can ever need fit, so that pooled caches never preempt (regions of
  * the other caches grow in larger units than these rows). A sequence is always admitted when no other
  * sequence runs. A fault of one sequence (NaN logits, no memory for its text) ends only this sequence.
+ *
+ * Failures: if a run of the executor fails, all running sequences are put back into the queue, as preempted ones are,
+ * and the executor is opened again. Until then each step only ends sequences that were cancelled or are overdue, and
+ * waits for a moment.
  */
 #ifndef GALLOP_ENGINE_STEP_H
 #define GALLOP_ENGINE_STEP_H
@@ -26,6 +30,7 @@
 #include "engine/constraints/masks.h"
 #include "engine/executor.h"
 #include "engine/schedule/cost.h"
+#include "engine/schedule/outage.h"
 #include "engine/schedule/sched.h"
 #include "engine/schedule/waiting.h"
 #include "engine/seq.h"
@@ -85,6 +90,7 @@ struct step {
     struct waiting waiting;
     struct heap deadlines;
     struct cost cost;
+    struct outage outage;
     struct guess_maker *guesser; /* borrowed; NULL: no speculative decoding */
     struct guess_chances chances;
     double trial_s; /* seconds that a step may spend on guesses that are not expected to pay */

@@ -406,9 +406,11 @@ static void draw_rows(struct draft *d)
 /* Runs the rows that were added, and draws a guess from each wanted row. */
 static void run(struct draft *d)
 {
+    int rc = d->n_rows ? d->x.run(d->x.ctx, d->rows, d->n_rows, NULL) : 0;
+
+    ASSERT(rc == 0, "the executor of llm.h failed");
     if (d->n_rows == 0)
         return;
-    d->x.run(d->x.ctx, d->rows, d->n_rows);
     draw_rows(d);
     d->n_rows = d->n_ids = d->n_wanted = 0;
 }

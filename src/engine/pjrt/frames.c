@@ -1,14 +1,14 @@
 /* frames.c - see frames.h. */
 #include "engine/pjrt/frames.h"
 
-#include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/mem.h"
+#include "base/threads/errand.h"
 #include "engine/pjrt/artifacts.h"
 #include "engine/pjrt/weights.h"
 #include "graph/record.h"
@@ -25,7 +25,6 @@ struct slot {
     size_t n;
     bool has_salt;
     uint8_t salt[16];
-    bool is_lost; /* the rows of the running sequence were lost by an error */
 };
 
 struct frames {
@@ -45,9 +44,12 @@ struct frames {
     float *logits, *one;           /* [max_wanted, V], and the logits of a frame */
     size_t n_logits;               /* rows of logits so far in this step */
     void *zero;                    /* zeros for the largest cache */
-    bool
-        has_lost_caches; /* an error may have destroyed the caches; they are made again before the next step */
     struct frames_stats stats;
+    /* Opening again after an error, on a thread of its own. What it changes is left alone meanwhile. */
+    struct errand reopening;
+    bool is_down;            /* a run has failed, and the device is not open again */
+    bool is_suspect;         /* no run has succeeded since the device was opened again */
+    _Atomic bool is_closing; /* the thread is to end soon */
 };
 
 /* ---- buckets ---- */
@@ -155,7 +157,7 @@ static int open_caches(struct frames *f, struct err *e)
         largest = bytes > largest ? bytes : largest;
         f->stats.cache_bytes += bytes;
     }
-    if (!(f->zero = mem_zalloc(largest ? largest : 1, 1, MEM_ENGINE)))
+    if (!f->zero && !(f->zero = mem_zalloc(largest ? largest : 1, 1, MEM_ENGINE)))
         return err_nomem(e, "a cache");
     return make_caches(f, e);
 }
@@ -167,6 +169,7 @@ static int open_arguments(struct frames *f, const struct stablehlo *p, struct er
 
     f->n_caches = 2 * p->n_caches;
     f->n_weights = p->n_weights;
+    f->stats.weight_bytes = f->stats.cache_bytes = 0;
     f->arg = mem_zalloc(1 + f->n_caches + f->n_weights, sizeof(struct pjrt_buffer *), MEM_ENGINE);
     f->out = mem_zalloc(f->n_caches + 1, sizeof(struct pjrt_buffer *), MEM_ENGINE);
     f->layer = mem_zalloc(p->n_caches ? p->n_caches : 1, sizeof(*f->layer), MEM_ENGINE);
@@ -257,6 +260,55 @@ static int check_model(const struct llm *m, struct err *e)
     return weights_check(&m->model, e);
 }
 
+/* Frees everything that is on the device. F->program lists the programs without them. */
+static void close_device(struct frames *f)
+{
+    for (size_t i = 0; i < f->n_programs; i++) {
+        plugin_free_program(&f->plugin, f->program[i].loaded);
+        f->program[i].loaded = NULL;
+    }
+    for (size_t i = 0; f->arg && i < 1 + f->n_caches + f->n_weights; i++)
+        plugin_free_buffer(&f->plugin, f->arg[i]);
+    plugin_close(&f->plugin);
+    mem_free(f->arg);
+    mem_free(f->out);
+    mem_free(f->layer);
+    f->arg = f->out = NULL;
+    f->layer = NULL;
+    f->n_caches = f->n_weights = 0;
+}
+
+/* Opens the plugin, all programs of F->program, and with the first of them weights and caches. PROGRESS may be NULL. */
+static int open_device(struct frames *f, void (*progress)(void *ctx, size_t done, size_t total),
+                       struct err *e)
+{
+    int rc = plugin_open(&f->plugin, f->o.source, e);
+
+    for (size_t i = 0; i < f->n_programs && rc == 0; i++) {
+        if (progress)
+            progress(f->o.progress_ctx, i, f->n_programs);
+        rc = atomic_load(&f->is_closing) ? err_set(e, ERR_CANCELLED, "pjrt: closing") : open_program(f, i, e);
+    }
+    if (rc == 0 && progress)
+        progress(f->o.progress_ctx, f->n_programs, f->n_programs);
+    return rc;
+}
+
+/* Makes a device that had an error usable: by new caches, or by opening everything again if they cannot be made, or if
+ * they did not help. */
+static int open_again(void *ctx, struct err *e)
+{
+    struct frames *f = ctx;
+
+    int rc = f->arg && !f->is_suspect ? make_caches(f, e) : -1;
+
+    f->is_suspect = true;
+    if (rc == 0)
+        return 0;
+    close_device(f);
+    return open_device(f, NULL, e);
+}
+
 int frames_open(struct frames **out, struct llm *m, const struct frames_options *o, struct err *e)
 {
     struct frames *f;
@@ -267,6 +319,7 @@ int frames_open(struct frames **out, struct llm *m, const struct frames_options 
         return rc;
     if (!(f = mem_zalloc(1, sizeof(*f), MEM_ENGINE)))
         return err_nomem(e, "the executor");
+    errand_init(&f->reopening);
     f->m = m;
     f->o = *o;
     f->n_slots = m->max_seqs;
@@ -277,15 +330,8 @@ int frames_open(struct frames **out, struct llm *m, const struct frames_options 
     complete(&f->o.batches, 1, 4, f->n_slots);
     complete(&f->o.contexts, 512, 4, f->context);
     f->most_rows = f->o.prompts.size[f->o.prompts.n - 1];
-    if ((rc = plugin_open(&f->plugin, o->source, e)) == 0 && (rc = open_slots(f, e)) == 0)
-        rc = list_programs(f, e);
-    for (size_t i = 0; i < f->n_programs && rc == 0; i++) {
-        if (o->progress)
-            o->progress(o->progress_ctx, i, f->n_programs);
-        rc = open_program(f, i, e);
-    }
-    if (rc == 0 && o->progress)
-        o->progress(o->progress_ctx, f->n_programs, f->n_programs);
+    if ((rc = open_slots(f, e)) == 0 && (rc = list_programs(f, e)) == 0)
+        rc = open_device(f, o->progress, e);
     if (rc)
         frames_close(f);
     else
@@ -297,18 +343,13 @@ void frames_close(struct frames *f)
 {
     if (!f)
         return;
-    for (size_t i = 0; i < f->n_programs; i++)
-        plugin_free_program(&f->plugin, f->program[i].loaded);
-    for (size_t i = 0; f->arg && i < 1 + f->n_caches + f->n_weights; i++)
-        plugin_free_buffer(&f->plugin, f->arg[i]);
-    plugin_close(&f->plugin);
+    atomic_store(&f->is_closing, true);
+    errand_fini(&f->reopening);
+    close_device(f);
     if (f->slot)
         mem_free(f->slot[0].id);
     mem_free(f->slot);
     mem_free(f->program);
-    mem_free(f->arg);
-    mem_free(f->out);
-    mem_free(f->layer);
     mem_free(f->in);
     mem_free(f->logits);
     mem_free(f->one);
@@ -376,20 +417,16 @@ static void keep_rows(struct frames *f, const struct executor_rows *r)
     struct slot *s = &f->slot[r->slot];
 
     memcpy(s->id + r->pos, r->id, r->n * sizeof(*r->id));
-    s->n = s->is_lost ? 0 : r->pos + r->n;
+    s->n = r->pos + r->n;
 }
 
-/* Adds logits row I of the last frame to those of the step; I SIZE_MAX: NaN. */
+/* Adds logits row I of the last frame to those of the step. */
 static void take_logits(struct frames *f, size_t i)
 {
     size_t V = f->m->model.info.vocab;
-    float *to = f->logits + f->n_logits++ * V;
 
-    ASSERT(f->n_logits <= f->max_wanted, "%zu rows of logits", f->n_logits);
-    for (size_t k = 0; k < V && i == SIZE_MAX; k++)
-        to[k] = NAN;
-    if (i != SIZE_MAX)
-        memcpy(to, f->one + i * V, V * sizeof(float));
+    ASSERT(f->n_logits < f->max_wanted, "%zu rows of logits", f->n_logits);
+    memcpy(f->logits + f->n_logits++ * V, f->one + i * V, V * sizeof(float));
 }
 
 /* Computes the prompt rows R in the smallest frame, once for each wanted row, of which a frame has one. */
@@ -405,7 +442,7 @@ static int run_prompt(struct frames *f, const struct executor_rows *r, struct er
     for (size_t w = 0; w < n_runs && rc == 0; w++) {
         f->in[4 * T + 1] = (int32_t)(r->n - n_runs + w);
         if ((rc = run_program(f, p, e)) == 0 && r->n_wanted)
-            take_logits(f, f->slot[r->slot].is_lost ? SIZE_MAX : 0);
+            take_logits(f, 0);
     }
     return rc;
 }
@@ -431,39 +468,54 @@ static int run_decode(struct frames *f, const struct executor_rows *rows, size_t
     rc = run_program(f, p, e);
     for (size_t i = 0; i < n && rc == 0; i++)
         if (rows[i].n_wanted)
-            take_logits(f, f->slot[rows[i].slot].is_lost ? SIZE_MAX : i);
+            take_logits(f, i);
     return rc;
 }
 
-static void run(void *ctx, const struct executor_rows *rows, size_t n)
+static int run(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
 {
     struct frames *f = ctx;
-    struct err e = {0};
-    size_t wanted = 0, n_prompts = 0;
+    size_t n_prompts = 0;
     int rc = 0;
 
     f->n_logits = 0;
     for (size_t i = 0; i < n; i++) {
-        wanted += rows[i].n_wanted;
         n_prompts += rows[i].n > 1;
         keep_rows(f, &rows[i]);
     }
-    if (f->has_lost_caches && (rc = make_caches(f, &e)) == 0)
-        f->has_lost_caches = false;
-    if (n_prompts == 0 && rc == 0)
-        rc = run_decode(f, rows, n, &e);
+    if (n_prompts == 0)
+        rc = run_decode(f, rows, n, e);
     for (size_t i = 0; i < n && n_prompts && rc == 0; i++)
-        rc = run_prompt(f, &rows[i], &e);
-    if (rc) {
-        log_error("%s", e.msg);
-        f->has_lost_caches = true;
-        for (size_t i = 0; i < f->n_slots; i++) {
-            f->slot[i].n = 0;
-            f->slot[i].is_lost = true; /* begin() ends it */
-        }
-    }
-    while (f->n_logits < wanted)
-        take_logits(f, SIZE_MAX);
+        rc = run_prompt(f, &rows[i], e);
+    for (size_t i = 0; i < f->n_slots && rc; i++)
+        f->slot[i].n = 0;
+    f->is_suspect = rc && f->is_suspect;
+    f->is_down = rc != 0;
+    return rc;
+}
+
+static int reopen(void *ctx, struct err *e)
+{
+    struct frames *f = ctx;
+    int rc = f->reopening.runs ? 0 : errand_start(&f->reopening, open_again, f, e);
+
+    if (rc)
+        return rc;
+    if (!errand_wait(&f->reopening, 0))
+        return EXECUTOR_LATER;
+    rc = errand_take(&f->reopening, e);
+    f->is_down = rc != 0;
+    return rc;
+}
+
+static void reopen_wait(void *ctx, double seconds)
+{
+    struct frames *f = ctx;
+
+    if (f->reopening.runs)
+        errand_wait(&f->reopening, seconds);
+    else
+        clock_sleep(seconds);
 }
 
 /* ---- slots ---- */
@@ -488,7 +540,6 @@ static size_t begin(void *ctx, size_t slot, const struct executor_prefix *p)
         while (n < s->n && n < p->n_shared && s->id[n] == p->id[n])
             n++;
     s->n = n;
-    s->is_lost = false;
     s->has_salt = p->salt != NULL;
     if (p->salt)
         memcpy(s->salt, p->salt, sizeof(s->salt));
@@ -570,6 +621,8 @@ void frames_executor(struct frames *f, struct executor *x)
                            .release = release,
                            .is_stale = is_stale,
                            .run = run,
+                           .reopen = reopen,
+                           .reopen_wait = reopen_wait,
                            .settle = settle,
                            .logits = logits,
                            .clock_s = clock_s};
@@ -578,11 +631,14 @@ void frames_executor(struct frames *f, struct executor *x)
 void frames_stats(const struct frames *f, struct frames_stats *s)
 {
     *s = f->stats;
-    s->plugin = f->plugin.path;
+    s->plugin = f->o.source->path;
+    s->n_programs = f->n_programs;
+    s->platform = s->version = s->kind = "";
+    if (f->is_down)
+        return;
     s->platform = f->plugin.platform;
     s->version = f->plugin.version;
     s->kind = f->plugin.kind;
     s->n_devices = f->plugin.n_devices;
     s->memory_bytes = plugin_memory(&f->plugin);
-    s->n_programs = f->n_programs;
 }

@@ -6,8 +6,9 @@
  * that fits is taken, and the rest is padding, which is stored in a scratch row. A prompt that continues the rows
  * that were left in its slot uses them.
  *
- * An error of the plugin in a step is logged, and all rows on the device count as lost: the next logits of every
- * running sequence are NaN, so that its request ends with an error. New sequences begin with new caches.
+ * After an error of the plugin in a step, all rows on the device count as lost, and run() fails. reopen() makes new
+ * caches, on a thread of its own. If it cannot, or if the next run fails again, it closes the plugin's client with all
+ * that is on the device, and opens client, programs and weights again as frames_open() does.
  */
 #ifndef GALLOP_ENGINE_PJRT_FRAMES_H
 #define GALLOP_ENGINE_PJRT_FRAMES_H
@@ -56,6 +57,7 @@ struct frames_stats {
         memory_bytes; /* devices of the plugin, and the memory of this one; 0: it does not tell */
     size_t weight_bytes, cache_bytes; /* on the device */
 };
-void frames_stats(const struct frames *f, struct frames_stats *s);
+void frames_stats(const struct frames *f,
+                  struct frames_stats *s); /* those of the device are 0 while it is down */
 
 #endif

@@ -22,7 +22,7 @@ int demo_open(struct api_options a);
 int demo_close(void **state);
 
 /* Between the two: RUN computes steps in place of the executor that is returned. */
-typedef void demo_run_step(void *ctx, const struct executor_rows *rows, size_t n);
+typedef int demo_run_step(void *ctx, const struct executor_rows *rows, size_t n, struct err *e);
 const struct executor *demo_compute_by(demo_run_step *run);
 
 /* Send a request and return the socket on which its answer comes. HEADS are lines that end in CR LF. */

@@ -24,7 +24,7 @@ static atomic_size_t n_sequences;         /* of the last step */
 static atomic_size_t held_bytes;          /* by its sequence in the step after that */
 static size_t slot;                       /* of it; the engine's thread alone */
 
-static void run_stepwise(void *ctx, const struct executor_rows *rows, size_t n)
+static int run_stepwise(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
 {
     int step = atomic_load(&n_steps) + 1;
 
@@ -41,7 +41,7 @@ static void run_stepwise(void *ctx, const struct executor_rows *rows, size_t n)
     while (atomic_load(&steps_allowed) == 0)
         usleep(100);
     atomic_fetch_sub(&steps_allowed, 1);
-    inner->run(ctx, rows, n);
+    return inner->run(ctx, rows, n, e);
 }
 
 static int open_all(void **state)

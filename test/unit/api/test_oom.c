@@ -117,10 +117,12 @@ static float *logits; /* [n_vocab] */
 static size_t
     script_at; /* place in the script of the token that the last run predicts; SIZE_MAX: none of it */
 
-static void run_script(void *ctx, const struct executor_rows *rows, size_t n)
+static int run_script(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
 {
-    inner->run(ctx, rows, n);
+    int rc = inner->run(ctx, rows, n, e);
+
     script_at = n == 1 && rows[0].n_wanted == 1 ? rows[0].pos + rows[0].n - rows[0].n_prompt : SIZE_MAX;
+    return rc;
 }
 
 static const float *say_script(void *ctx, size_t first, size_t n)
@@ -401,14 +403,14 @@ static void memory_that_runs_out_makes_no_answer_wrong(void **state)
 /* The first step of a request waits in the executor: step_waits is set then, and unset to let it go on. */
 static atomic_bool step_waits, step_passed;
 
-static void wait_and_run(void *ctx, const struct executor_rows *rows, size_t n)
+static int wait_and_run(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
 {
     if (!atomic_exchange(&step_passed, true)) {
         atomic_store(&step_waits, true);
         while (atomic_load(&step_waits))
             usleep(100);
     }
-    run_script(ctx, rows, n);
+    return run_script(ctx, rows, n, e);
 }
 
 static int open_waiting(void **state)
@@ -519,7 +521,7 @@ static void memory_that_runs_out_loses_no_stop_string(void **state)
 /* Waits in the first step, which has one sequence, and in the first that has two. */
 static atomic_int n_waits;
 
-static void wait_for_both(void *ctx, const struct executor_rows *rows, size_t n)
+static int wait_for_both(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
 {
     int before = atomic_load(&n_waits);
 
@@ -529,7 +531,7 @@ static void wait_for_both(void *ctx, const struct executor_rows *rows, size_t n)
         while (atomic_load(&step_waits))
             usleep(100);
     }
-    inner->run(ctx, rows, n);
+    return inner->run(ctx, rows, n, e);
 }
 
 static int open_two(void **state)

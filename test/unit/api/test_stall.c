@@ -13,12 +13,12 @@
 static const struct executor *inner;
 static atomic_bool stands, arrived;
 
-static void run_slowly(void *ctx, const struct executor_rows *rows, size_t n)
+static int run_slowly(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
 {
     atomic_store(&arrived, true);
     while (atomic_load(&stands))
         usleep(1000);
-    inner->run(ctx, rows, n);
+    return inner->run(ctx, rows, n, e);
 }
 
 static int open_all(void **state)

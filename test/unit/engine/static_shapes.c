@@ -69,11 +69,12 @@ static struct executor_rows padding(struct static_shapes *f, size_t n)
     return (struct executor_rows){.slot = scratch, .id = zeros, .n = n, .n_prompt = n, .n_total = n};
 }
 
-static void run(void *ctx, const struct executor_rows *rows, size_t n)
+static int run(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
 {
     struct static_shapes *f = ctx;
     size_t n_slots = f->x.caps.n_slots, bucket = 0, n_prompts = 0, n_full = n;
     struct executor_rows padded[MOST_SLOTS + 1];
+    int rc;
 
     assert_true(n <= n_slots && n_slots <= MOST_SLOTS);
     for (size_t i = 0; i < n; i++)
@@ -93,10 +94,11 @@ static void run(void *ctx, const struct executor_rows *rows, size_t n)
         if (n < n_slots)
             padded[n_full++] = padding(f, n_slots - n);
     }
-    f->inner->run(f->inner->ctx, padded, n_full);
+    rc = f->inner->run(f->inner->ctx, padded, n_full, e);
     mem_guard_down();
     f->inner->release(f->inner->ctx, n_slots, NULL, 0);
     mem_guard_up();
+    return rc;
 }
 
 static void settle(void *ctx, size_t slot, const int32_t *token, size_t n)

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_priv.h"
-#include "engine/pjrt/frames.h"
 #include "engines.h"
 
 static long (*calls)(void), (*objects)(void);
@@ -56,6 +55,11 @@ static void fail_call(long n)
     reset();
 }
 
+static uint64_t restarts(struct gallop *g)
+{
+    return atomic_load(&engine_loop(g)->outage.n_restarts);
+}
+
 static void every_call_may_fail_while_a_model_is_opened(void **state)
 {
     struct gallop_options o = options();
@@ -92,7 +96,7 @@ static void every_call_may_fail_while_a_model_is_opened(void **state)
     assert_true(failed > n_good / 2);
 }
 
-static void a_step_that_fails_ends_its_requests_and_not_the_engine(void **state)
+static void a_step_that_fails_is_computed_again(void **state)
 {
     struct gallop_options o = options();
     struct gallop *g;
@@ -115,20 +119,15 @@ static void a_step_that_fails_ends_its_requests_and_not_the_engine(void **state)
         fail_call(n);
         engines_submit_text(g, 10, 3, 0);
         engines_run(g, &a);
-        assert_int_equal(a.end.finish, GALLOP_FINISH_ERROR);
-        assert_true(a.n < 3);
-        fail_call(0);
-        a = (struct engines_answer){0};
-        engines_submit_text(g, 10, 3, 0);
-        engines_run(g, &a);
+        assert_int_equal(a.end.finish, GALLOP_FINISH_LENGTH);
         assert_int_equal(a.n, 3);
+        assert_int_equal(restarts(g), n);
     }
     gallop_close(g);
     assert_int_equal(objects(), before);
 }
 
-/* A chunk without logits of its own cannot tell its request of an error at once. */
-static void a_prompt_whose_first_chunk_fails_is_not_answered(void **state)
+static void a_prompt_whose_chunks_fail_is_computed_again(void **state)
 {
     struct gallop_options o = options();
     struct gallop *g;
@@ -146,13 +145,14 @@ static void a_prompt_whose_first_chunk_fails_is_not_answered(void **state)
         engines_run(g, &a);
         n_good = calls();
         end = n ? end : n_good;
-        assert_int_equal(a.end.finish, n ? GALLOP_FINISH_ERROR : GALLOP_FINISH_LENGTH);
+        assert_int_equal(a.end.finish, GALLOP_FINISH_LENGTH);
+        assert_int_equal(a.n, 2);
         fail_call(0);
         a = (struct engines_answer){0};
         engines_submit(g, ids, 40, 2, 0);
         engines_run(g, &a);
         assert_int_equal(a.n, 2);
-        assert_int_equal(a.end.n_cached, n ? 0 : 39); /* lost rows are not used again */
+        assert_int_equal(a.end.n_cached, 39);
     }
     gallop_close(g);
 }
@@ -254,8 +254,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_may_fail_while_a_model_is_opened),
-        cmocka_unit_test(a_step_that_fails_ends_its_requests_and_not_the_engine),
-        cmocka_unit_test(a_prompt_whose_first_chunk_fails_is_not_answered),
+        cmocka_unit_test(a_step_that_fails_is_computed_again),
+        cmocka_unit_test(a_prompt_whose_chunks_fail_is_computed_again),
         cmocka_unit_test(as_many_buckets_as_may_be_given_are_served),
         cmocka_unit_test(embeddings_and_other_kv_types_are_refused),
         cmocka_unit_test(other_versions_are_refused_by_their_numbers),

@@ -69,6 +69,7 @@ static int read_trace(void **state)
 static void open_world(struct world *w, uint64_t seed, uint64_t n, const struct step_options *o,
                        enum prefix_kind index, size_t pool_tokens)
 {
+    static const size_t window[] = {0, 512};
     const struct kv_limits lim = {.n_layers = 2,
                                   .n_kv = 1,
                                   .head_dim = 1,
@@ -78,7 +79,7 @@ static void open_world(struct world *w, uint64_t seed, uint64_t n, const struct 
                                   .block = 16,
                                   .pool_tokens = pool_tokens,
                                   .step_tokens = 256,
-                                  .window = (const size_t[]){0, 512},
+                                  .window = window,
                                   .keep_prefixes = true,
                                   .prefix_index = index};
     const struct sim_executor_spec spec = {.bandwidth = 5e10,
