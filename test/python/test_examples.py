@@ -15,7 +15,7 @@ SAYS = {
 }
 
 
-# ray_serve.py needs Ray, and serves until it is ended: test/doors checks its syntax.
+# ray_serve.py needs Ray, and serves until it is ended: test/clients runs it.
 EXAMPLES = sorted(path for path in glob.glob(os.path.join(SOURCE, "examples/python/*.py"))
                   if os.path.basename(path) != "ray_serve.py")
 
