@@ -8,7 +8,7 @@
 #   make test-clients             clients and measuring programs that others wrote, from the package index, against the server
 #                                 (not part of make test)
 #   make test-python              the Python package: its wheel, installed and tested in virtual environments
-#   make test-doors               the Python package inside llm, LangChain and others (not part of make test)
+#   make test-doors               the Python package inside llm, LangChain, lm_eval and others (not part of make test)
 #   make test-pace                gallop.pace beside AMD PACE 1.3.0 from the package index (1.5 GB; not part of make test)
 #   make test-vllm                Gallop inside vLLM, from the package index (3 GB; not part of make test)
 #   make wheel                    the wheel of the Python package, and its sources, in build/wheel

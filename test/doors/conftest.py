@@ -20,3 +20,13 @@ def template():
     with open(os.path.join(SOURCE, "test/data/templates/kinds/chatml-tools.jinja")) as f:
         return {"chat_template": f.read(), "tool_call_parser": "hermes",
                 "reasoning_parser": "none"}
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Ends with the line that .ci/run counts, and names what was skipped."""
+    stats = terminalreporter.stats
+    for report in stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        terminalreporter.write_line(f"skipped: {report.nodeid}: {reason}")
+    n_failed = len(stats.get("failed", [])) + len(stats.get("error", []))
+    terminalreporter.write_line(f"{len(stats.get('passed', []))} passed, {n_failed} failed")

@@ -64,10 +64,65 @@ def test_a_bound_tool_is_called_with_valid_arguments(llm, template, streams):
     assert isinstance(chat.bind_tools([weather]).invoke(answers, max_tokens=5), AIMessage)
 
 
-def test_a_call_that_is_cut_off_is_invalid(llm, template):
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_call_that_is_cut_off_is_invalid(llm, template, streams):
     chat = ChatGallop(llm=llm, max_tokens=16, chat_template_kwargs=template)
-    answer = chat.bind_tools([weather], tool_choice="weather").invoke("Paris?")
+    bound = chat.bind_tools([weather], tool_choice="weather")
+    if streams:
+        chunks = list(bound.stream("Paris?"))
+        answer = sum(chunks[1:], chunks[0])
+    else:
+        answer = bound.invoke("Paris?")
     assert answer.tool_calls == []
+
+
+def test_one_call_at_most_and_strict_are_accepted(llm, template):
+    """What agents of LangChain bind, too."""
+    chat = ChatGallop(llm=llm, max_tokens=120, chat_template_kwargs=template)
+    bound = chat.bind_tools([weather], tool_choice="any", parallel_tool_calls=False, strict=True)
+    assert len(bound.invoke("How is the weather in Paris and in Rome?").tool_calls) == 1
+
+
+def test_asynchronous_tool_calls_are_the_same(llm, template):
+    chat = ChatGallop(llm=llm, max_tokens=120, chat_template_kwargs=template)
+    bound = chat.bind_tools([weather], tool_choice="any")
+
+    async def later():
+        chunks = [c async for c in bound.astream("Paris?")]
+        return (await bound.ainvoke("Paris?")).tool_calls, sum(chunks[1:], chunks[0]).tool_calls
+
+    want = [(c["name"], c["args"]) for c in bound.invoke("Paris?").tool_calls]
+    for calls in asyncio.run(later()):
+        assert [(c["name"], c["args"]) for c in calls] == want != []
+
+
+def test_leaving_an_asynchronous_stream_cancels_the_answer(llm):
+    chat = ChatGallop(llm=llm, max_tokens=900, model_kwargs={"ignore_eos": True})
+
+    async def main():
+        stream = chat.astream(ASKS)
+        await anext(stream)
+        running = llm.stats()["n_running"]
+        await stream.aclose()
+        for _ in range(100):
+            if llm.stats()["n_running"] == 0:
+                return running
+            await asyncio.sleep(0.05)
+
+    assert asyncio.run(main()) == 1
+
+
+def test_tokens_are_counted_by_the_model(llm):
+    chat = ChatGallop(llm=llm, max_tokens=1)
+    assert chat.get_num_tokens("The cat sat") == len(llm.tokenize("The cat sat", special=False))
+    asked = chat.invoke(ASKS).usage_metadata["input_tokens"]
+    assert chat.get_num_tokens_from_messages(ASKS) == asked
+
+
+def test_a_batch_is_computed_together_and_in_order(llm):
+    chat = ChatGallop(llm=llm, max_tokens=8)
+    asks = ["One?", "Two?", "Three?"]
+    assert [a.content for a in chat.batch(asks)] == [chat.invoke(a).content for a in asks]
 
 
 def test_structured_output_satisfies_its_schema(llm):
@@ -75,6 +130,8 @@ def test_structured_output_satisfies_its_schema(llm):
     assert 0 <= chat.with_structured_output(Person).invoke("A person:").age <= 99
     schema = {"title": "Person", **Person.model_json_schema(), "additionalProperties": False}
     assert 0 <= chat.with_structured_output(schema).invoke("A person:")["age"] <= 99
+    later = chat.with_structured_output(Person).ainvoke("A person:")
+    assert isinstance(asyncio.run(later), Person)
     short = ChatGallop(llm=llm, max_tokens=1)
     cut = short.with_structured_output(Person, include_raw=True).invoke("A person:")
     assert cut["parsed"] is None and cut["parsing_error"] and isinstance(cut["raw"], AIMessage)

@@ -1,5 +1,9 @@
 """gallop.integrations.lm_eval."""
+import json
 import math
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -67,3 +71,36 @@ def test_the_harness_evaluates_a_task(lm):
         "doc_to_choice": "c", "doc_to_target": "a", "target_delimiter": ""})
     found = simple_evaluate(model=lm, tasks=[task], bootstrap_iters=0)
     assert found["results"]["cats"]["acc,none"] in (0.0, 1.0)
+
+
+TASK = """
+task: cats
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {path}}}}}
+test_split: test
+output_type: multiple_choice
+doc_to_text: q
+doc_to_choice: c
+doc_to_target: a
+target_delimiter: ""
+"""
+
+
+def test_the_command_line_evaluates_a_local_task(tmp_path, llm):
+    """The recipe of docs/PYTHON.md; "mat" is likelier than "zebra" or not, as llm.score() says."""
+    pytest.importorskip("datasets")
+    rows = [{"q": "The cat sat on the", "c": [" mat", " zebra"], "a": 0},
+            {"q": "The cat sat on the", "c": [" mat", " zebra"], "a": 1}]
+    (tmp_path / "cats.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    (tmp_path / "cats.yaml").write_text(TASK.format(path=tmp_path / "cats.jsonl"))
+    done = subprocess.run(
+        [sys.executable, "-m", "gallop.integrations.lm_eval", "run", "--model", "gallop",
+         "--model_args", "max_length=64,threads=1", "--include_path", str(tmp_path), "--tasks",
+         "cats", "--output_path", str(tmp_path / "out")], text=True, capture_output=True,
+        timeout=300, stdin=subprocess.DEVNULL, cwd=tmp_path,
+        env={**os.environ, "HF_HOME": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"})
+    assert done.returncode == 0, done.stderr[-3000:]
+    results, = (tmp_path / "out").rglob("results_*.json")
+    found = json.loads(results.read_text())
+    assert found["results"]["cats"]["acc,none"] == 0.5
+    assert found["config"]["model"] == "gallop"

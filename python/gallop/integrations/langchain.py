@@ -9,15 +9,18 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, convert_to_openai_messages
 from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.runnables import RunnableMap, RunnablePassthrough, run_in_executor
+from langchain_core.runnables import RunnableMap, RunnablePassthrough
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
 from pydantic import ConfigDict, Field, PrivateAttr
 
 import gallop
 from gallop._llm import _closed, _constrain
 
+from ._chunks import later
+
 # Parameters of bind() and invoke() that are not sampling parameters of Gallop.
-_CHAT = ("tools", "tool_choice", "chat_template_kwargs", "ls_structured_output_format")
+_CHAT = ("tools", "tool_choice", "parallel_tool_calls", "strict", "chat_template_kwargs",
+         "ls_structured_output_format")
 
 
 class ChatGallop(BaseChatModel):
@@ -69,11 +72,10 @@ class ChatGallop(BaseChatModel):
         variables = {**self.chat_template_kwargs, **(kwargs.get("chat_template_kwargs") or {})}
         if kwargs.get("tool_choice"):
             variables["tool_choice"] = kwargs["tool_choice"]
+        if kwargs.get("parallel_tool_calls") is False:
+            variables["one_call"] = True
         chat = self._llm.chat(tools=kwargs.get("tools"), **variables)
-        chat.messages = convert_to_openai_messages(messages)
-        for message in chat.messages:
-            if message["role"] == "assistant" and message.get("content") is None:
-                message["content"] = ""
+        chat.messages = _messages(messages)
         own = {"temperature": self.temperature, "top_p": self.top_p,
                "max_tokens": self.max_tokens, "seed": self.seed, "stop": stop}
         return chat, {**own, **self.model_kwargs,
@@ -108,17 +110,31 @@ class ChatGallop(BaseChatModel):
 
     async def _astream(self, messages, stop=None, run_manager=None,
                        **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
-        chunks = self._stream(messages, stop, None, **kwargs)
-        while (chunk := await run_in_executor(None, next, chunks, None)) is not None:
-            if run_manager and chunk.text:
-                await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
-            yield chunk
+        chunks = later(self._stream(messages, stop, None, **kwargs))
+        try:
+            async for chunk in chunks:
+                if run_manager and chunk.text:
+                    await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+                yield chunk
+        finally:
+            await chunks.aclose()
+
+    def get_token_ids(self, text: str) -> list[int]:
+        return self._llm.tokenize(text, special=False)
+
+    def get_num_tokens_from_messages(self, messages, tools=None) -> int:
+        """Returns the number of tokens of the prompt that the chat template makes of messages."""
+        schemas = [_closed(convert_to_openai_tool(t)) for t in tools or ()] or None
+        text = self._llm.render(_messages(messages), schemas, **self.chat_template_kwargs)
+        return len(self._llm.tokenize(text, special=False))
 
     def bind_tools(self, tools, *, tool_choice: Union[str, bool, dict, None] = None,
                    **kwargs: Any):
         """Binds functions, pydantic classes or tools of LangChain.
 
         tool_choice   "auto", "none", "required" (also "any" and True), or the name of a tool
+        kwargs        parallel_tool_calls=False: one call at most; strict is ignored, since
+                      arguments are always constrained by their schema
         """
         schemas = [_closed(convert_to_openai_tool(t)) for t in tools]
         if tool_choice in ("any", True):
@@ -146,6 +162,15 @@ class ChatGallop(BaseChatModel):
         failed = RunnablePassthrough.assign(parsed=lambda _: None)
         return RunnableMap(raw=model) | parsed.with_fallbacks(
             [failed], exception_key="parsing_error")
+
+
+def _messages(messages) -> list[dict[str, Any]]:
+    """Returns messages of LangChain in OpenAI's format."""
+    rows = convert_to_openai_messages(messages)
+    for row in rows:
+        if row["role"] == "assistant" and row.get("content") is None:
+            row["content"] = ""
+    return rows
 
 
 def _reason(result) -> str:

@@ -5,7 +5,11 @@
     lm_eval.simple_evaluate(model=GallopLM("org/name"), tasks=["arc_easy"])
 
 Importing the module registers the class as "gallop":
-model="gallop", model_args="pretrained=org/name".
+model="gallop", model_args="pretrained=org/name". The module is also lm_eval's own command line
+with this model, for versions of lm_eval that do not look for models of other packages:
+
+    python -m gallop.integrations.lm_eval run --model gallop --model_args pretrained=org/name \\
+        --tasks arc_easy
 """
 from __future__ import annotations
 
@@ -129,3 +133,9 @@ class GallopLM(TemplateLM):
                  if task.get(k) is not None}
         return {"max_new_tokens": min(int(n), self.max_length - 1), "stop": until or None,
                 "temperature": 0.0 if sampled is False else temperature, **known}
+
+
+if __name__ == "__main__":
+    from lm_eval.__main__ import cli_evaluate
+
+    cli_evaluate()
