@@ -971,7 +971,8 @@ enum { GALLOP_EXECUTOR_VERSION = 1 };
 
 /* Opens a model as an executor *X, as gallop_open() does. max_num_seqs is the number of slots and the maximum
  * number of sequences of a run; max_batched_tokens is the maximum number of rows of a run, and is not limited
- * to 512. With "extern", kv_cache_tokens or kv_cache_memory determines n_blocks. Options of the engine's
+ * to 512. With "extern", kv_cache_tokens or kv_cache_memory determines n_blocks. With executor "pjrt" there are
+ * slots, a run has one prompt or decoding sequences, and `mixes` and `max_prompts` say so. Options of the engine's
  * queue, scheduler and prefix cache must not be given: prefix_index, kv_store, kv_store_size,
  * scheduling_policy, scheduler, admission, tpot_target_ms, max_num_queued_reqs, max_num_queued_tokens.
  * VERSION is GALLOP_EXECUTOR_VERSION; GALLOP_UNSUPPORTED is returned if the library has another version. All

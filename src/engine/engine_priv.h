@@ -37,6 +37,11 @@ int engine_read_source(const struct gallop_options *o, bool is_executor, struct 
 int engine_open_llm(struct llm *m, const struct gallop_options *o, const struct llm_source *s,
                     struct sampling *config, struct arena *a, struct err *e);
 
+/* Initializes *X as the executor of O, which borrows M. If it is "pjrt", fills *PLUGIN and opens *FRAMES, which
+ * borrows both. */
+int engine_open_executor(struct executor *x, struct frames **frames, struct plugin_source *plugin,
+                         struct llm *m, const struct gallop_options *o, struct err *e);
+
 /* Returns RC. If RC is not 0, copies the sentence of E to ERR [GALLOP_ERR_SIZE], which may be NULL. */
 int engine_give(char *err, const struct err *e, int rc);
 

@@ -184,28 +184,28 @@ static int open_guesses(struct gallop *g, const struct gallop_options *o, struct
     return rc;
 }
 
-/* Opens the executor of O. SIGBUS stays as it is: the plugin maps files of its own. */
-static int open_executor(struct gallop *g, const struct gallop_options *o, struct err *e)
+/* SIGBUS stays as it is: the plugin maps files of its own. */
+int engine_open_executor(struct executor *x, struct frames **frames, struct plugin_source *plugin,
+                         struct llm *m, const struct gallop_options *o, struct err *e)
 {
-    struct frames_options f = {
-        .source = &g->plugin, .progress = o->progress, .progress_ctx = o->progress_ctx};
+    struct frames_options f = {.source = plugin, .progress = o->progress, .progress_ctx = o->progress_ctx};
     int rc = 0;
 
     if (!is_chosen(o->executor, "pjrt")) {
-        llm_executor(&g->llm, &g->executor);
+        llm_executor(m, x);
         return 0;
     }
     if (o->speculative_config)
         return err_about(e, ERR_UNSUPPORTED, "speculative_config", "executor \"pjrt\" verifies no guesses");
-    rc = plugin_source_read(&g->plugin, o->pjrt_plugin, o->pjrt_options, (size_t)o->pjrt_device, e);
+    rc = plugin_source_read(plugin, o->pjrt_plugin, o->pjrt_options, (size_t)o->pjrt_device, e);
     if (o->prompt_buckets && rc == 0)
-        rc = frames_read_buckets(&f.prompts, o->prompt_buckets, "prompt_buckets", g->llm.max_tokens, e);
+        rc = frames_read_buckets(&f.prompts, o->prompt_buckets, "prompt_buckets", m->max_tokens, e);
     if (o->batch_buckets && rc == 0)
-        rc = frames_read_buckets(&f.batches, o->batch_buckets, "batch_buckets", g->llm.max_seqs, e);
+        rc = frames_read_buckets(&f.batches, o->batch_buckets, "batch_buckets", m->max_seqs, e);
     if (o->context_buckets && rc == 0)
-        rc = frames_read_buckets(&f.contexts, o->context_buckets, "context_buckets", g->llm.max_len, e);
-    if (rc == 0 && (rc = frames_open(&g->frames, &g->llm, &f, e)) == 0)
-        frames_executor(g->frames, &g->executor);
+        rc = frames_read_buckets(&f.contexts, o->context_buckets, "context_buckets", m->max_len, e);
+    if (rc == 0 && (rc = frames_open(frames, m, &f, e)) == 0)
+        frames_executor(*frames, x);
     return rc;
 }
 
@@ -215,7 +215,7 @@ static int open_step(struct gallop *g, const struct gallop_options *o, struct er
     int rc;
 
     read_step_options(o, &g->llm, &so);
-    if ((rc = open_executor(g, o, e)) != 0)
+    if ((rc = engine_open_executor(&g->executor, &g->frames, &g->plugin, &g->llm, o, e)) != 0)
         return rc;
     if ((rc = step_open(&g->step, &g->executor, &so, e)) != 0 || !o->speculative_config)
         return rc;

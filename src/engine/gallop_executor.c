@@ -23,6 +23,8 @@ struct choice {
 
 struct gallop_executor {
     struct llm llm;
+    struct frames *frames;       /* the executor "pjrt"; NULL: llm.h computes */
+    struct plugin_source plugin; /* of `frames` */
     struct executor x;
     struct sampling config; /* values of generation_config.json */
     struct arena arena;     /* memory of the arrays of `config` and of the histories */
@@ -96,6 +98,22 @@ static int open_scratch(struct gallop_executor *x, struct err *e)
     return 0;
 }
 
+static int open_parts(struct gallop_executor *x, const struct gallop_options *o,
+                      const struct llm_source *source, struct err *e)
+{
+    int rc = engine_open_llm(&x->llm, o, source, &x->config, &x->arena, e);
+
+    if (rc)
+        return rc;
+    if (x->llm.model.info.headless)
+        return err_set(e, ERR_UNSUPPORTED, "%s", x->llm.model.headless);
+    if ((rc = engine_open_executor(&x->x, &x->frames, &x->plugin, &x->llm, o, e)) != 0)
+        return rc;
+    find_seen(x);
+    rc = open_scratch(x, e);
+    return rc ? rc : open_samplers(x, e);
+}
+
 int gallop_executor_open(struct gallop_executor **out, int version, const struct gallop_options *o, char *err)
 {
     struct gallop_executor *x;
@@ -116,14 +134,7 @@ int gallop_executor_open(struct gallop_executor **out, int version, const struct
         return engine_give(err, &e, err_nomem(&e, "the executor"));
     arena_init(&x->arena, MEM_ENGINE);
     x->seed = o->seed;
-    if ((rc = engine_open_llm(&x->llm, o, &source, &x->config, &x->arena, &e)) == 0) {
-        if (x->llm.model.info.headless)
-            rc = err_set(&e, ERR_UNSUPPORTED, "%s", x->llm.model.headless);
-        llm_executor(&x->llm, &x->x);
-        find_seen(x);
-        if (rc == 0 && (rc = open_scratch(x, &e)) == 0)
-            rc = open_samplers(x, &e);
-    }
+    rc = open_parts(x, o, &source, &e);
     if (rc) {
         gallop_executor_close(x);
         return engine_give(err, &e, rc);
@@ -145,6 +156,8 @@ void gallop_executor_close(struct gallop_executor *x)
     mem_free(x->rows);
     mem_free(x->choice);
     mem_free(x->pick);
+    frames_close(x->frames);
+    plugin_source_fini(&x->plugin);
     llm_close(&x->llm);
     arena_fini(&x->arena);
     mem_free(x);
@@ -154,7 +167,10 @@ void gallop_executor_describe(const struct gallop_executor *x, struct gallop_exe
 {
     const struct executor_caps *c = &x->x.caps;
     const struct llm *m = &x->llm;
+    struct frames_stats device = {0};
 
+    if (x->frames)
+        frames_stats(x->frames, &device);
     *caps = (struct gallop_executor_caps){
         .n_layers = m->model.info.n_layers,
         .vocab_size = c->n_vocab,
@@ -170,7 +186,7 @@ void gallop_executor_describe(const struct gallop_executor *x, struct gallop_exe
         .n_blocks = c->n_blocks,
         .block_size = c->block,
         .block_bytes = kv_token_bytes(&m->kv.lim) * c->block,
-        .kv_bytes = kv_bytes(&m->kv),
+        .kv_bytes = x->frames ? device.cache_bytes : kv_bytes(&m->kv),
         .weight_bytes = m->model.packed_bytes,
         .scratch_bytes = llm_scratch_bytes(m),
         .threads = pool_threads(m->pool),
@@ -182,6 +198,27 @@ void gallop_executor_describe(const struct gallop_executor *x, struct gallop_exe
 }
 
 /* ---- checking a run ---- */
+
+/* Checks the limits of an executor with frames of fixed shapes. */
+static int check_prompts(const struct executor_caps *c, const struct gallop_rows *rows, size_t n,
+                         struct err *e)
+{
+    size_t n_prompts = 0;
+
+    for (size_t s = 0; s < n; s++)
+        n_prompts += rows[s].n > 1;
+    if (c->max_prompts && n_prompts > c->max_prompts)
+        return err_set(e, ERR_INPUT,
+                       "%zu sequences have more than one row, expected at most max_prompts, %zu", n_prompts,
+                       c->max_prompts);
+    if (!c->mixes && n_prompts && n_prompts < n)
+        return err_set(
+            e, ERR_INPUT,
+            "%zu of %zu sequences have more than one row, but this executor does not mix them with "
+            "sequences of one row",
+            n_prompts, n);
+    return 0;
+}
 
 /* Records that sequence S uses U, a slot or a written block. Returns false if sequence *BEFORE of this run
  * uses it already. */
@@ -224,7 +261,7 @@ static int check_sizes(const struct gallop_executor *x, const struct gallop_rows
     if (n_wanted > c->max_logits)
         return err_set(e, ERR_INPUT, "found %zu wanted rows of logits, expected at most max_logits, %zu",
                        n_wanted, c->max_logits);
-    return 0;
+    return check_prompts(c, rows, n, e);
 }
 
 static int check_tokens(const struct gallop_executor *x, const struct gallop_rows *r, size_t s, struct err *e)

@@ -79,6 +79,7 @@ class Executor:
         self.n_slots, self.n_blocks, self.block_size = caps.n_slots, caps.n_blocks, caps.block_size
         self.kv_bytes, self.weight_bytes = caps.kv_bytes, caps.weight_bytes
         self.scratch_bytes, self.threads = caps.scratch_bytes, caps.threads
+        self.mixes = bool(caps.mixes)  # False: a run has one prompt, or sequences of one row
         for name in ("dtype", "kv_cache_type", "kv_cache_dtype", "isa"):
             setattr(self, name, ffi.string(getattr(caps, name)).decode())
         self._rows = ffi.new("struct gallop_rows[]", self.max_seqs)

@@ -6,16 +6,21 @@ import json
 OPTIONS = {"mode": str, "model": str, "quant": (str, dict), "scales": str, "kv_cache_dtype": str,
            "kv_cache_type": str, "kv_cache_layout": str, "op_config": (str, dict),
            "attention_backend": str, "isa": str, "threads": int, "kv_sparse": str, "allow_links": int,
-           "max_logits": int}
+           "max_logits": int, "executor": str, "pjrt_plugin": str, "pjrt_device": int,
+           "pjrt_options": (str, dict), "prompt_buckets": str, "batch_buckets": str, "context_buckets": str}
 # Options that are vLLM's own.
 ELSEWHERE = {"revision": "--revision", "dtype": "--dtype", "max_model_len": "--max-model-len",
              "max_num_seqs": "--max-num-seqs", "max_batched_tokens": "--max-num-batched-tokens",
              "block_size": "--block-size", "kv_cache_tokens": "--num-gpu-blocks-override",
              "kv_cache_memory": "--kv-cache-memory-bytes", "seed": "--seed",
              "speculative_config": "--speculative-config"}
-MODES = ("blocks", "slots")
-KV_DTYPES = {"auto": "auto", "bfloat16": "bf16", "float32": "fp32", "int8_per_token_head": "int8"}
-SLOT_TYPES = ("slab_pool", "paged", "dynamic", "bmc")
+# Options with a fixed set of values.
+CHOICES = {"mode": ("blocks", "slots"), "executor": ("eager", "pjrt"),
+           "kv_cache_dtype": ("fp32", "bf16", "int8", "int4"),
+           "kv_cache_type": ("slab_pool", "paged", "dynamic", "bmc")}
+# vLLM's --kv-cache-dtype and the library's names.
+KV_DTYPES = {"auto": "auto", "bfloat16": "bf16", "int8_per_token_head": "int8",
+             "int4_per_token_head": "int4"}
 MAX_DRAFTS = 32
 
 
@@ -37,19 +42,31 @@ def given(additional_config):
             raise ValueError(f"{where}: {name} is {value!r}, expected "
                              + " or ".join({str: "a string", int: "an integer",
                                             dict: "an object"}[k] for k in kinds))
-    if options.get("mode", "blocks") not in MODES:
-        raise ValueError(f"{where}: mode is {options['mode']!r}, expected blocks or slots")
-    slots = options.get("mode") == "slots"
-    if "kv_cache_type" in options and not slots:
+        if name in CHOICES and value not in CHOICES[name]:
+            raise ValueError(f"{where}: {name} is {value!r}, expected one of "
+                             + ", ".join(CHOICES[name]))
+    _check_executor(options, where)
+    if "kv_cache_type" in options and not has_slots(options):
         raise ValueError(f"{where}: kv_cache_type needs the mode slots")
-    if options.get("kv_cache_type", "slab_pool") not in SLOT_TYPES:
-        raise ValueError(f"{where}: kv_cache_type is {options['kv_cache_type']!r}, expected one of "
-                         + ", ".join(SLOT_TYPES))
     return options
 
 
+def _check_executor(options, where):
+    if not has_frames(options):
+        for name in ("pjrt_plugin", "pjrt_device", "pjrt_options", "prompt_buckets",
+                     "batch_buckets", "context_buckets"):
+            if name in options:
+                raise ValueError(f"{where}: {name} needs the executor pjrt")
+    elif options.get("mode") == "blocks":
+        raise ValueError(f"{where}: the executor pjrt has slots, not blocks")
+
+
+def has_frames(options):
+    return options.get("executor") == "pjrt"
+
+
 def has_slots(options):
-    return options.get("mode") == "slots"
+    return options.get("mode", "slots" if has_frames(options) else "blocks") == "slots"
 
 
 def kv_dtype(options, cache_dtype):

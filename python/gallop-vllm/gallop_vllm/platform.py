@@ -1,12 +1,19 @@
 """platform.py - the platform that vLLM runs on: a CPU whose worker is Gallop's. It reads vLLM's
 configuration and refuses what the worker cannot do. vLLM imports this module while it imports its
 own, so that most of vLLM can only be imported inside functions."""
+import atexit
+import gc
+import os
+
 import torch
 from vllm.platforms.cpu import CpuPlatform
 
 from gallop_vllm import options
 
 BLOCK = 128  # rows of a KV block
+# vLLM's names of the formats of quantized folders that the library may be able to read.
+FORMATS = ("gptq", "auto_gptq", "gptq_marlin", "awq", "auto_awq", "awq_marlin", "moe_wna16",
+           "compressed-tensors", "mxfp4", "gpt_oss_mxfp4")
 
 
 def unsupported(c):
@@ -43,6 +50,11 @@ def unsupported(c):
     for name in ("hf_overrides", "enable_prompt_embeds", "logits_processors", "enable_sleep_mode"):
         if getattr(m, name, None):
             return f"{name} is not supported"
+    if m.dtype not in (torch.bfloat16, torch.float32):
+        return f"dtype is {str(m.dtype).removeprefix('torch.')}, expected bfloat16 or float32"
+    if m.quantization is not None and m.model_arch_config.quantization_config is None:
+        return (f"quantization is {m.quantization}, which the checkpoint does not have; Gallop's own "
+                "is the member quant of additional_config[\"gallop\"]")
     if m.logprobs_mode != "raw_logprobs":
         return f"logprobs_mode is {m.logprobs_mode}, expected raw_logprobs"
     if c.load_config.load_format == "dummy":
@@ -62,8 +74,27 @@ class GallopPlatform(CpuPlatform):
         return [torch.bfloat16, torch.float32]
 
     @classmethod
+    def import_kernels(cls):
+        """vLLM's kernels are not called, so that its library is not loaded."""
+
+    @classmethod
+    def import_ir_kernels(cls):
+        pass
+
+    @classmethod
+    def register_triton_kernel_overrides(cls):
+        pass
+
+    @classmethod
     def get_device_name(cls, device_id=0):
         return "gallop"
+
+    @classmethod
+    def verify_quantization(cls, quant):
+        if quant not in FORMATS:
+            raise ValueError(f"gallop-vllm: quantization {quant} is not supported; folders of GPTQ, "
+                             "AWQ and compressed-tensors are, and Gallop's own formats, the member "
+                             "quant of additional_config[\"gallop\"]")
 
     @classmethod
     def support_hybrid_kv_cache(cls):
@@ -80,13 +111,26 @@ class GallopPlatform(CpuPlatform):
             raise ValueError(f"gallop-vllm: {reason}")
         own = options.given(c.additional_config)
         options.kv_dtype(own, c.cache_config.cache_dtype)
+        if options.has_frames(own) and c.speculative_config is not None:
+            raise ValueError("gallop-vllm: the executor pjrt verifies no drafts of "
+                             "speculative_config")
         is_async = c.scheduler_config.async_scheduling
         p = c.parallel_config
         if p.worker_cls == "auto":
             p.worker_cls = "gallop_vllm.worker.GallopWorker"
+        method = os.environ.get("VLLM_WORKER_MULTIPROC_METHOD")
         super().check_and_update_config(c)
-        # The parent chooses a process of its own for the worker, and no async scheduling.
+        # The parent chooses a process of its own for the worker, no async scheduling, and that the
+        # engine's process imports vLLM again (spawn). Without it, vLLM forks as with accelerators,
+        # unless its server or the user has chosen.
         p.distributed_executor_backend = "uni"
+        if method is None:
+            os.environ.pop("VLLM_WORKER_MULTIPROC_METHOD", None)
+        else:
+            os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = method
+        # Pages of the objects of imports stay shared with the engine's process.
+        gc.freeze()
+        atexit.register(gc.unfreeze)
         c.scheduler_config.async_scheduling = is_async
         c.compilation_config.mode = CompilationMode.NONE
         if c.model_config is not None:

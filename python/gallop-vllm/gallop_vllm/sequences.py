@@ -129,6 +129,18 @@ class Sequences:
         return parts
 
 
+def divide(parts, max_wanted, mixes):
+    """Divides PARTS into runs, as pack() does. Without MIXES, each sequence of several rows has runs
+    of its own, and those of one row follow together."""
+    if mixes:
+        yield from pack(parts, max_wanted)
+        return
+    for part in parts:
+        if part.n > 1:
+            yield from pack([part], max_wanted)
+    yield from pack([part for part in parts if part.n == 1], max_wanted)
+
+
 def pack(parts, max_wanted):
     """Divides PARTS into runs of at most MAX_WANTED wanted rows, in their order. Only a part of
     which every row is wanted (a scored prompt) is divided; it is at most once in a run. Yields

@@ -1,12 +1,12 @@
 """step.py - computes a step of vLLM's scheduler: the rows of all sequences in one run of the
-executor (several if a scored prompt needs more logits than a run returns), and the tokens that
-follow them. Nothing here depends on vLLM or torch.
+executor (several if a scored prompt needs more logits than a run returns, or if the executor mixes
+no prompts with other sequences), and the tokens that follow them. Nothing here depends on vLLM or torch.
 """
 import numpy as np
 
 from gallop_vllm.drafts import lookup
 from gallop_vllm.executor import TOP
-from gallop_vllm.sequences import pack
+from gallop_vllm.sequences import divide
 
 
 class Scores:
@@ -75,10 +75,10 @@ class Stepper:
         n_wanted = sum(part.n_wanted for part in self.parts)
         if not self.parts:
             return
-        if n_wanted <= self.executor.max_wanted:
+        if n_wanted <= self.executor.max_wanted and self.executor.mixes:
             runs = [[(part, 0, part.n, part.n_wanted) for part in self.parts]]
         else:
-            runs = list(pack(self.parts, self.executor.max_wanted))
+            runs = list(divide(self.parts, self.executor.max_wanted, self.executor.mixes))
         for i, run in enumerate(runs):
             self._run([_Piece(*piece) for piece in run], i + 1 == len(runs))
 

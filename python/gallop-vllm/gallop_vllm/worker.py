@@ -1,6 +1,7 @@
 """worker.py - the worker that vLLM's executor calls: it opens Gallop's executor with the memory that
 vLLM has planned, and computes the steps of vLLM's scheduler."""
 import logging
+import multiprocessing
 import os
 import queue
 import threading
@@ -40,6 +41,9 @@ class GallopWorker(WorkerBase):
 
     def init_device(self):
         self.device = torch.device("cpu")
+        if multiprocessing.parent_process() is not None:
+            # torch computes nothing here, and the threads of a forked parent are not there.
+            torch.set_num_threads(1)
 
     def load_model(self, *, load_dummy_weights=False):
         """The library reads the weights when the size of the KV cache is known."""

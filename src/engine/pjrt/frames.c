@@ -248,6 +248,9 @@ static int open_slots(struct frames *f, struct err *e)
 
 static int check_model(const struct llm *m, struct err *e)
 {
+    if (kv_n_blocks(&m->kv))
+        return err_about(e, ERR_UNSUPPORTED, "kv_cache_type",
+                         "executor \"pjrt\" stores rows in slots, not in blocks of the caller (extern)");
     if (m->kv_dtype != m->model.opt.dtype)
         return err_about(e, ERR_UNSUPPORTED, "kv_cache_dtype",
                          "executor \"pjrt\" stores KV rows in the format of dtype; leave it out");
@@ -585,6 +588,18 @@ static void settle(void *ctx, size_t slot, const int32_t *token, size_t n)
         f->slot[slot].n = n;
 }
 
+static bool sees(void *ctx, size_t slot, size_t n)
+{
+    const struct frames *f = ctx;
+
+    return n <= f->slot[slot].n;
+}
+
+static void truncate_rows(void *ctx, size_t slot, size_t n)
+{
+    settle(ctx, slot, NULL, n);
+}
+
 static const float *logits(void *ctx, size_t first, size_t n)
 {
     const struct frames *f = ctx;
@@ -625,7 +640,9 @@ void frames_executor(struct frames *f, struct executor *x)
                            .reopen_wait = reopen_wait,
                            .settle = settle,
                            .logits = logits,
-                           .clock_s = clock_s};
+                           .clock_s = clock_s,
+                           .sees = sees,
+                           .truncate = truncate_rows};
 }
 
 void frames_stats(const struct frames *f, struct frames_stats *s)

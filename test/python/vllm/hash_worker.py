@@ -34,6 +34,7 @@ class HashExecutor:
     """Has the interface of gallop_vllm.executor.Executor. Sampling is greedy."""
 
     n_runs = n_rows = n_truncated = 0  # of all executors of the process
+    mixes = True
 
     def __init__(self, max_seqs, max_rows, max_wanted, max_model_len, n_blocks, block_size):
         self.max_seqs, self.max_rows, self.max_wanted = max_seqs, max_rows, max_wanted

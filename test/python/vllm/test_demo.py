@@ -1,6 +1,7 @@
 """vLLM on the bundled model: tokens, log-probabilities and prompts' log-probabilities are those of
 Gallop's engine, however vLLM divides the work into steps."""
 import contextlib
+import os
 
 import pytest
 from reference import DEMO, answers
@@ -65,6 +66,29 @@ def test_greedy_tokens_are_those_of_the_engine(options, own):
         params = SamplingParams(max_tokens=N, temperature=0)
         assert tokens(generate(llm, ids, params)) == want
         assert tokens(generate(llm, ids[::-1], params)) == want[::-1]  # The prefixes are cached.
+
+
+@pytest.mark.skipif(not os.environ.get("GALLOP_PJRT_PLUGIN"),
+                    reason="GALLOP_PJRT_PLUGIN names no PJRT plugin")
+def test_the_pjrt_executor_answers_as_the_engine_does(tmp_path, monkeypatch):
+    """Prompts in chunks and decoding sequences in frames of fixed shapes, each in its slot; scored
+    prompts; slots that others have used; and a set of requests that waits for slots."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    frames = {"additional_config": {"gallop": {"executor": "pjrt", "prompt_buckets": "16,64",
+                                               "batch_buckets": "3", "context_buckets": "256"}}}
+    with engine(**frames, dtype="float32", max_model_len=256, max_num_seqs=3,
+                max_num_batched_tokens=64, async_scheduling=True) as llm:
+        ids = prompts(llm)
+        want = answers(ids, options={"dtype": "fp32"}, max_new_tokens=N, logprobs=1,
+                       prompt_logprobs=1)
+        for turn in (1, -1):
+            found = generate(llm, ids[::turn], SamplingParams(max_tokens=N, temperature=0))
+            assert tokens(found) == [a["ids"] for a in want[::turn]]
+        scored = SamplingParams(max_tokens=N, temperature=0, logprobs=1, prompt_logprobs=1)
+        for output, answer in zip(generate(llm, ids[-2:], scored), want[-2:]):
+            assert list(output.outputs[0].token_ids) == answer["ids"]
+            for got, (id, logprob, _, _) in zip(output.prompt_logprobs[1:], answer["prompt"]):
+                assert got[id].logprob == pytest.approx(logprob, abs=1e-3)
 
 
 def test_seeded_answers_depend_on_the_seed_alone():
@@ -155,6 +179,16 @@ def test_requests_that_cannot_be_served_are_refused_by_name():
     ({"additional_config": {"gallop": {"dtype": "bf16"}}}, "--dtype"),
     ({"additional_config": {"gallop": {"threads": "2"}}}, "threads is '2', expected an integer"),
     ({"load_format": "dummy"}, "load_format"),
+    ({"additional_config": {"gallop": {"kv_cache_dtype": "fp8"}}},
+     "kv_cache_dtype is 'fp8', expected one of fp32, bf16, int8, int4"),
+    ({"additional_config": {"gallop": {"quant": "fp8"}}}, "quant"),
+    ({"additional_config": {"gallop": {"executor": "cuda"}}}, "executor is 'cuda'"),
+    ({"additional_config": {"gallop": {"executor": "pjrt", "mode": "blocks"}}}, "slots, not blocks"),
+    ({"additional_config": {"gallop": {"batch_buckets": "4"}}}, "batch_buckets needs"),
+    ({"quantization": "fp8"}, "quantization is fp8"),
+    ({"quantization": "awq"}, "quantization is awq"),
+    ({"dtype": "float16"}, "float16"),
+    ({"kv_cache_dtype": "nvfp4"}, "kv_cache_dtype"),
 ])
 def test_configurations_that_cannot_be_served_are_refused_by_name(options, says):
     with pytest.raises(Exception) as e:

@@ -250,6 +250,65 @@ static void buckets_are_read(void **state)
             fail_msg("\"%s\" is accepted", wrong[i]);
 }
 
+/* Runs ROWS [n], which must be refused with the words SAYS; NULL: which must succeed. */
+static void run_rows(struct gallop_executor *x, const struct gallop_rows *rows, size_t n, const char *says)
+{
+    struct gallop_outcome out;
+    char err[GALLOP_ERR_SIZE];
+    int rc = gallop_executor_run(x, rows, n, &out, err);
+
+    if (!says && rc)
+        fail_msg("%s", err);
+    if (says && (rc != GALLOP_BAD_INPUT || !strstr(err, says)))
+        fail_msg("status %d: %s", rc, err);
+}
+
+static void a_scheduler_outside_runs_prompts_alone_in_slots(void **state)
+{
+    static const int32_t ids[64];
+    const struct gallop_rows prompt = {.ids = ids, .n = 7, .n_wanted = 1},
+                             other = {.ids = ids, .n = 2, .slot = 1, .n_wanted = 2};
+    struct gallop_options o = options();
+    struct gallop_executor_caps caps;
+    struct gallop_executor *x;
+    char err[GALLOP_ERR_SIZE];
+
+    fail_call(0);
+    o.model = engines_path("demo");
+    assert_int_equal(gallop_executor_open(&x, GALLOP_EXECUTOR_VERSION, &o, err), 0);
+    gallop_executor_describe(x, &caps);
+    assert_true(!caps.mixes && caps.chunks && caps.max_prompts == 1);
+    assert_int_equal(caps.n_slots, 2);
+    assert_int_equal(caps.n_blocks, 0);
+    assert_true(caps.kv_bytes > 0);
+    run_rows(x, (struct gallop_rows[]){prompt, other}, 2, "2 sequences have more than one row");
+    run_rows(x, (struct gallop_rows[]){prompt, {.ids = ids, .n = 1, .slot = 1}}, 2,
+             "1 of 2 sequences have more than one row");
+    run_rows(x, &prompt, 1, NULL);
+    run_rows(x, &other, 1, NULL);
+    run_rows(x, (struct gallop_rows[]){{.ids = ids, .n = 1, .pos = 7}, {.ids = ids, .n = 1, .slot = 1}}, 2,
+             NULL);
+    run_rows(x, &(struct gallop_rows){.ids = ids, .n = 1, .pos = 9}, 1, "its slot 0 has 8 rows");
+    assert_int_equal(gallop_executor_truncate(x, 0, 4, err), 0);
+    run_rows(x, &(struct gallop_rows){.ids = ids, .n = 1, .pos = 5}, 1, "its slot 0 has 4 rows");
+    run_rows(x, &(struct gallop_rows){.ids = ids, .n = 3, .pos = 4}, 1, NULL);
+    gallop_executor_close(x);
+}
+
+static void blocks_of_the_caller_are_refused(void **state)
+{
+    struct gallop_options o = options();
+    struct gallop_executor *x;
+    char err[GALLOP_ERR_SIZE];
+
+    fail_call(0);
+    o.model = engines_path("demo");
+    o.kv_cache_type = "extern";
+    o.kv_cache_tokens = 1024;
+    assert_int_equal(gallop_executor_open(&x, GALLOP_EXECUTOR_VERSION, &o, err), GALLOP_UNSUPPORTED);
+    assert_non_null(strstr(err, "stores rows in slots"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +320,8 @@ int main(void)
         cmocka_unit_test(other_versions_are_refused_by_their_numbers),
         cmocka_unit_test(options_reach_the_plugin_in_their_types),
         cmocka_unit_test(buckets_are_read),
+        cmocka_unit_test(a_scheduler_outside_runs_prompts_alone_in_slots),
+        cmocka_unit_test(blocks_of_the_caller_are_refused),
     };
 
     log_set_level(LOG_ERROR);
