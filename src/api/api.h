@@ -30,6 +30,10 @@ struct server_exchange;
 struct server_options;
 struct tools_style;
 
+/* Sampling parameters that a request does not give: those of generation_config.json; neutral ones, which sample at
+ * temperature 1; or neutral ones at temperature 0. */
+enum api_defaults { API_DEFAULTS_MODEL, API_DEFAULTS_NEUTRAL, API_DEFAULTS_GREEDY };
+
 /* Options of api_open(). All pointers are borrowed and must stay valid until api_close(). [X]: the default,
  * used if the member is zero. */
 struct api_options {
@@ -79,7 +83,7 @@ struct api_options {
     const struct dense *dense;   /* Dense modules that are applied after pooling; NULL: none */
     bool has_seed;               /* requests without a seed use SEED; false: each gets a different seed */
     uint64_t seed;
-    bool neutral; /* ignore the sampling defaults of generation_config.json */
+    enum api_defaults defaults; /* of sampling parameters [those of the model] */
 
     /* metrics and log */
     /* measured peak memory bandwidth (bytes/s) and arithmetic rate (operations/s); 0: not measured */

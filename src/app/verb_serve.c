@@ -173,8 +173,9 @@ static const struct opt_row rows[] = {
      .choices = "reasoning|reasoning_content", .fallback = "reasoning", INTO(api.reasoning_field)},
     {"generation-config", 0, OPT_CHOICE, NULL, SERVER,
      .help =
-         "source of sampling defaults: the model's generation_config.json (auto) or neutral values (vllm)",
-     .choices = "auto|vllm", .fallback = "auto", INTO(api.neutral)},
+         "source of sampling defaults: the model's generation_config.json (auto); neutral values (vllm); or "
+         "neutral values, with greedy answers to requests without a temperature (pace)",
+     .choices = "auto|vllm|pace", .fallback = "auto", INTO(api.defaults)},
     {"pooling", 0, OPT_CHOICE, NULL, SERVER,
      .help =
          "how embeddings are made of hidden states: last takes that of the last token, mean the average of all "

@@ -55,6 +55,10 @@ def defaults_of_sampling_are_the_models_or_neutral():
                   "what a request says wins")
         with Server("--no-access-log", "--generation-config", "vllm", model=model) as s:
             check(len(set(_texts(s, range(6), temperature=2))) > 1, "neutral: every token may come")
+        with Server("--no-access-log", "--generation-config", "pace", model=model) as s:
+            greedy = _texts(s, [1], temperature=0)
+            expect(_texts(s, [1, 2, None]), greedy * 3, "greedy without a temperature")
+            check(len(set(_texts(s, range(6), temperature=2))) > 1, "sampled with one")
 
 
 def text_of_clients_is_plain_or_may_hold_special_tokens():

@@ -14,13 +14,14 @@ def test_a_list_waits_for_room_in_the_queue():
     prompts = [f"Number {i % 4}" for i in range(40)]
     with gallop.LLM(max_num_seqs=2, max_num_queued_reqs=3) as engine:
         alone = [engine.generate(p, max_new_tokens=3).text for p in prompts[:4]]
-        results = asyncio.run(engine.agenerate(prompts, max_new_tokens=3))
-        assert [r.text for r in results] == [alone[i % 4] for i in range(40)]
 
-        async def two():
-            return await asyncio.gather(*[engine.agenerate(prompts, max_new_tokens=3) for _ in range(2)])
+        async def lists(n):
+            return await asyncio.gather(*[engine.agenerate(prompts, max_new_tokens=3)
+                                          for _ in range(n)])
 
-        assert [r.text for rows in asyncio.run(two()) for r in rows] == [r.text for r in results] * 2
+        for n in (1, 2):
+            texts = [r.text for rows in asyncio.run(lists(n)) for r in rows]
+            assert texts == [alone[i % 4] for i in range(40)] * n
         assert asyncio.run(engine.agenerate([])) == []
 
 

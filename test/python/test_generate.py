@@ -61,7 +61,8 @@ def test_numbers_and_arrays_of_numpy_are_token_ids(llm):
     for stops in (stop, [stop], numpy.array([stop])):
         r = llm.generate(ids, max_new_tokens=5, stop_token=stops)
         assert (r.finish_reason, r.stop_reason) == ("stop", stop)
-    for wrong in (numpy.array(ids, "float32"), [numpy.float32(1)], numpy.array(5), numpy.zeros((1, 1, 1))):
+    for wrong in (numpy.array(ids, "float32"), [numpy.float32(1)], numpy.array(5),
+                  numpy.zeros((1, 1, 1))):
         with pytest.raises(gallop.BadInput, match="token ids"):
             llm.generate(wrong)
 

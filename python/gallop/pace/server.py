@@ -12,8 +12,14 @@ import re
 import shutil
 import sys
 
+from gallop import DEMO
+from gallop._errors import BadInput, Unsupported
+from gallop.pace.llm.attention import AttentionBackendType
+from gallop.pace.llm.engine import Engine
 from gallop.pace.llm.model import DTYPES
+from gallop.pace.ops.enum import BackendType
 
+_OPERATORS = ["%s_backend" % x for x in "norm qkv_projection attention out_projection mlp lm_head".split()]
 _SERVE_TYPES = ("iterative", "continuous_prefill_first", "continuous_batch")
 
 
@@ -38,7 +44,7 @@ def parser():
     add("--dtype", default="bfloat16", help="bfloat16 or float32")
     add("--kv_cache_type", default="BMC", help="DYNAMIC, BMC, SLAB_POOL or PAGED")
     add("--serve_type", default="iterative", help=", ".join(_SERVE_TYPES))
-    add("--op_config", default="{}", help="JSON: backends of operators; Gallop chooses its own")
+    add("--op_config", default="{}", help="JSON: backends of operators, such as mlp_backend")
     add("--router_host", default="0.0.0.0", help="address to listen on")
     add("--router_port", type=int, default=8080, help="port to listen on")
     add("--scheduler_metrics_enabled", nargs="?", const="True", default="False", help="always on")
@@ -92,6 +98,36 @@ def _speculation(spec):
     return config
 
 
+def _serves(options):
+    """Returns whether this build has the backends in OPTIONS: tries them on the model of the package."""
+    try:
+        Engine(model=DEMO, threads=1, max_num_seqs=1, max_model_len=64, **options).close()
+    except (BadInput, Unsupported):
+        return False
+    return True
+
+
+def _backends(config, dtype, remarks):
+    """Returns the options of gallop serve for PACE's op_config. What it does not know, PACE replaces by
+    its default without a word; here a remark says so."""
+    chosen, options = {}, []
+    for name, value in config.items():
+        backend = str(value).lower()
+        attention = name == "attention_backend"
+        known = [x.value for x in (AttentionBackendType if attention else BackendType)]
+        if name not in _OPERATORS or backend not in known:
+            remarks.append("--op_config: %s=%s is unknown: ignored" % (name, value))
+        elif backend == "native":
+            pass  # In PACE torch's operators; the choice is Gallop's.
+        elif attention:
+            options += ["--attention-backend", backend]
+        elif _serves({"dtype": dtype, "op_config": json.dumps({name: backend})}):
+            chosen[name] = backend
+        else:
+            remarks.append("--op_config: Gallop chooses for %s, without %s" % (name, value))
+    return options + (["--op-config", json.dumps(chosen)] if chosen else [])
+
+
 def arguments(a, extra=()):
     """Returns the arguments of `gallop` for parsed options A of pace-server, and remarks."""
     remarks = []
@@ -109,7 +145,7 @@ def arguments(a, extra=()):
         cache = "slab_pool"
     argv = ["serve", "-m", a.server_model, "--host", a.router_host, "--port", str(a.router_port)]
     argv += ["--dtype", DTYPES[dtype], "--kv-cache-type", cache, "--scheduler", a.serve_type]
-    argv += ["--max-num-seqs", str(a.max_num_running_reqs)]
+    argv += ["--generation-config", "pace", "--max-num-seqs", str(a.max_num_running_reqs)]
     budget = min(a.token_budget, a.max_prefill_chunk or a.token_budget)
     argv += ["--max-num-batched-tokens", str(max(budget, a.max_num_running_reqs))]
     if a.kv_cache_memory_gb is not None:
@@ -117,8 +153,7 @@ def arguments(a, extra=()):
     spec = _object("spec_config", a.spec_config)
     if spec:
         argv += ["--speculative-config", json.dumps(_speculation(spec))]
-    if _object("op_config", a.op_config):
-        remarks.append("--op_config is not used: Gallop chooses its kernels by the machine")
+    argv += _backends(_object("op_config", a.op_config), DTYPES[dtype], remarks)
     if a.router_host not in ("127.0.0.1", "localhost", "::1") and not _has_key(extra):
         # PACE's server has no keys.
         argv += ["--allow-no-keys"]

@@ -163,7 +163,9 @@ static void read_numbers(struct request *q, struct sampling *s)
     int64_t most = request_max_tokens(q);
 
     *s = *f->sampling;
-    if (q->server->neutral)
+    TAKE(s, q->server->defaults == API_DEFAULTS_GREEDY && !sampling_given(s, SAMPLING_TEMPERATURE),
+         temperature, 0, TEMPERATURE);
+    if (q->server->defaults != API_DEFAULTS_MODEL)
         sampling_keep_neutral(s);
     sampling_mark(s, SAMPLING_MIN_NEW_TOKENS);
     sampling_mark(s, SAMPLING_IGNORE_EOS);

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -339,6 +340,62 @@ def test_closed_model_says_so(demo):
     for call in (lambda: model.generate(np.array([ONCE])), lambda: model.generate("Once")):
         with pytest.raises(ValueError, match="closed"):
             call()
+
+
+def test_closing_waits_for_the_step_of_another_thread(demo):
+    for i in range(8):
+        model = LLMModel(demo, disable_tqdm=True)
+        tokenizer, ends = model.get_tokenizer(), []
+        begun = threading.Event()
+
+        class Streamer:
+            def put(self, tokens):
+                begun.set()
+
+            def end(self):
+                ends.append("complete")
+
+        def work():
+            try:
+                config = SamplingConfig(max_new_tokens=900, ignore_eos=True)
+                model.generate(np.array([ONCE]), config, Streamer())
+            except ValueError as e:
+                ends.append(str(e))
+
+        def encode():
+            try:
+                while True:
+                    tokenizer.encode("Once upon a time")
+            except ValueError as e:
+                ends.append(str(e))
+
+        threads = [threading.Thread(target=f) for f in (work, encode)]
+        for t in threads:
+            t.start()
+        begun.wait(20)
+        time.sleep(0.005 * i)
+        model.close()
+        for t in threads:
+            t.join(20)
+        assert ends == ["the model is closed"] * 2
+
+
+def test_streamer_may_close_the_model(demo):
+    model = LLMModel(demo, disable_tqdm=True)
+
+    class Streamer:
+        def put(self, tokens):
+            model.close()
+
+    with pytest.raises(ValueError, match="closed"):
+        model.generate(np.array([ONCE]), SamplingConfig(max_new_tokens=9), Streamer())
+
+
+def test_generation_config_that_is_not_json_is_named(demo, tmp_path):
+    folder = copy(demo, tmp_path / "model")
+    (folder / "generation_config.json").write_text('{"eos_token_id": 2,}')
+    with pytest.raises(ValueError, match="generation_config.json: at byte 19"):
+        LLMModel(folder, disable_tqdm=True)
 
 
 def test_hundreds_of_rows_stop_at_one_token(demo):

@@ -27,7 +27,8 @@ def test_defaults():
         argv
         == (
             "serve -m facebook/opt-6.7b --host 0.0.0.0 --port 8080 --dtype bf16 --kv-cache-type bmc "
-            "--scheduler iterative --max-num-seqs 128 --max-num-batched-tokens 2048 --allow-no-keys"
+            "--scheduler iterative --generation-config pace --max-num-seqs 128 "
+            "--max-num-batched-tokens 2048 --allow-no-keys"
         ).split()
     )
     assert remarks == []
@@ -74,10 +75,25 @@ def test_options_without_counterpart_are_accepted():
         *"--server_host 1.2.3.4 --server_port 1 --scheduler_metrics_enabled True "
         "--enable_prometheus --num_engine_instances 2 --fastapi_log_level error".split(),
         "--op_config",
-        '{"mlp_backend": "TPP", "x": "y"}',
+        '{"mlp_backend": "native", "x": "y"}',
     )
     assert "--no-access-log" in argv and "1.2.3.4" not in argv
-    assert len(remarks) == 2
+    assert len(remarks) == 2 and "--op-config" not in argv
+
+
+def test_backends_of_operators_are_asked_for_where_the_build_has_them():
+    config = {
+        "mlp_backend": "IMBPS",
+        "norm_backend": "JIT",
+        "attention_backend": "SLAB",
+        "lm_head_backend": "NATIVE",
+        "out_projection_backend": "fast",
+        "rope_backend": "NATIVE",
+    }
+    argv, remarks = serve("--op_config", json.dumps(config), "--serve_type", "continuous_batch")
+    assert json.loads(value(argv, "--op-config")) == {"mlp_backend": "imbps"}
+    assert value(argv, "--attention-backend") == "slab"
+    assert len(remarks) == 3 and "norm_backend" in remarks[0] and "fast" in remarks[1]
 
 
 @pytest.mark.parametrize(
@@ -121,12 +137,7 @@ def test_server_answers(demo):
             for line in process.stderr:
                 if "served at" in line:
                     break
-            body = {
-                "model": "demo",
-                "prompt": "Once upon a time",
-                "max_tokens": 4,
-                "temperature": 0,
-            }
+            body = {"model": "demo", "prompt": "Once upon a time", "max_tokens": 4}
             url = "http://127.0.0.1:%d/v1/completions" % port
             request = urllib.request.Request(
                 url, json.dumps(body).encode(), {"Content-Type": "application/json"}

@@ -1,9 +1,11 @@
 """An engine of gallop.h for static batches: submit rows, compute steps, take events."""
 
 import collections
+import contextlib
 import functools
 import json
 import os
+import threading
 
 from gallop._errors import _error as exception_of
 from gallop._fields import fill_options
@@ -18,7 +20,8 @@ _RETURNS = ("return_logits", "return_probs", "return_prompt_logits")
 
 
 class Engine:
-    """An open model. It belongs to one thread at a time."""
+    """An open model. Requests belong to one thread at a time; the other functions, close() too, may be
+    called by any thread: closing waits for the end of what runs, a step at most."""
 
     def __init__(self, **options):
         self._g = ffi.NULL
@@ -28,33 +31,49 @@ class Engine:
         fill_options(o, options, alive)
         _check(lib.gallop_open(out, o, err), err)
         self._g = ffi.gc(out[0], functools.partial(_close, os.getpid()))
+        self.vocab_size = lib.gallop_describe(self._g).vocab_size
         self._event = ffi.new("struct gallop_event *")
         self._pid = os.getpid()
+        self._users, self._changed = 0, threading.Condition()
         self._running = False
         self._cancels = []
 
     def close(self):
-        """Closes the engine and drops what is running."""
-        if self._g != ffi.NULL:
-            ffi.release(self._g)
-            self._g = ffi.NULL
+        """Closes the engine and drops what is running. A forked process leaves its parent's alone."""
+        if os.getpid() != self._pid:
+            return
+        with self._changed:
+            engine, self._g = self._g, ffi.NULL
+            while self._users:
+                self._changed.wait()
+        if engine != ffi.NULL:
+            ffi.release(engine)
 
-    @property
+    @contextlib.contextmanager
     def _open(self):
-        """The open engine of this process."""
-        if self._g == ffi.NULL:
-            raise ValueError("the model is closed")
+        """A context that has the open engine of this process, which stays open meanwhile."""
         if os.getpid() != self._pid:
             raise RuntimeError(
                 "the model was opened before this process was forked, which has none of its "
                 "threads: open models in the process that uses them"
             )
-        return self._g
+        with self._changed:
+            engine = self._g
+            if engine == ffi.NULL:
+                raise ValueError("the model is closed")
+            self._users += 1
+        try:
+            yield engine
+        finally:
+            with self._changed:
+                self._users -= 1
+                self._changed.notify_all()
 
     def stats(self):
         """Returns struct gallop_stats."""
         stats = ffi.new("struct gallop_stats *")
-        lib.gallop_stats(self._open, stats)
+        with self._open() as g:
+            lib.gallop_stats(g, stats)
         return stats
 
     def submit(self, row, ids, **sampling):
@@ -70,19 +89,24 @@ class Engine:
             r.sampling.stop_token, r.sampling.n_stop_token = stops, len(stops)
         for name, value in sampling.items():
             setattr(r if name in _RETURNS else r.sampling, name, value)
-        _check(lib.gallop_submit(self._open, r, number, err), err)
+        with self._open() as g:
+            _check(lib.gallop_submit(g, r, number, err), err)
         return number[0]
 
-    def info(self):
-        """Returns struct gallop_model_info."""
-        return lib.gallop_describe(self._open)
+    def special_ids(self):
+        """Returns the pad, eos and bos tokens of the tokenizer, below 0 if there is none, and the number
+        of its tokens."""
+        with self._open() as g:
+            info = lib.gallop_describe(g)
+            return info.pad_id, info.eos_id, info.bos_id, info.n_tokenizer_ids
 
     def encode(self, text, add_special_tokens=True):
         """Returns the tokens of TEXT."""
         data, ids = text.encode(), ffi.new("int32_t **")
         n, err = ffi.new("size_t *"), _error()
         flags = lib.GALLOP_ADD_SPECIAL if add_special_tokens else 0
-        _check(lib.gallop_tokenize(self._open, data, len(data), flags, ids, n, err), err)
+        with self._open() as g:
+            _check(lib.gallop_tokenize(g, data, len(data), flags, ids, n, err), err)
         tokens = ffi.unpack(ids[0], n[0]) if n[0] else []
         lib.gallop_free(ids[0])
         return tokens
@@ -92,7 +116,8 @@ class Engine:
         text, n, err = ffi.new("char **"), ffi.new("size_t *"), _error()
         flags = 0 if skip_special_tokens else lib.GALLOP_KEEP_SPECIAL
         array = ffi.new("int32_t[]", list(ids))
-        _check(lib.gallop_detokenize(self._open, array, len(array), flags, text, n, err), err)
+        with self._open() as g:
+            _check(lib.gallop_detokenize(g, array, len(array), flags, text, n, err), err)
         decoded = bytes(ffi.buffer(text[0], n[0])).decode("utf-8", "replace")
         lib.gallop_free(text[0])
         return decoded
@@ -108,7 +133,8 @@ class Engine:
                 setattr(chat, name, alive[-1])
         chat.no_generation_prompt = int(not add_generation_prompt)
         chat.verbatim = chat.text_only = 1
-        _check(lib.gallop_render(self._open, chat, prompt, err), err)
+        with self._open() as g:
+            _check(lib.gallop_render(g, chat, prompt, err), err)
         text = bytes(ffi.buffer(prompt.text, prompt.text_len)).decode("utf-8", "replace")
         lib.gallop_prompt_fini(prompt)
         return text
@@ -119,13 +145,16 @@ class Engine:
 
     def step(self, wait_s=0.0):
         """Computes a step and returns its events; None if nothing can be computed for WAIT_S seconds."""
+        with self._open() as g:
+            # The engine takes 256 cancellations between two steps; the others wait for the next one.
+            while self._cancels and lib.gallop_cancel(g, self._cancels[-1]) == 0:
+                self._cancels.pop()
+            return self._taken(g) if lib.gallop_step(g, wait_s) else None
+
+    def _taken(self, g):
+        """Returns the events of a step."""
         events, ev = [], self._event
-        # The engine takes 256 cancellations between two steps; the others wait for the next one.
-        while self._cancels and lib.gallop_cancel(self._open, self._cancels[-1]) == 0:
-            self._cancels.pop()
-        if not lib.gallop_step(self._open, wait_s):
-            return None
-        while lib.gallop_take(self._open, ev):
+        while lib.gallop_take(g, ev):
             row = int(ffi.cast("uintptr_t", ev.user)) - 1
             if ev.type == lib.GALLOP_TOKEN:
                 logits, probs = self._array(ev.logits), self._array(ev.probs)
@@ -145,7 +174,7 @@ class Engine:
             return None
         import numpy
 
-        size = self.info().vocab_size * 4
+        size = self.vocab_size * 4
         return numpy.frombuffer(ffi.buffer(numbers, size), dtype=numpy.float32).copy()
 
     def begin(self):
@@ -159,12 +188,13 @@ class Engine:
         self._running = False
 
     def drain(self):
-        """Cancels everything and computes until nothing is left."""
+        """Cancels everything and computes until nothing is left. A closed engine has nothing left."""
         self._cancels.clear()
-        while lib.gallop_cancel(self._open, 0) != 0:
-            self.step()
-        while self.step() is not None:
-            pass
+        with contextlib.suppress(ValueError), self._open() as g:
+            while lib.gallop_cancel(g, 0) != 0:
+                self.step()
+            while self.step() is not None:
+                pass
         self._running = False
 
 

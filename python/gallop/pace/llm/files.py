@@ -98,11 +98,9 @@ class SpecialTokens:
         self.bos_token_id = find("bos_token")
         self.vocab_size = len(vocab)
         if not vocab:
-            info = engine.info()
-            known = {"pad": info.pad_id, "eos": info.eos_id, "bos": info.bos_id}
-            known = {role: None if token < 0 else token for role, token in known.items()}
-            self.pad_token_id, self.eos_token_id = known["pad"], known["eos"]
-            self.bos_token_id, self.vocab_size = known["bos"], info.n_tokenizer_ids
+            *known, self.vocab_size = engine.special_ids()
+            known = [None if token < 0 else token for token in known]
+            self.pad_token_id, self.eos_token_id, self.bos_token_id = known
 
 
 def object_of(values):
