@@ -21,6 +21,7 @@
 #include "base/near.h"
 #include "base/opt.h"
 #include "engine/engine.h"
+#include "engine/pjrt/process.h"
 #include "net/http.h"
 
 static const struct verb_entry verbs[] = {
@@ -142,6 +143,17 @@ static int print_help_of(const char *what, const char *argument)
     return print_page(&page);
 }
 
+/* Serves the calls of a PJRT plugin, for an engine that has started this process. Returns the exit status. */
+static int serve_plugin(void)
+{
+    struct err e = {0};
+
+    if (process_run(&e) == 0)
+        return 0;
+    log_error("%s", e.msg);
+    return 1;
+}
+
 /* Runs the verb ARGV[0], or prints a page of help. Returns the exit status. */
 static int main_dispatch(int argc, char **argv)
 {
@@ -159,6 +171,8 @@ static int main_dispatch(int argc, char **argv)
         print_fmt("gallop %s\n", gallop_version());
         return 0;
     }
+    if (verb && strcmp(verb, CHANNEL_VERB) == 0)
+        return serve_plugin();
     for (int i = 0; verb && i < N_VERBS; i++)
         if (verbs[i].verb && strcmp(verbs[i].verb->name, verb) == 0)
             return run_verb(verbs[i].verb, argc, argv);

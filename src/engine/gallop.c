@@ -198,6 +198,7 @@ int engine_open_executor(struct executor *x, struct frames **frames, struct plug
     if (o->speculative_config)
         return err_about(e, ERR_UNSUPPORTED, "speculative_config", "executor \"pjrt\" verifies no guesses");
     rc = plugin_source_read(plugin, o->pjrt_plugin, o->pjrt_options, (size_t)o->pjrt_device, e);
+    plugin->has_process = o->executor_process != 0;
     if (o->prompt_buckets && rc == 0)
         rc = frames_read_buckets(&f.prompts, o->prompt_buckets, "prompt_buckets", m->max_tokens, e);
     if (o->batch_buckets && rc == 0)

@@ -1,13 +1,16 @@
 /* fake.c - a PJRT plugin for tests: it computes nothing and returns logits of zeros, and the call of a chosen number
  * fails.
  *
- * FAKE_PJRT_FAIL=N in the environment lets the N-th call that may fail return an error; FAKE_PJRT_MAJOR gives the table
- * another major version, and FAKE_PJRT_SMALL a smaller size. fake_pjrt_calls() and fake_pjrt_objects() tell the test
- * how many calls there were and how many objects exist. */
+ * FAKE_PJRT_FAIL=N in the environment lets the N-th call that may fail return an error, or with FAKE_PJRT_HOW crash,
+ * hang or exit; FAKE_PJRT_MAJOR gives the table another major version, and FAKE_PJRT_SMALL a smaller size. With
+ * FAKE_PJRT_KEEP programs can be serialized; FAKE_PJRT_LIE makes their size wrong. fake_pjrt_calls() and
+ * fake_pjrt_objects() tell the test how many calls there were and how many objects exist. */
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/pjrt/api.h"
 
@@ -15,11 +18,13 @@
 struct object {
     char text[80];
     size_t bytes, n_results, logits_bytes;
+    void *data; /* [bytes] of a buffer that the host copied; NULL: zeros */
 };
 
 static long n_calls, n_objects;
 static int client, device;
-static char version[200]; /* "fake" and the options of the client */
+static const struct object *last_program; /* of which the executable was asked for last */
+static char version[200];                 /* "fake" and the options of the client */
 
 long fake_pjrt_calls(void);
 long fake_pjrt_objects(void);
@@ -49,19 +54,27 @@ static struct object *new_object(void)
 
 static void free_object(void *p)
 {
-    if (p)
+    if (p) {
         n_objects--;
+        free(((struct object *)p)->data);
+    }
     free(p);
 }
 
 /* Returns an error if this call is to fail. */
 static struct pjrt_error *fails(void)
 {
-    const char *n = getenv("FAKE_PJRT_FAIL");
+    const char *n = getenv("FAKE_PJRT_FAIL"), *how = getenv("FAKE_PJRT_HOW");
     struct object *e;
 
     if (++n_calls != (n ? atol(n) : 0))
         return NULL;
+    if (how && strcmp(how, "crash") == 0)
+        raise(SIGKILL);
+    if (how && strcmp(how, "exit") == 0)
+        _exit(3);
+    while (how && strcmp(how, "hang") == 0)
+        pause();
     e = new_object();
     snprintf(e->text, sizeof(e->text), "call %ld\nfailed", n_calls);
     return (struct pjrt_error *)e;
@@ -202,9 +215,11 @@ static struct pjrt_error *from_host(void *args)
     if (e)
         return e;
     o = new_object();
-    o->bytes = a->type == PJRT_BF16 ? 2 : 4;
+    o->bytes = a->type == PJRT_S8 ? 1 : a->type == PJRT_BF16 ? 2 : 4;
     for (size_t i = 0; i < a->n_dims; i++)
         o->bytes *= (size_t)a->dims[i];
+    if ((o->data = malloc(o->bytes ? o->bytes : 1)) != NULL)
+        memcpy(o->data, a->data, o->bytes);
     a->buffer = (struct pjrt_buffer *)o;
     a->done = (struct pjrt_event *)new_object();
     return NULL;
@@ -220,9 +235,54 @@ static struct pjrt_error *get_executable(void *args)
 {
     struct pjrt_error *e = fails();
 
-    if (!e)
-        ((struct pjrt_loaded_executable *)args)->executable = (struct pjrt_executable *)new_object();
-    return e;
+    if (e)
+        return e;
+    last_program = (const struct object *)((struct pjrt_loaded_executable *)args)->loaded;
+    ((struct pjrt_loaded_executable *)args)->executable = (struct pjrt_executable *)new_object();
+    return NULL;
+}
+
+static void free_serialized(struct pjrt_serialized *s)
+{
+    free_object(s);
+}
+
+/* Writes what compile() has found as text. */
+static struct pjrt_error *serialize(void *args)
+{
+    const struct object *program = ((struct pjrt_serialize *)args)->executable ? last_program : NULL;
+    struct pjrt_serialize *a = args;
+    struct pjrt_error *e = fails();
+    struct object *o;
+
+    if (e || !getenv("FAKE_PJRT_KEEP"))
+        return e;
+    o = new_object();
+    snprintf(o->text, sizeof(o->text), "fake %zu %zu", program->n_results, program->logits_bytes);
+    a->bytes = o->text;
+    a->size = getenv("FAKE_PJRT_LIE") ? (size_t)1 << 40 : strlen(o->text);
+    a->serialized = (struct pjrt_serialized *)o;
+    a->free_it = free_serialized;
+    return NULL;
+}
+
+static struct pjrt_error *deserialize(void *args)
+{
+    struct pjrt_deserialize *a = args;
+    struct pjrt_error *e = fails();
+    struct object *o;
+    char text[80];
+
+    if (e)
+        return e;
+    o = new_object();
+    snprintf(text, sizeof(text), "%.*s", (int)a->size, a->bytes);
+    if (sscanf(text, "fake %zu %zu", &o->n_results, &o->logits_bytes) == 2) {
+        a->executable = (struct pjrt_loaded *)o;
+        return NULL;
+    }
+    snprintf(o->text, sizeof(o->text), "no program");
+    return (struct pjrt_error *)o;
 }
 
 static struct pjrt_error *free_executable(void *args)
@@ -265,7 +325,10 @@ static struct pjrt_error *to_host(void *args)
         return e;
     if (a->size != ((const struct object *)a->from)->bytes)
         abort();
-    memset(a->to, 0, a->size);
+    if (((const struct object *)a->from)->data)
+        memcpy(a->to, ((const struct object *)a->from)->data, a->size);
+    else
+        memset(a->to, 0, a->size);
     a->event = (struct pjrt_event *)new_object();
     return NULL;
 }
@@ -288,11 +351,11 @@ const struct pjrt_api *GetPjrtApi(void)
                                                [PJRT_DEVICE_DESCRIPTION] = device_description,
                                                [PJRT_DEVICE_MEMORY_STATS] = nothing,
                                                [PJRT_EXECUTABLE_DESTROY] = free_executable,
-                                               [PJRT_EXECUTABLE_SERIALIZE] = nothing,
+                                               [PJRT_EXECUTABLE_SERIALIZE] = serialize,
                                                [PJRT_LOADED_DESTROY] = free_program,
                                                [PJRT_LOADED_EXECUTABLE] = get_executable,
                                                [PJRT_LOADED_EXECUTE] = execute,
-                                               [PJRT_DESERIALIZE_AND_LOAD] = nothing,
+                                               [PJRT_DESERIALIZE_AND_LOAD] = deserialize,
                                                [PJRT_BUFFER_DESTROY] = free_buffer,
                                                [PJRT_BUFFER_TO_HOST] = to_host}};
     const char *major = getenv("FAKE_PJRT_MAJOR");

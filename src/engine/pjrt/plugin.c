@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
+#include "engine/pjrt/remote.h"
 
 /* Serialized CompileOptionsProto: executable_build_options { num_replicas: 1, num_partitions: 1 },
  * compile_portable_executable: true, so that a program runs on the device of plugin_run(). */
@@ -134,17 +135,47 @@ static int take_device(struct plugin *p, size_t number, struct err *e)
     return 0;
 }
 
+static size_t read_memory(const struct plugin *p)
+{
+    struct pjrt_device_memory m = {.struct_size = PJRT_SIZE(struct pjrt_device_memory, peak_pool_is_set),
+                                   .device = p->device};
+
+    if (check(p, call(p, PJRT_DEVICE_MEMORY_STATS, &m), "memory", NULL) != 0)
+        return 0;
+    return m.limit_is_set && m.limit > 0 ? (size_t)m.limit : 0;
+}
+
+static int open_remote(struct plugin *p, const struct plugin_source *s, struct err *e)
+{
+    struct channel_facts facts;
+    int rc = remote_open(&p->remote, s, &facts, e);
+
+    if (rc)
+        return rc;
+    p->device_number = s->device;
+    p->n_devices = facts.n_devices;
+    p->memory_bytes = facts.memory_bytes;
+    snprintf(p->platform, sizeof(p->platform), "%s", facts.platform);
+    snprintf(p->version, sizeof(p->version), "%s", facts.version);
+    snprintf(p->kind, sizeof(p->kind), "%s", facts.kind);
+    return 0;
+}
+
 int plugin_open(struct plugin *p, const struct plugin_source *s, struct err *e)
 {
     int rc;
 
     *p = (struct plugin){.path = s->path};
+    if (s->has_process)
+        return open_remote(p, s, e);
     if ((rc = load_library(p, s->path, e)) == 0 && (rc = open_client(p, s, e)) == 0 &&
         (rc = client_text(p, PJRT_CLIENT_PLATFORM_NAME, p->platform, sizeof(p->platform), e)) == 0 &&
         (rc = client_text(p, PJRT_CLIENT_PLATFORM_VERSION, p->version, sizeof(p->version), e)) == 0)
         rc = take_device(p, s->device, e);
     if (rc)
         plugin_close(p);
+    else
+        p->memory_bytes = read_memory(p);
     return rc;
 }
 
@@ -155,17 +186,13 @@ void plugin_close(struct plugin *p)
 
     if (p->client)
         check(p, call(p, PJRT_CLIENT_DESTROY, &c), "client", NULL);
+    remote_close(p->remote);
     *p = (struct plugin){0};
 }
 
 size_t plugin_memory(const struct plugin *p)
 {
-    struct pjrt_device_memory m = {.struct_size = PJRT_SIZE(struct pjrt_device_memory, peak_pool_is_set),
-                                   .device = p->device};
-
-    if (check(p, call(p, PJRT_DEVICE_MEMORY_STATS, &m), "memory", NULL) != 0)
-        return 0;
-    return m.limit_is_set && m.limit > 0 ? (size_t)m.limit : 0;
+    return p->memory_bytes;
 }
 
 /* ---- programs ---- */
@@ -183,8 +210,11 @@ int plugin_compile(struct plugin *p, const char *text, size_t n, const char *wha
                                     .program = &program,
                                     .options = compile_options,
                                     .options_size = sizeof(compile_options)};
-    int rc = check(p, call(p, PJRT_CLIENT_COMPILE, &c), what, e);
+    int rc;
 
+    if (p->remote)
+        return remote_compile(p->remote, text, n, what, out, e);
+    rc = check(p, call(p, PJRT_CLIENT_COMPILE, &c), what, e);
     *out = rc ? NULL : c.executable;
     return rc;
 }
@@ -195,9 +225,11 @@ int plugin_serialize(struct plugin *p, struct pjrt_loaded *program, struct buf *
                                          .loaded = program};
     struct pjrt_serialize s = {.struct_size = PJRT_SIZE(struct pjrt_serialize, free_it)};
     struct pjrt_executable_call done = {.struct_size = PJRT_SIZE(struct pjrt_executable_call, executable)};
-    int rc = check(p, call(p, PJRT_LOADED_EXECUTABLE, &get), "artifact", e);
+    int rc;
 
-    if (rc)
+    if (p->remote)
+        return remote_serialize(p->remote, program, out, e);
+    if ((rc = check(p, call(p, PJRT_LOADED_EXECUTABLE, &get), "artifact", e)) != 0)
         return rc;
     s.executable = done.executable = get.executable;
     if ((rc = check(p, call(p, PJRT_EXECUTABLE_SERIALIZE, &s), "artifact", e)) == 0) {
@@ -216,8 +248,11 @@ int plugin_load(struct plugin *p, const void *bytes, size_t n, struct pjrt_loade
                                  .client = p->client,
                                  .bytes = bytes,
                                  .size = n};
-    int rc = check(p, call(p, PJRT_DESERIALIZE_AND_LOAD, &d), "artifact", e);
+    int rc;
 
+    if (p->remote)
+        return remote_load(p->remote, bytes, n, out, e);
+    rc = check(p, call(p, PJRT_DESERIALIZE_AND_LOAD, &d), "artifact", e);
     *out = rc ? NULL : d.executable;
     return rc;
 }
@@ -227,7 +262,9 @@ void plugin_free_program(struct plugin *p, struct pjrt_loaded *program)
     struct pjrt_loaded_call c = {.struct_size = PJRT_SIZE(struct pjrt_loaded_call, executable),
                                  .executable = program};
 
-    if (program)
+    if (program && p->remote)
+        remote_free(p->remote, program);
+    else if (program)
         check(p, call(p, PJRT_LOADED_DESTROY, &c), "program", NULL);
 }
 
@@ -257,6 +294,8 @@ int plugin_upload(struct plugin *p, const void *data, enum dtype type, const siz
                                .device = p->device};
     int rc;
 
+    if (p->remote)
+        return remote_upload(p->remote, data, type, dims, n_dims, out, e);
     for (int i = 0; i < n_dims && i < 8; i++)
         d[i] = (int64_t)dims[i];
     *out = NULL;
@@ -274,8 +313,11 @@ int plugin_download(struct plugin *p, struct pjrt_buffer *buffer, void *to, size
 {
     struct pjrt_to_host c = {
         .struct_size = PJRT_SIZE(struct pjrt_to_host, event), .from = buffer, .to = to, .size = bytes};
-    int rc = check(p, call(p, PJRT_BUFFER_TO_HOST, &c), "copy from the device", e);
+    int rc;
 
+    if (p->remote)
+        return remote_download(p->remote, buffer, to, bytes, e);
+    rc = check(p, call(p, PJRT_BUFFER_TO_HOST, &c), "copy from the device", e);
     return rc ? rc : await(p, c.event, "copy from the device", e);
 }
 
@@ -283,7 +325,9 @@ void plugin_free_buffer(struct plugin *p, struct pjrt_buffer *buffer)
 {
     struct pjrt_buffer_call c = {.struct_size = PJRT_SIZE(struct pjrt_buffer_call, buffer), .buffer = buffer};
 
-    if (buffer)
+    if (buffer && p->remote)
+        remote_free(p->remote, buffer);
+    else if (buffer)
         check(p, call(p, PJRT_BUFFER_DESTROY, &c), "buffer", NULL);
 }
 
@@ -304,6 +348,8 @@ int plugin_run(struct plugin *p, struct pjrt_loaded *program, struct pjrt_buffer
                              .device = p->device};
     int rc;
 
+    if (p->remote)
+        return remote_run(p->remote, program, arg, n_args, out, n_out, e);
     memset(out, 0, n_out * sizeof(*out));
     if ((rc = check(p, call(p, PJRT_LOADED_EXECUTE, &c), "step", e)) == 0)
         rc = await(p, complete, "step", e);

@@ -1,5 +1,5 @@
 /* plugin.h - a PJRT plugin: its client and a device of it, programs that are compiled for the device, and buffers in
- * its memory.
+ * its memory. The plugin is in this process, or in one of its own (remote.h).
  *
  * Every call returns 0 or an error code with one sentence that contains the plugin's own message. After an error of
  * plugin_run() the arguments that the program takes over are lost; all other objects stay valid. Calls wait until the
@@ -23,13 +23,14 @@ struct plugin {
     const struct pjrt_api *api;
     struct pjrt_client *client;
     struct pjrt_device *device;
-    size_t device_number, n_devices;
+    struct remote *remote; /* a plugin in a process of its own: the three members above are NULL; or NULL */
+    size_t device_number, n_devices, memory_bytes;
     char platform[64], version[256], kind[128]; /* names of platform and device */
 };
 
-/* Loads the shared library of S, which is borrowed, makes a client with its options, and takes its device.
- * ERR_INPUT: the file is no plugin, or there is no such device; ERR_UNSUPPORTED: its interface has another major
- * version or lacks functions. */
+/* Loads the shared library of S, which is borrowed, in a process of its own if S says so, makes a client with its
+ * options, and takes its device. ERR_INPUT: the file is no plugin, or there is no such device; ERR_UNSUPPORTED: its
+ * interface has another major version or lacks functions. */
 int plugin_open(struct plugin *p, const struct plugin_source *s, struct err *e);
 
 /* Frees the client; the library stays loaded, because plugins leave threads behind. P may be zeroed. */

@@ -15,6 +15,8 @@ enum { PLUGIN_SOURCE_OPTIONS = 64, PLUGIN_SOURCE_NUMBERS = 4096 }; /* most optio
 struct plugin_source {
     char path[FILE_PATH_MAX]; /* the shared library, or a name that the system's loader looks for */
     size_t device;
+    bool has_process;          /* the plugin runs in a process of its own (remote.h) */
+    double step_seconds;       /* how long a call of a step may last there; 0: the default */
     char *json;                /* the text of the options; NULL: there are none */
     struct pjrt_named *option; /* [n_options] */
     size_t n_options;

@@ -1,0 +1,32 @@
+/* child.h - starts the process of a PJRT plugin and ends it.
+ *
+ * The process is the program `gallop` with a hidden verb. It has a socket to the engine, shared memory, and no other
+ * open file of this process; what it writes to standard output and standard error is logged, line by line. */
+#ifndef GALLOP_ENGINE_PJRT_CHILD_H
+#define GALLOP_ENGINE_PJRT_CHILD_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/threads/thread.h"
+
+struct child {
+    pid_t pid;  /* 0: none */
+    int socket; /* to the process; -1: none */
+    int output; /* what the process writes; -1: none */
+    bool has_reader;
+    struct thread reader;
+};
+
+/* Starts the process with the descriptor MEMORY. The program is the one that runs now, if it is `gallop`, or else the
+ * environment variable GALLOP_PROGRAM, or `gallop` beside the program or the library, in a folder `bin` there or one
+ * or two folders above, or in PATH. C must not move until child_end(). ERR_OS: there is no such program, or it
+ * cannot be started. */
+int child_start(struct child *c, int memory, struct err *e);
+
+/* Closes the socket, waits up to SECONDS for the process, and kills it then. Writes to HOW how it ended, such as "ended
+ * by signal 11 (Segmentation fault)". */
+void child_end(struct child *c, double seconds, char *how, size_t size);
+
+#endif

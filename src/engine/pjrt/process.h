@@ -1,0 +1,35 @@
+/* process.h - serves the calls of channel.h with a PJRT plugin: what runs in the process of the plugin.
+ *
+ * The process ends when the other side of its socket closes, or the process that started it ends: a call that the
+ * plugin does not finish has 5 seconds then. It ignores the signals that ask programs to end, because the engine
+ * computes its last steps after them. */
+#ifndef GALLOP_ENGINE_PJRT_PROCESS_H
+#define GALLOP_ENGINE_PJRT_PROCESS_H
+
+#include "base/files/shared.h"
+#include "engine/pjrt/channel.h"
+#include "engine/pjrt/plugin.h"
+
+struct process_object;
+
+struct process {
+    struct shared memory;
+    struct plugin_source source;
+    struct plugin plugin;
+    bool is_open;
+    struct process_object *object; /* [n_objects] programs and buffers */
+    size_t n_objects, objects_cap;
+    size_t first_free; /* list of unused objects; n_objects: none */
+};
+
+/* Takes the descriptor MEMORY of shared memory. */
+void process_init(struct process *p, int memory);
+void process_fini(struct process *p);
+
+/* Does CALL and writes the answer to *ANSWER. A call that makes no sense is answered with an error. */
+void process_answer(struct process *p, const struct channel_message *call, struct channel_message *answer);
+
+/* Serves the descriptors CHANNEL_SOCKET and CHANNEL_MEMORY until the other side closes. */
+int process_run(struct err *e);
+
+#endif

@@ -1,0 +1,46 @@
+/* remote.h - the calls of plugin.h on a plugin in a process of its own.
+ *
+ * Each function is that of plugin.h of the same name; plugin.c calls it. Objects are numbers that the process gave
+ * (channel.h), written as pointers. If the process ends, or does not answer in time and is killed, or answers with
+ * something that makes no sense, this call and all later ones return one sentence that says so. Calls are system calls,
+ * also inside a step; they allocate nothing from mem.h. */
+#ifndef GALLOP_ENGINE_PJRT_REMOTE_H
+#define GALLOP_ENGINE_PJRT_REMOTE_H
+
+#include "base/buf.h"
+#include "engine/pjrt/channel.h"
+#include "engine/pjrt/plugin_source.h"
+#include "tensor/dtype.h"
+
+/* How long a call may last before the process is killed, in seconds. */
+enum {
+    REMOTE_STEP_SECONDS = 120, /* run, upload, download, free */
+    REMOTE_OPEN_SECONDS = 1800 /* open, compile, load, serialize */
+};
+
+struct remote;
+
+/* Starts a process that opens the plugin of S. */
+int remote_open(struct remote **out, const struct plugin_source *s, struct channel_facts *facts,
+                struct err *e);
+
+/* Like remote_open(), for tests, without starting a process: SOCKET and MEMORY, which are taken, lead to what answers.
+ */
+int remote_attach(struct remote **out, int socket, int memory, const struct plugin_source *s,
+                  struct channel_facts *facts, struct err *e);
+void remote_close(struct remote *r); /* R may be NULL */
+
+int remote_compile(struct remote *r, const char *text, size_t n, const char *what, struct pjrt_loaded **out,
+                   struct err *e);
+int remote_serialize(struct remote *r, struct pjrt_loaded *program, struct buf *out, struct err *e);
+int remote_load(struct remote *r, const void *bytes, size_t n, struct pjrt_loaded **out, struct err *e);
+int remote_upload(struct remote *r, const void *data, enum dtype type, const size_t *dims, int n_dims,
+                  struct pjrt_buffer **out, struct err *e);
+int remote_download(struct remote *r, struct pjrt_buffer *buffer, void *to, size_t bytes, struct err *e);
+int remote_run(struct remote *r, struct pjrt_loaded *program, struct pjrt_buffer *const *arg, size_t n_args,
+               struct pjrt_buffer **out, size_t n_out, struct err *e);
+
+/* Frees OBJECT, a program or a buffer, not later than before the next call. */
+void remote_free(struct remote *r, const void *object);
+
+#endif
