@@ -9,6 +9,8 @@ import threading
 import click
 import gallop
 import llm
+from gallop.integrations._shared import later, strict_tool
+from llm.parts import StreamEvent
 from pydantic import Field
 
 _engines: dict = {}
@@ -56,11 +58,13 @@ def _messages(prompt) -> list:
     """Returns the messages of a prompt of llm in OpenAI's format."""
     out = []
     for message in prompt.messages:
-        texts, calls = [], []
+        texts, reasoning, calls = [], [], []
         for part in message.parts:
             kind = type(part).__name__
             if kind == "TextPart":
                 texts.append(part.text)
+            elif kind == "ReasoningPart":
+                reasoning.append(part.text or "")
             elif kind == "ToolCallPart":
                 arguments = json.dumps(part.arguments)
                 calls.append({"id": part.tool_call_id or f"call_{len(calls)}", "type": "function",
@@ -70,14 +74,23 @@ def _messages(prompt) -> list:
                             "name": part.name, "content": part.output})
         if texts or calls:
             out.append({"role": message.role, "content": "".join(texts),
+                        **({"reasoning": "".join(reasoning)} if any(reasoning) else {}),
                         **({"tool_calls": calls} if calls else {})})
     return out
 
 
 def _tool(tool) -> dict:
-    return {"type": "function", "function": {
+    return strict_tool({"type": "function", "function": {
         "name": tool.name, "description": tool.description or "",
-        "parameters": tool.input_schema or {"type": "object", "properties": {}}}}
+        "parameters": tool.input_schema}})
+
+
+def _parts(chunk):
+    """Yields what llm shows of a chunk or of a whole answer: reasoning apart from the text."""
+    if chunk.reasoning:
+        yield StreamEvent(type="reasoning", chunk=chunk.reasoning)
+    if chunk.text:
+        yield chunk.text
 
 
 class _Gallop:
@@ -91,33 +104,51 @@ class _Gallop:
         temperature: float | None = Field(default=None, ge=0, description="0: the likeliest token")
         top_p: float | None = Field(default=None, gt=0, le=1, description=(
             "draw among the likeliest tokens that have this probability together"))
+        top_k: int | None = Field(default=None, ge=0, description=(
+            "draw among this many of the likeliest tokens; 0: among all"))
+        min_p: float | None = Field(default=None, ge=0, le=1, description=(
+            "draw among tokens that are at least this fraction as likely as the likeliest"))
         max_tokens: int | None = Field(default=None, ge=1, description="tokens of an answer")
+        stop: str | None = Field(default=None, description="text before which an answer ends")
         seed: int | None = Field(default=None, ge=0, description="the same seed, the same text")
+        thinking: bool | None = Field(default=None, description=(
+            "whether the model reasons before it answers, if its chat template has a switch"))
 
     def __init__(self, name, path):
         self.model_id, self.path = f"gallop/{name}", path
 
     def _begin(self, prompt):
         """Returns a conversation that awaits an answer, and the sampling parameters."""
-        chat = _engine(self.path).chat(tools=[_tool(t) for t in prompt.tools or ()])
+        sampling = prompt.options.model_dump()
+        thinking = sampling.pop("thinking")
+        variables = {} if thinking is None else {"enable_thinking": thinking}
+        chat = _engine(self.path).chat(tools=[_tool(t) for t in prompt.tools or ()], **variables)
         chat.messages = _messages(prompt)
-        options = prompt.options
-        sampling = {"temperature": options.temperature, "top_p": options.top_p,
-                    "max_new_tokens": options.max_tokens, "seed": options.seed}
         if prompt.schema:
             sampling["json_schema"] = prompt.schema
         return chat, sampling
 
-    def _end(self, chat, response):
+    def _end(self, prompt, chat, response):
         """Tells llm the tool calls and the usage of an answer."""
         result = chat.result
-        for call in result.tool_calls:
-            function = call["function"]
-            response.add_tool_call(llm.ToolCall(name=function["name"], tool_call_id=call["id"],
-                                                arguments=json.loads(function["arguments"])))
         details = {"prompt_tokens_details": {"cached_tokens": result.n_cached}}
         response.set_usage(input=result.n_prompt, output=result.n_output,
                            details=details if result.n_cached else None)
+        if prompt.schema and result.finish_reason != "stop":
+            raise _cut_off("the JSON", result)
+        for call in result.tool_calls:
+            name = call["function"]["name"]
+            try:
+                arguments = json.loads(call["function"]["arguments"] or "{}")
+            except ValueError:
+                raise _cut_off(f"the call of {name}()", result) from None
+            response.add_tool_call(llm.ToolCall(name=name, tool_call_id=call["id"],
+                                                arguments=arguments))
+
+
+def _cut_off(what, result):
+    return llm.ModelError(f"{what} is incomplete after {result.n_output} tokens (finish_reason "
+                          f"{result.finish_reason!r}): give a larger -o max_tokens")
 
 
 class Gallop(_Gallop, llm.Model):
@@ -125,24 +156,36 @@ class Gallop(_Gallop, llm.Model):
         chat, sampling = self._begin(prompt)
         if stream:
             for chunk in chat.stream(**sampling):
-                if chunk.text:
-                    yield chunk.text
+                yield from _parts(chunk)
         else:
-            yield chat.send(**sampling).text
-        self._end(chat, response)
+            yield from _parts(chat.send(**sampling))
+        self._end(prompt, chat, response)
 
 
 class AsyncGallop(_Gallop, llm.AsyncModel):
     async def execute(self, prompt, stream, response, conversation):
         chat, sampling = await asyncio.to_thread(self._begin, prompt)
         if stream:
-            chunks = chat.stream(**sampling)
-            while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
-                if chunk.text:
-                    yield chunk.text
+            async for chunk in later(chat.stream(**sampling)):
+                for part in _parts(chunk):
+                    yield part
         else:
-            yield (await chat.asend(**sampling)).text
-        self._end(chat, response)
+            for part in _parts(await chat.asend(**sampling)):
+                yield part
+        self._end(prompt, chat, response)
+
+
+class Embeddings(llm.EmbeddingModel):
+    """Embeddings: the mean of the last hidden states of all tokens."""
+
+    supports_text = True
+
+    def __init__(self, name, path):
+        self.model_id, self.path = f"gallop/{name}", path
+
+    def embed_batch(self, items):
+        for row in _engine(self.path).embed(list(items)):
+            yield list(row)
 
 
 @llm.hookimpl
@@ -150,6 +193,12 @@ def register_models(register):
     for name, path in _models().items():
         register(Gallop(name, path), AsyncGallop(name, path),
                  aliases=() if path is None else (name,))
+
+
+@llm.hookimpl
+def register_embedding_models(register):
+    for name, path in _models().items():
+        register(Embeddings(name, path), aliases=() if path is None else (name,))
 
 
 @llm.hookimpl

@@ -14,9 +14,9 @@ from langchain_core.utils.function_calling import convert_to_json_schema, conver
 from pydantic import ConfigDict, Field, PrivateAttr
 
 import gallop
-from gallop._llm import _closed, _constrain
+from gallop._llm import _constrain
 
-from ._chunks import later
+from ._shared import later, strict_tool
 
 # Parameters of bind() and invoke() that are not sampling parameters of Gallop.
 _CHAT = ("tools", "tool_choice", "parallel_tool_calls", "strict", "chat_template_kwargs",
@@ -124,7 +124,7 @@ class ChatGallop(BaseChatModel):
 
     def get_num_tokens_from_messages(self, messages, tools=None) -> int:
         """Returns the number of tokens of the prompt that the chat template makes of messages."""
-        schemas = [_closed(convert_to_openai_tool(t)) for t in tools or ()] or None
+        schemas = [strict_tool(convert_to_openai_tool(t)) for t in tools or ()] or None
         text = self._llm.render(_messages(messages), schemas, **self.chat_template_kwargs)
         return len(self._llm.tokenize(text, special=False))
 
@@ -136,7 +136,7 @@ class ChatGallop(BaseChatModel):
         kwargs        parallel_tool_calls=False: one call at most; strict is ignored, since
                       arguments are always constrained by their schema
         """
-        schemas = [_closed(convert_to_openai_tool(t)) for t in tools]
+        schemas = [strict_tool(convert_to_openai_tool(t)) for t in tools]
         if tool_choice in ("any", True):
             tool_choice = "required"
         elif isinstance(tool_choice, str) and tool_choice not in ("auto", "none", "required"):

@@ -13,9 +13,9 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 
 import gallop
-from gallop._llm import _closed, _constrain, _parse_json
+from gallop._llm import _constrain, _parse_json
 
-from ._chunks import later
+from ._shared import later, strict_tool
 
 # Keyword arguments of chat() that are not sampling parameters.
 _CHAT = ("tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs")
@@ -165,7 +165,9 @@ class GallopLLM(FunctionCallingLLM):
             tool_choice = "required" if tool_required else "auto"
         elif tool_choice not in ("auto", "none", "required"):
             tool_choice = {"type": "function", "function": {"name": tool_choice}}
-        return {"messages": messages, "tools": [_tool(t) for t in tools or ()] or None,
+        return {"messages": messages, "tools": [
+                    strict_tool(t.metadata.to_openai_tool(skip_length_check=True))
+                    for t in tools or ()] or None,
                 "tool_choice": tool_choice if tools else None,
                 "parallel_tool_calls": allow_parallel_tool_calls, **kwargs}
 
@@ -203,14 +205,6 @@ class GallopLLM(FunctionCallingLLM):
     def _asked(self, output_cls, prompt, llm_kwargs, prompt_args):
         messages = self._extend_messages(prompt.format_messages(llm=self, **prompt_args))
         return messages, _constrain(output_cls, self._sampling(llm_kwargs or {}))
-
-
-def _tool(tool) -> dict[str, Any]:
-    """Returns a tool of LlamaIndex in OpenAI's format, with closed schemas."""
-    row = tool.metadata.to_openai_tool(skip_length_check=True)
-    function = row["function"]
-    return {**row, "function": {**function, "strict": True,
-                                "parameters": _closed(function["parameters"])}}
 
 
 def _object(arguments) -> dict[str, Any]:

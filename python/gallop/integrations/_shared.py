@@ -1,8 +1,10 @@
-"""A blocking iterator in an event loop."""
+"""What the integrations share."""
 from __future__ import annotations
 
 import asyncio
 from typing import Any, AsyncIterator, Iterator
+
+from gallop._llm import _closed
 
 _END = object()
 
@@ -26,3 +28,10 @@ async def later(chunks: Iterator[Any]) -> AsyncIterator[Any]:
             step.add_done_callback(lambda s: (s.cancelled() or s.exception(), chunks.close()))
         else:
             chunks.close()
+
+
+def strict_tool(tool: dict[str, Any]) -> dict[str, Any]:
+    """Returns a tool in OpenAI's format whose calls always have valid arguments."""
+    function = tool["function"]
+    parameters = function.get("parameters") or {"type": "object", "properties": {}}
+    return {**tool, "function": {**function, "strict": True, "parameters": _closed(parameters)}}
