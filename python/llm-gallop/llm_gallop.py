@@ -9,7 +9,7 @@ import threading
 import click
 import gallop
 import llm
-from gallop.integrations._shared import later, strict_tool
+from gallop.integrations._shared import strict_tool
 from llm.parts import StreamEvent
 from pydantic import Field
 
@@ -166,9 +166,13 @@ class AsyncGallop(_Gallop, llm.AsyncModel):
     async def execute(self, prompt, stream, response, conversation):
         chat, sampling = await asyncio.to_thread(self._begin, prompt)
         if stream:
-            async for chunk in later(chat.stream(**sampling)):
-                for part in _parts(chunk):
-                    yield part
+            chunks = chat.astream(**sampling)
+            try:
+                async for chunk in chunks:
+                    for part in _parts(chunk):
+                        yield part
+            finally:
+                await chunks.aclose()  # Cancels the answer.
         else:
             for part in _parts(await chat.asend(**sampling)):
                 yield part

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, PrivateAttr
 import gallop
 from gallop._llm import _constrain
 
-from ._shared import later, strict_tool
+from ._shared import strict_tool
 
 # Parameters of bind() and invoke() that are not sampling parameters of Gallop.
 _CHAT = ("tools", "tool_choice", "parallel_tool_calls", "strict", "chat_template_kwargs",
@@ -93,31 +93,27 @@ class ChatGallop(BaseChatModel):
                 **kwargs: Any) -> Iterator[ChatGenerationChunk]:
         chat, sampling = self._begin(messages, stop, kwargs)
         for chunk in chat.stream(**sampling):
-            more = {"reasoning_content": chunk.reasoning} if chunk.reasoning else {}
-            if chunk.text or more:
-                out = ChatGenerationChunk(message=AIMessageChunk(
-                    content=chunk.text, additional_kwargs=more))
+            if chunk.text or chunk.reasoning:
+                out = _generation_chunk(chunk)
                 if run_manager and chunk.text:
                     run_manager.on_llm_new_token(chunk.text, chunk=out)
                 yield out
-        result = chat.result
-        calls = [{"type": "tool_call_chunk", "name": c["function"]["name"], "id": c["id"],
-                  "args": c["function"]["arguments"], "index": i}
-                 for i, c in enumerate(result.tool_calls)]
-        yield ChatGenerationChunk(message=AIMessageChunk(
-            content="", tool_call_chunks=calls, usage_metadata=_usage(result),
-            response_metadata={"finish_reason": _reason(result)}, chunk_position="last"))
+        yield _last_chunk(chat.result)
 
     async def _astream(self, messages, stop=None, run_manager=None,
                        **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
-        chunks = later(self._stream(messages, stop, None, **kwargs))
+        chat, sampling = self._begin(messages, stop, kwargs)
+        chunks = chat.astream(**sampling)
         try:
             async for chunk in chunks:
-                if run_manager and chunk.text:
-                    await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
-                yield chunk
+                if chunk.text or chunk.reasoning:
+                    out = _generation_chunk(chunk)
+                    if run_manager and chunk.text:
+                        await run_manager.on_llm_new_token(chunk.text, chunk=out)
+                    yield out
         finally:
-            await chunks.aclose()
+            await chunks.aclose()  # Cancels the answer.
+        yield _last_chunk(chat.result)
 
     def get_token_ids(self, text: str) -> list[int]:
         return self._llm.tokenize(text, special=False)
@@ -181,6 +177,21 @@ def _usage(result) -> dict[str, Any]:
     return {"input_tokens": result.n_prompt, "output_tokens": result.n_output,
             "total_tokens": result.n_prompt + result.n_output,
             "input_token_details": {"cache_read": result.n_cached}}
+
+
+def _generation_chunk(chunk) -> ChatGenerationChunk:
+    more = {"reasoning_content": chunk.reasoning} if chunk.reasoning else {}
+    return ChatGenerationChunk(message=AIMessageChunk(content=chunk.text, additional_kwargs=more))
+
+
+def _last_chunk(result) -> ChatGenerationChunk:
+    """Returns the chunk with the tool calls and the usage of an answer."""
+    calls = [{"type": "tool_call_chunk", "name": c["function"]["name"], "id": c["id"],
+              "args": c["function"]["arguments"], "index": i}
+             for i, c in enumerate(result.tool_calls)]
+    return ChatGenerationChunk(message=AIMessageChunk(
+        content="", tool_call_chunks=calls, usage_metadata=_usage(result),
+        response_metadata={"finish_reason": _reason(result)}, chunk_position="last"))
 
 
 def _chat_result(result) -> ChatResult:

@@ -15,7 +15,7 @@ from llama_index.core.llms.llm import ToolSelection
 import gallop
 from gallop._llm import _constrain, _parse_json
 
-from ._shared import later, strict_tool
+from ._shared import strict_tool
 
 # Keyword arguments of chat() that are not sampling parameters.
 _CHAT = ("tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs")
@@ -112,24 +112,29 @@ class GallopLLM(FunctionCallingLLM):
 
     @llm_chat_callback()
     def stream_chat(self, messages, **kwargs: Any):
-        return self._chunks(messages, kwargs)
+        def responses():
+            chat, answer = self._begin(messages, kwargs), _Answer()
+            for chunk in chat.stream(**self._sampling(kwargs)):
+                if chunk.text or chunk.reasoning:
+                    yield answer.add(chunk)
+            yield _response(chat.result, delta="")
+
+        return responses()
 
     @llm_chat_callback()
     async def astream_chat(self, messages, **kwargs: Any):
-        return later(self._chunks(messages, kwargs))
+        async def responses():
+            chat, answer = self._begin(messages, kwargs), _Answer()
+            chunks = chat.astream(**self._sampling(kwargs))
+            try:
+                async for chunk in chunks:
+                    if chunk.text or chunk.reasoning:
+                        yield answer.add(chunk)
+            finally:
+                await chunks.aclose()  # Cancels the answer.
+            yield _response(chat.result, delta="")
 
-    def _chunks(self, messages, kwargs):
-        """Yields the answer so far; the last response has the tool calls."""
-        chat, text, thinking = self._begin(messages, kwargs), "", ""
-        for chunk in chat.stream(**self._sampling(kwargs)):
-            text, thinking = text + chunk.text, thinking + chunk.reasoning
-            if chunk.text or chunk.reasoning:
-                yield ChatResponse(message=_message(text, thinking), delta=chunk.text,
-                                   additional_kwargs={"thinking_delta": chunk.reasoning}
-                                   if chunk.reasoning else {})
-        last = _response(chat.result)
-        last.delta = ""
-        yield last
+        return responses()
 
     def _begin(self, messages, kwargs):
         """Returns a conversation that awaits an answer."""
@@ -248,9 +253,22 @@ def _message(text: str, thinking: Optional[str] = None, calls=()) -> ChatMessage
     return ChatMessage(role=MessageRole.ASSISTANT, blocks=blocks)
 
 
-def _response(result) -> ChatResponse:
+def _response(result, delta: Optional[str] = None) -> ChatResponse:
     return ChatResponse(message=_message(result.text, result.reasoning, result.tool_calls),
-                        raw=result, additional_kwargs=_usage(result))
+                        raw=result, delta=delta, additional_kwargs=_usage(result))
+
+
+class _Answer:
+    """The answer so far."""
+
+    def __init__(self):
+        self.text = self.thinking = ""
+
+    def add(self, chunk) -> ChatResponse:
+        self.text, self.thinking = self.text + chunk.text, self.thinking + chunk.reasoning
+        more = {"thinking_delta": chunk.reasoning} if chunk.reasoning else {}
+        return ChatResponse(message=_message(self.text, self.thinking), delta=chunk.text,
+                            additional_kwargs=more)
 
 
 def _completion(result) -> CompletionResponse:
