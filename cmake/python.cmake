@@ -24,9 +24,14 @@ add_custom_command(OUTPUT ${python_folder}/_names.py
     COMMAND ${Python_EXECUTABLE} ${python_native}/generate.py names ${CMAKE_SOURCE_DIR}/include/gallop.h
             ${python_folder}/_names.py
     DEPENDS ${python_native}/generate.py include/gallop.h VERBATIM)
+add_custom_command(OUTPUT ${python_folder}/_gallop.pyi
+    COMMAND ${Python_EXECUTABLE} ${python_native}/generate.py stub ${CMAKE_SOURCE_DIR}/include/gallop.h
+            ${python_native}/runner.h ${python_folder}/_gallop.pyi
+    DEPENDS ${python_native}/generate.py ${python_native}/runner.h include/gallop.h VERBATIM)
 set_source_files_properties(${python_folder}/_gallop.c PROPERTIES COMPILE_OPTIONS -w)
 
-add_library(gallop_python MODULE ${python_folder}/_gallop.c ${python_native}/runner.c ${python_folder}/_names.py)
+add_library(gallop_python MODULE ${python_folder}/_gallop.c ${python_native}/runner.c ${python_folder}/_names.py
+    ${python_folder}/_gallop.pyi)
 set_target_properties(gallop_python PROPERTIES PREFIX "" OUTPUT_NAME _gallop SUFFIX .abi3.so)
 target_include_directories(gallop_python PRIVATE ${python_native} ${Python_INCLUDE_DIRS})
 if(GALLOP_PYTHON_FROM)
@@ -38,7 +43,7 @@ endif()
 target_link_options(gallop_python PRIVATE LINKER:--exclude-libs,ALL)
 
 install(TARGETS gallop_python LIBRARY DESTINATION gallop COMPONENT python)
-install(FILES ${python_folder}/_names.py DESTINATION gallop COMPONENT python)
+install(FILES ${python_folder}/_names.py ${python_folder}/_gallop.pyi DESTINATION gallop COMPONENT python)
 install(DIRECTORY models/demo DESTINATION gallop/models COMPONENT python PATTERN README.md EXCLUDE)
 
 # The program goes into the wheel without debugging information, which is three quarters of it.

@@ -29,6 +29,7 @@ from ._info import ModelInfo
 from ._llm import LLM, Stream, _close_all, _demo
 from ._results import Chunk, Result, Score, Speculation, TokenLogprob
 from ._server import Server, serve
+from ._types import Message, Parameters, Prompt, Prompts, ToolCall
 
 __version__: str = _ffi.string(_lib.gallop_version()).decode()
 
@@ -37,7 +38,7 @@ DEMO: str = _demo()
 
 __all__ = [
     "LLM", "Chat", "Result", "Chunk", "Stream", "TokenLogprob", "Score", "Speculation",
-    "ModelInfo", "Server", "serve", "Executor", "Rows", "options", "parameters", "DEMO",
+    "ModelInfo", "Message", "ToolCall", "Parameters", "Prompt", "Prompts", "Server", "serve", "Executor", "Rows", "options", "parameters", "DEMO",
     "GallopError", "BadInput", "Unsupported", "OSFailure", "NoMemory", "NoSpace", "Cancelled",
 ]
 

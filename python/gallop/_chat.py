@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any, AsyncGenerator, Generator, Sequence
 
 from ._errors import BadInput, GallopError
 from ._fields import KEPT, Request
@@ -12,7 +12,10 @@ from ._text import Parser, Prompt, parser_end
 from ._tools import Tools, text_of
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from ._llm import LLM
+    from ._types import Message, Parameters, Tool
 
 
 class Chat:
@@ -24,11 +27,12 @@ class Chat:
     max_calls  maximum number of answers with tool calls before an answer without [8]
     """
 
-    max_calls = 8
+    max_calls: int = 8
 
-    def __init__(self, llm: "LLM", system: str | None, tools, variables: dict[str, Any]):
+    def __init__(self, llm: "LLM", system: str | None, tools: "Sequence[Tool] | None",
+                 variables: dict[str, Any]) -> None:
         self.llm = llm
-        self.messages: list[dict[str, Any]] = []
+        self.messages: "list[Message]" = []
         self.result: Result | None = None
         self._tools = Tools(tools)
         self._variables = variables
@@ -39,7 +43,8 @@ class Chat:
     def tools(self) -> list[dict[str, Any]]:
         return self._tools.schemas
 
-    def send(self, text: Any = None, **sampling: Any) -> Result:
+    def send(self, text: str | list[dict[str, Any]] | None = None,
+             **sampling: Unpack[Parameters]) -> Result:
         """Sends a message of the user, and returns the answer of the model.
 
         If the model calls tools that are Python functions, they are executed, their results are
@@ -63,7 +68,8 @@ class Chat:
                     self._answer(call, self._call_now(call))
         raise self._endless()
 
-    async def asend(self, text: Any = None, **sampling: Any) -> Result:
+    async def asend(self, text: str | list[dict[str, Any]] | None = None,
+                    **sampling: Unpack[Parameters]) -> Result:
         """send() as a coroutine. Tools may be coroutine functions; others run in the event loop."""
         with self._turn(text):
             for i in range(self.max_calls + 1):
@@ -75,7 +81,8 @@ class Chat:
                 await self._answer_calls(result)
         raise self._endless()
 
-    def stream(self, text: Any = None, **sampling: Any) -> Iterator[Chunk]:
+    def stream(self, text: str | list[dict[str, Any]] | None = None,
+               **sampling: Unpack[Parameters]) -> Generator[Chunk, None, None]:
         """send(), with the answer in chunks: chunk.text is content, chunk.reasoning reasoning.
 
         Closing the iterator cancels the answer; the messages are then those of before.
@@ -88,8 +95,8 @@ class Chat:
                 with self.llm._stream(KEPT, request) as stream:
                     for chunk in stream:
                         yield from _pieces(parser.feed(chunk.text), chunk)
-                yield from _pieces(parser.finish(parser_end(stream.result)), None)
-                result = stream.result
+                result = stream._reader.result()
+                yield from _pieces(parser.finish(parser_end(result)), None)
                 self._keep(prompt, result)
                 if not self._runs(result):
                     yield Chunk("", finish_reason=result.finish_reason)
@@ -98,12 +105,14 @@ class Chat:
                     self._answer(call, self._call_now(call))
         raise self._endless()
 
-    async def astream(self, text: Any = None, **sampling: Any) -> AsyncIterator[Chunk]:
+    async def astream(self, text: str | list[dict[str, Any]] | None = None,
+                      **sampling: Unpack[Parameters]) -> AsyncGenerator[Chunk, None]:
         """stream() as an asynchronous iterator. Tools may be coroutine functions."""
         with self._turn(text):
             for i in range(self.max_calls + 1):
                 prompt, request = await self._prepare("astream", i, sampling)
-                parser, results = Parser(prompt), []
+                parser = Parser(prompt)
+                results: "list[Result]" = []
                 chunks = self.llm._chunks(KEPT, request, results)
                 try:
                     async for chunk in chunks:
@@ -202,7 +211,7 @@ def _told(e: Exception) -> str:
     return f"error: {type(e).__name__}: {e}"
 
 
-def _pieces(pieces, chunk: Chunk | None) -> Iterator[Chunk]:
+def _pieces(pieces, chunk: Chunk | None) -> Generator[Chunk, None, None]:
     """Yields pieces as chunks, the first with the token of CHUNK."""
     for kind, text in pieces:
         token, logprob = (chunk.token, chunk.logprob) if chunk else (None, None)

@@ -18,7 +18,7 @@ class GallopError(Exception):
 
     code: str = "ERROR"
 
-    def __init__(self, message: str, field: str | None = None):
+    def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.field = field
@@ -44,7 +44,7 @@ class OSFailure(GallopError, OSError):
 
     code = "OS_ERROR"
 
-    def __init__(self, message: str, field: str | None = None):
+    def __init__(self, message: str, field: str | None = None) -> None:
         GallopError.__init__(self, message, field)
 
 

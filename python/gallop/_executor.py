@@ -29,8 +29,8 @@ class Rows:
 
     __slots__ = ("ids", "pos", "slot", "blocks", "n_wanted", "pick", "n_prompt", "tokens")
 
-    def __init__(self, ids, pos: int = 0, slot: int = 0, blocks=None, n_wanted: int = 1,
-                 pick: dict[str, Any] | None = None, n_prompt: int = 0, tokens=None):
+    def __init__(self, ids: Any, pos: int = 0, slot: int = 0, blocks: Any = None, n_wanted: int = 1,
+                 pick: dict[str, Any] | None = None, n_prompt: int = 0, tokens: Any = None) -> None:
         self.ids, self.pos, self.slot, self.blocks = ids, pos, slot, blocks
         self.n_wanted, self.pick, self.n_prompt, self.tokens = n_wanted, pick, n_prompt, tokens
 
@@ -43,7 +43,7 @@ class Outcome(NamedTuple):
     picks     for each sequence: (token id or -1, log-probability)
     """
 
-    logits: memoryview
+    logits: "memoryview[float]"
     picks: list[tuple[int, float]]
 
 
@@ -72,7 +72,7 @@ class Executor:
 
     _x = None
 
-    def __init__(self, model: "str | os.PathLike[str]", **options: Any):
+    def __init__(self, model: "str | os.PathLike[str]", **options: Any) -> None:
         keep: list = []
         struct, x = ffi.new("struct gallop_options *"), ffi.new("struct gallop_executor **")
         self._err = ffi.new("char[]", lib.GALLOP_ERR_SIZE)
@@ -99,7 +99,8 @@ class Executor:
 
     def run(self, rows: Sequence[Rows]) -> Outcome:
         """Computes rows of different sequences, and returns the wanted logits and the picks."""
-        x, keep = self._open(), []
+        x = self._open()
+        keep: list[Any] = []
         structs = ffi.new("struct gallop_rows[]", len(rows) or 1)
         for s, r in zip(structs, rows):
             ids = _array("ids", r.ids, keep)
@@ -142,8 +143,8 @@ class Executor:
     def __enter__(self) -> "Executor":
         return self
 
-    def __exit__(self, *exc) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def __del__(self):
+    def __del__(self) -> None:
         self.close()

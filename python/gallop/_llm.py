@@ -9,7 +9,8 @@ import os
 import threading
 import time
 import weakref
-from typing import Any, AsyncGenerator, AsyncIterator, Iterator, Sequence
+from typing import (TYPE_CHECKING, Any, AsyncGenerator, Iterator, Literal, Sequence, TypeVar,
+                    overload)
 
 from . import _fields, _names, _text
 from ._chat import Chat
@@ -22,6 +23,14 @@ from ._results import Chunk, Reader, Result, Score, read_result
 from ._schema import closed as _closed
 from ._schema import schema_of, value_of
 from ._tools import Tools
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._names import Options
+    from ._types import Ids, Messages, Parameters, Path, Prompt, Prompts, Tool
+
+T = TypeVar("T")
 
 # Seconds after which a waiting thread looks for signals, such as Ctrl-C.
 _SLICE = 0.02
@@ -120,7 +129,7 @@ class Stream(Iterator[Chunk]):
     within a step. `result` is the whole answer after the last chunk, and None before.
     """
 
-    def __init__(self, llm: "LLM", call, request: Request):
+    def __init__(self, llm: "LLM", call: Any, request: Request) -> None:
         self._llm, self._call = llm, call
         self._reader = Reader(call, request)
         self._chunks: list[Chunk] = []
@@ -161,10 +170,10 @@ class Stream(Iterator[Chunk]):
     def __enter__(self) -> "Stream":
         return self
 
-    def __exit__(self, *exc) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def __del__(self):
+    def __del__(self) -> None:
         self.close()
 
 
@@ -185,6 +194,11 @@ def _raise_unless_complete(result: Result) -> None:
 def _is_full(e: GallopError) -> bool:
     """Returns whether a request was refused because of the other ones that wait."""
     return isinstance(e, NoSpace) and e.message.startswith("the queue is full")
+
+
+def _finish(done: "asyncio.Future[None]") -> None:
+    if not done.done():
+        done.set_result(None)
 
 
 def _refused(e: GallopError) -> Result:
@@ -212,13 +226,13 @@ class LLM:
             print(llm.generate("Once upon a time", max_new_tokens=40).text)
     """
 
-    def __init__(self, model: "str | os.PathLike[str] | None" = None, **options: Any):
+    def __init__(self, model: Path | None = None, **options: Unpack[Options]) -> None:
         self._pid = os.getpid()
         self._runner = None
         for name in options:
             if name not in _names.OPTIONS:
                 raise _fields.unknown("LLM", name, _names.OPTIONS)
-        opening = _Opening(model, options)
+        opening = _Opening(model, dict(options))
         self._runner = opening.run()
         self._closed = False
         self._watchers = Watchers(self._runner)
@@ -228,7 +242,17 @@ class LLM:
 
     # ---- requests ----
 
-    def generate(self, prompt, *, stream: bool = False, **sampling: Any):
+    @overload
+    def generate(self, prompt: Prompt, *, stream: Literal[False] = False,
+                 **sampling: Unpack[Parameters]) -> Result: ...
+    @overload
+    def generate(self, prompt: Prompts, *, stream: Literal[False] = False,
+                 **sampling: Unpack[Parameters]) -> list[Result]: ...
+    @overload
+    def generate(self, prompt: Prompt, *, stream: Literal[True],
+                 **sampling: Unpack[Parameters]) -> Stream: ...
+
+    def generate(self, prompt: Any, *, stream: bool = False, **sampling: Any) -> Any:
         """Generates the answer to a prompt, or to each of a list of prompts.
 
         prompt    a str; a list of token ids; a list of messages {"role": ..., "content": ...}, which
@@ -251,15 +275,22 @@ class LLM:
             return self._run_all(list(prompt), request, refused=_refused)
         return _raise_error(self._run(prompt, request))
 
-    def stream(self, prompt, **sampling: Any) -> Stream:
+    def stream(self, prompt: Prompt, **sampling: Unpack[Parameters]) -> Stream:
         """Generates an answer and returns its chunks while they are generated.
 
         for chunk in llm.stream("Once upon a time", max_new_tokens=40):
             print(chunk.text, end="", flush=True)
         """
-        return self._stream(prompt, Request("stream", sampling))
+        return self._stream(prompt, Request("stream", dict(sampling)))
 
-    def embed(self, text, pooling: str = "mean", **parameters: Any):
+    @overload
+    def embed(self, text: str | Ids, pooling: str = "mean",
+              **parameters: Any) -> array.array[float]: ...
+    @overload
+    def embed(self, text: Prompts, pooling: str = "mean",
+              **parameters: Any) -> list[array.array[float]]: ...
+
+    def embed(self, text: Any, pooling: str = "mean", **parameters: Any) -> Any:
         """Returns the embedding of a text: an array.array("f") of the model's hidden size.
 
         text      a str, a list of token ids, or a list of these; then a list is returned
@@ -273,7 +304,12 @@ class LLM:
             return self._run_all(list(text), request, _read_embedding)
         return self._run(text, request, _read_embedding)
 
-    def score(self, text, top: int = 0, **parameters: Any):
+    @overload
+    def score(self, text: str | Ids, top: int = 0, **parameters: Any) -> Score: ...
+    @overload
+    def score(self, text: Prompts, top: int = 0, **parameters: Any) -> list[Score]: ...
+
+    def score(self, text: Any, top: int = 0, **parameters: Any) -> Any:
         """Returns how likely a text is, token by token: a Score, or a list for a list of texts.
 
         top       number of the likeliest tokens in place of each token that are returned, too
@@ -286,7 +322,15 @@ class LLM:
         rows = [_score(p, r) for p, r in zip(prompts, results)]
         return rows if batch else rows[0]
 
-    def json(self, prompt, schema: Any = None, **sampling: Any) -> Any:
+    @overload
+    def json(self, prompt: Prompt, schema: type[T], **sampling: Unpack[Parameters]) -> T: ...
+    @overload
+    def json(self, prompt: Prompts, schema: type[T], **sampling: Unpack[Parameters]) -> list[T]: ...
+    @overload
+    def json(self, prompt: Prompt | Prompts, schema: Any = None,
+             **sampling: Unpack[Parameters]) -> Any: ...
+
+    def json(self, prompt: Any, schema: Any = None, **sampling: Any) -> Any:
         """Generates JSON that satisfies a schema, and returns it.
 
         schema    a JSON Schema as a dict; a type, such as a pydantic model class, a dataclass or
@@ -298,11 +342,20 @@ class LLM:
         """
         return _parse_json(self.generate(prompt, **_constrain(schema, sampling)), schema)
 
-    async def ajson(self, prompt, schema: Any = None, **sampling: Any) -> Any:
+    @overload
+    async def ajson(self, prompt: Prompt, schema: type[T], **sampling: Unpack[Parameters]) -> T: ...
+    @overload
+    async def ajson(self, prompt: Prompts, schema: type[T],
+                    **sampling: Unpack[Parameters]) -> list[T]: ...
+    @overload
+    async def ajson(self, prompt: Prompt | Prompts, schema: Any = None,
+                    **sampling: Unpack[Parameters]) -> Any: ...
+
+    async def ajson(self, prompt: Any, schema: Any = None, **sampling: Any) -> Any:
         """json() as a coroutine."""
         return _parse_json(await self.agenerate(prompt, **_constrain(schema, sampling)), schema)
 
-    def chat(self, system: str | None = None, tools: Sequence[Any] | None = None,
+    def chat(self, system: str | None = None, tools: Sequence[Tool] | None = None,
              **options: Any) -> "Chat":
         """Begins a conversation that keeps its messages.
 
@@ -313,7 +366,12 @@ class LLM:
         """
         return Chat(self, system, tools, options)
 
-    async def agenerate(self, prompt, **sampling: Any):
+    @overload
+    async def agenerate(self, prompt: Prompt, **sampling: Unpack[Parameters]) -> Result: ...
+    @overload
+    async def agenerate(self, prompt: Prompts, **sampling: Unpack[Parameters]) -> list[Result]: ...
+
+    async def agenerate(self, prompt: Any, **sampling: Any) -> Any:
         """generate() as a coroutine. Cancelling its task cancels the request.
 
         Thousands of calls may run at once: await asyncio.gather(*[llm.agenerate(p) for p in ...]).
@@ -325,18 +383,19 @@ class LLM:
             return await self._answer_all(list(prompt), request)
         return _raise_error(await self._answer(prompt, request))
 
-    async def astream(self, prompt, **sampling: Any) -> AsyncIterator[Chunk]:
+    async def astream(self, prompt: Prompt,
+                      **sampling: Unpack[Parameters]) -> AsyncGenerator[Chunk, None]:
         """stream() as an asynchronous iterator. Closing it, or cancelling its task, cancels the
         request."""
         self._open_runner()
-        chunks = self._chunks(prompt, Request("astream", sampling), [])
+        chunks = self._chunks(prompt, Request("astream", dict(sampling)), [])
         try:
             async for chunk in chunks:
                 yield chunk
         finally:
             await chunks.aclose()
 
-    async def _chunks(self, prompt, request, results: list) -> "AsyncGenerator[Chunk, None]":
+    async def _chunks(self, prompt, request, results: list) -> AsyncGenerator[Chunk, None]:
         """Yields the chunks of an answer, whose Result is appended to RESULTS."""
         watcher = self._watchers.get()
         news = asyncio.Event()
@@ -373,11 +432,12 @@ class LLM:
         """
         return _text.tokenize(self, text, special, plain)
 
-    def detokenize(self, ids: Sequence[int], special: bool = False) -> str:
+    def detokenize(self, ids: Ids, special: bool = False) -> str:
         """Returns the text of token ids; special: with special tokens."""
         return _text.detokenize(self, ids, special)
 
-    def render(self, messages, tools=None, **variables: Any) -> str:
+    def render(self, messages: Messages, tools: Sequence[Tool] | None = None,
+               **variables: Any) -> str:
         """Returns the prompt that the model's chat template makes of messages.
 
         messages   a list of dicts as in OpenAI's API
@@ -423,7 +483,7 @@ class LLM:
     def __enter__(self) -> "LLM":
         return self
 
-    def __exit__(self, *exc) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -541,7 +601,7 @@ class LLM:
 
         async def submit(i, prompt):
             done = loop.create_future()
-            key = watcher.add(lambda: done.done() or done.set_result(None))
+            key = watcher.add(lambda: _finish(done))
             try:
                 call = await self._submit_beside(prompt, request, False, watcher, key)
             except BaseException:
@@ -583,14 +643,13 @@ class LLM:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            task.add_done_callback(
-                lambda t: t.exception() or lib.runner_release(t.result()))
+            task.add_done_callback(_release_result)
             raise
 
     async def _answer(self, prompt, request) -> Result:
         watcher = self._watchers.get()
         done = asyncio.get_running_loop().create_future()
-        key = watcher.add(lambda: done.done() or done.set_result(None))
+        key = watcher.add(lambda: _finish(done))
         call = None
         try:
             call = await self._submit_beside(prompt, request, False, watcher, key)
@@ -618,6 +677,12 @@ class _Guest:
 
     def __exit__(self, *exc):
         lib.runner_leave(self.runner)
+
+
+def _release_result(task) -> None:
+    """Releases the call that a thread has submitted after its coroutine was cancelled."""
+    if not task.exception():
+        lib.runner_release(task.result())
 
 
 def _free(runner, watchers: Watchers, pid: int) -> None:

@@ -3,9 +3,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ._gallop import ffi, lib
+
+if TYPE_CHECKING:
+    from ._types import ToolCall
 
 FINISH = {
     lib.GALLOP_FINISH_STOP: "stop", lib.GALLOP_FINISH_LENGTH: "length",
@@ -78,7 +81,7 @@ class Result:
     score: float | None = None
     warnings: list[str] = field(default_factory=list)
     reasoning: str | None = None
-    tool_calls: list[dict[str, Any]] = field(default_factory=list)
+    tool_calls: "list[ToolCall]" = field(default_factory=list)
 
     def __str__(self) -> str:
         return self.text
@@ -99,7 +102,7 @@ class Chunk:
     __slots__ = ("text", "token", "logprob", "index", "finish_reason", "reasoning")
 
     def __init__(self, text: str, token: int | None = None, logprob: TokenLogprob | None = None,
-                 index: int = 0, finish_reason: str | None = None, reasoning: str = ""):
+                 index: int = 0, finish_reason: str | None = None, reasoning: str = "") -> None:
         self.text = text
         self.token = token
         self.logprob = logprob
@@ -248,7 +251,7 @@ class Reader:
 
     def result(self) -> Result:
         """Returns the Result of a finished stream."""
-        first = self.results[0]
-        if len(self.results) > 1:
-            first.choices = self.results
-        return first
+        rows = [r for r in self.results if r is not None]
+        if len(rows) > 1:
+            rows[0].choices = rows
+        return rows[0]

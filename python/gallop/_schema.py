@@ -245,7 +245,7 @@ class Schemas:
         if kind in self._open:
             if self._open[kind] is None:
                 self._open[kind] = self._free_name(kind.__name__)
-            return {"$ref": "#/$defs/" + self._open[kind]}
+            return {"$ref": f"#/$defs/{self._open[kind]}"}
         self._open[kind] = None
         try:
             schema = make()

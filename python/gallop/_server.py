@@ -45,7 +45,7 @@ def _arguments(options: dict[str, Any]) -> list[str]:
 class Server:
     """A running server. `url` is its address without "/v1"; use it in a `with` block, or close()."""
 
-    def __init__(self, arguments: list[str], timeout_s: float, log):
+    def __init__(self, arguments: list[str], timeout_s: float, log: Any) -> None:
         from .__main__ import program
 
         self._log = log
@@ -70,7 +70,7 @@ class Server:
             raise GallopError(re.sub(r"^gallop( serve)?: ", "", said))
 
     def _read(self) -> None:
-        for line in self._process.stderr:
+        for line in self._process.stderr or ():
             found = _ADDRESS.search(line) if not self.url else None
             if found:
                 self.url = found[1].rstrip("/.")
@@ -109,7 +109,8 @@ class Server:
                 self._process.kill()
                 self._process.wait()
         self._reader.join(5)
-        self._process.stderr.close()
+        if self._process.stderr:
+            self._process.stderr.close()
 
     def wait(self) -> int:
         """Waits until the server ends, and returns its exit status."""
@@ -118,7 +119,7 @@ class Server:
     def __enter__(self) -> "Server":
         return self
 
-    def __exit__(self, *exc) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -2,11 +2,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _fields
 from ._errors import BadInput, _error
 from ._gallop import ffi, lib
+
+if TYPE_CHECKING:
+    from ._llm import LLM
 
 
 def _checked(function, *args):
@@ -69,7 +72,8 @@ class Prompt:
     JSON = ("messages", "tools", "tool_choice", "variables")
 
     def __init__(self, llm, messages, tools=None, variables: dict[str, Any] | None = None):
-        self.llm, self.keep = llm, []
+        self.llm: "LLM" = llm
+        self.keep: list[Any] = []
         self.chat, self.prompt = ffi.new("struct gallop_chat *"), ffi.new("struct gallop_prompt *")
         lib.gallop_chat_init(self.chat)
         own, of_template = {"messages": messages, "tools": tools or None}, {}

@@ -33,10 +33,8 @@ def _plain_function(function):
 
 
 def _name_of(function) -> str:
-    name = getattr(function, "__name__", None)
-    if name is None:
-        inner = function.func if isinstance(function, functools.partial) else function
-        name = getattr(inner, "__name__", type(inner).__name__)
+    inner = function.func if isinstance(function, functools.partial) else function
+    name = str(getattr(inner, "__name__", type(inner).__name__))
     if not name.isidentifier():
         raise BadInput(f"tools: a tool needs the name of a function, found {name!r}", "tools")
     return name
@@ -48,7 +46,8 @@ def _kinds_of(function, name: str) -> dict[str, Any]:
     try:
         hints = typing.get_type_hints(plain, include_extras=True)
         if isinstance(plain, type):
-            hints.update(typing.get_type_hints(plain.__init__, include_extras=True))
+            init = getattr(plain, "__init__")
+            hints.update(typing.get_type_hints(init, include_extras=True))
     except NameError as e:
         raise BadInput(f"tools: {name}(): {e}; annotations have to be names of its module",
                        "tools") from None

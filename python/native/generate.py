@@ -1,6 +1,7 @@
 """Writes the files of the package that follow from gallop.h.
 
     generate.py source GALLOP_H RUNNER_H OUT    the C source of the extension module gallop._gallop
+    generate.py stub GALLOP_H RUNNER_H OUT      gallop/_gallop.pyi: its functions, for type checkers
     generate.py names GALLOP_H OUT              gallop/_names.py: the options and parameters
 
 No declaration of gallop.h is repeated by hand: cffi reads the header itself, without the lines of
@@ -23,8 +24,8 @@ STRUCTS = {
                                    "sampling", "user", "structured_outputs", "tool_call_open"}),
 }
 KINDS = [
-    (r"const char \*const \*", "list[str]"), (r"const char \*", "str"), (r"double ", "float"),
-    (r"const int32_t \*", "list[int]"), (r"struct gallop \*", "LLM"),
+    (r"const char \*const \*", "str | Sequence[str]"), (r"const char \*", "str"), (r"double ", "float"),
+    (r"const int32_t \*", "int | Sequence[int]"), (r"struct gallop \*", "LLM | None"),
     (r"int ", "bool"), (r"(int64_t|uint64_t|size_t) ", "int"), (r"enum \w+ ", "str"),
 ]
 
@@ -90,22 +91,34 @@ def documented(text, struct, left_out):
         r[0].startswith("n_") and r[1] == "int" and any(r[0][2:] == x[0] for x in rows))]
 
 
+# Members whose keyword arguments have another name, and members that are positional arguments.
+PYTHON_NAMES = {"json": "json_schema"}
+POSITIONAL = {"model"}
+
+
+def python_kind(member, kind, comment):
+    """Returns the type of a keyword argument. None is the default everywhere."""
+    if member == "early_stopping":
+        kind = "bool | str"
+    elif kind == "bool" and not re.search(r"\b1: |use_beam_search", comment):
+        kind = "int"  # A number that is small enough for an int.
+    elif kind == "str" and re.search(r"JSON (object|Schema)|as JSON", comment):
+        kind = "str | Mapping[str, Any]"
+    return kind if "None" in kind else kind + " | None"
+
+
 def write_names(gallop_h, out):
     with open(gallop_h, encoding="utf-8") as f:
         text = f.read()
     lines = ['"""Options of an engine and parameters of requests, from gallop.h. Written by the build."""',
-             "from __future__ import annotations", "", "from typing import Any, Callable, TypedDict", ""]
-    comments = {}
+             "from __future__ import annotations", "",
+             "from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence, TypedDict", "",
+             "if TYPE_CHECKING:", "    from ._llm import LLM", ""]
     for struct, (name, left_out) in STRUCTS.items():
         rows = documented(text, struct, left_out)
         lines += ["", f"class {name}(TypedDict, total=False):", f'    """Members of struct {struct}."""']
-        for member, kind, comment in rows:
-            if kind == "bool" and not re.search(r"\b1: |use_beam_search", comment):
-                kind = "int"  # A number that is small enough for an int.
-            elif kind == "str" and "JSON" in comment:
-                kind = "str | dict[str, Any]"
-            lines += [f"    {member}: {kind}"]
-            comments[member] = comment
+        lines += [f"    {PYTHON_NAMES.get(member, member)}: {python_kind(member, kind, comment)}"
+                  for member, kind, comment in rows if member not in POSITIONAL]
         lines += [""]
         lines += [f"{name.upper()} = {{"]
         lines += [f"    {member!r}: {comment!r}," for member, _, comment in rows] + ["}", ""]
@@ -113,5 +126,39 @@ def write_names(gallop_h, out):
         f.write("\n".join(lines))
 
 
+def write_stub(gallop_h, runner_h, out):
+    from cffi import FFI, model
+
+    def kind_of_value(t):
+        if isinstance(t, model.VoidType):
+            return "None"
+        if isinstance(t, model.EnumType):
+            return "int"
+        if isinstance(t, model.PrimitiveType):
+            return "float" if t.name in ("float", "double") else "int"
+        return "Any"
+
+    ffi = FFI()
+    ffi.cdef(declarations(gallop_h) + declarations(runner_h) + CALLBACKS)
+    lines = ['"""The extension module: every function of gallop.h, by cffi. Written by the build."""',
+             "from typing import Any", "", "ffi: Any", '"""The cffi.FFI object: new(), string(), buffer(), ..."""',
+             "", "class _Lib:"]
+    constants = set()
+    for key, (t, _) in sorted(ffi._parser._declarations.items()):
+        kind, _, name = key.partition(" ")
+        if kind == "function":
+            rows = ", ".join(f"a{i}: {kind_of_value(x)}" for i, x in enumerate(t.args))
+            lines += [f"    def {name}(self{', ' if rows else ''}{rows}{', /' if rows else ''}) -> "
+                      f"{kind_of_value(t.result)}: ..."]
+        elif kind == "extern_python":
+            lines += [f"    {name}: Any"]
+        elif isinstance(t, model.EnumType):
+            constants.update(t.enumerators)
+    lines += [f"    {name}: int" for name in sorted({*constants, *ffi._parser._int_constants})]
+    lines += ["", "lib: _Lib", '"""The functions and constants: lib.gallop_open(), lib.GALLOP_OK, ..."""', ""]
+    with open(out, "w", encoding="utf-8") as f:
+        f.write("\n".join(lines))
+
+
 if __name__ == "__main__":
-    {"source": write_source, "names": write_names}[sys.argv[1]](*sys.argv[2:])
+    {"source": write_source, "names": write_names, "stub": write_stub}[sys.argv[1]](*sys.argv[2:])
