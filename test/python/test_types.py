@@ -74,5 +74,6 @@ def test_every_parameter_of_a_public_function_has_a_type(name, function):
     if not function.__module__.startswith("gallop"):
         pytest.skip("of another package")
     signature = inspect.signature(function)
-    missing = [p for p in signature.parameters.values() if p.name != "self" and p.annotation is p.empty]
+    missing = [p for p in signature.parameters.values()
+               if p.name != "self" and p.annotation is p.empty]
     assert not missing and ("return" in function.__annotations__ or name.endswith("__init__")), missing
