@@ -4,7 +4,7 @@
  * Prompts have 1 to 2000 tokens, and some begin alike. There are several answers, scored prompts, stop
  * strings and tokens, seeds, penalties and cancellations; 1, 8 or 64 requests at once; no prefix cache and
  * each index of it; a pool so small that requests are preempted; admission for the worst case; each scheduler
- * and policy; and an executor of static shapes. Each load runs twice on the same engine: the second time the
+ * and policy; an executor of static shapes, and executors that die. Each load runs twice on the same engine: the second time the
  * rows of the first run are cached. With a KV store the second engine is a new one, which finds the blocks
  * that the first has written to a disk or to a Redis server.
  *
@@ -12,6 +12,7 @@
  */
 #include "base/err.h"
 #include "base/log.h"
+#include "dying.h"
 #include "engine/engine_priv.h"
 #include "engine/guess/oracle.h"
 #include "engines.h"
@@ -249,33 +250,38 @@ static const struct way {
     const char *store; /* the store that an engine leaves for the next: "disk" or "redis" */
     size_t guesses;    /* number of guessed tokens of a step */
     double accept;     /* chance that a guess is right */
+    uint64_t dies;     /* each run of the executor whose number is a multiple of it fails; 0: none */
 } ways[] = {
-    {"off", "paged", "none", NULL, NULL, NULL, 16, 0, false, NULL, 0, 0},
-    {"hash", "paged", "hash", NULL, NULL, NULL, 16, 0, false, NULL, 0, 0},
-    {"radix", "slab_pool", "radix", NULL, NULL, NULL, 16, 0, false, NULL, 0, 0},
-    {"part of a block", "paged", "radix", NULL, NULL, NULL, 128, 0, false, NULL, 0, 0},
-    {"small pool", "paged", "hash", NULL, NULL, NULL, 16, LONGEST + 64, false, NULL, 0, 0},
+    {"off", "paged", "none", NULL, NULL, NULL, 16, 0, false, NULL, 0, 0, 0},
+    {"hash", "paged", "hash", NULL, NULL, NULL, 16, 0, false, NULL, 0, 0, 0},
+    {"radix", "slab_pool", "radix", NULL, NULL, NULL, 16, 0, false, NULL, 0, 0, 0},
+    {"part of a block", "paged", "radix", NULL, NULL, NULL, 128, 0, false, NULL, 0, 0, 0},
+    {"small pool", "paged", "hash", NULL, NULL, NULL, 16, LONGEST + 64, false, NULL, 0, 0, 0},
     {"small pool, part of a block", "slab_pool", "radix", NULL, NULL, "priority", 64, LONGEST + 64, false,
-     NULL, 0, 0},
-    {"worst case", "paged", "hash", "worst-case", NULL, NULL, 16, LONGEST + 64, false, NULL, 0, 0},
-    {"static", "dynamic", "none", NULL, NULL, NULL, 16, 0, true, NULL, 0, 0},
-    {"prompts first", "paged", "hash", NULL, "continuous_prefill_first", "fair", 16, 0, false, NULL, 0, 0},
-    {"one at a time", "paged", "radix", NULL, "iterative", "fair", 16, 0, false, NULL, 0, 0},
-    {"small pool, priority", "paged", "hash", NULL, NULL, "priority", 16, LONGEST + 64, false, NULL, 0, 0},
-    {"small pool, fair", "paged", "radix", NULL, NULL, "fair", 32, LONGEST + 64, false, NULL, 0, 0},
-    {"guesses", "paged", "hash", NULL, NULL, NULL, 16, 0, false, NULL, 4, .8},
+     NULL, 0, 0, 0},
+    {"worst case", "paged", "hash", "worst-case", NULL, NULL, 16, LONGEST + 64, false, NULL, 0, 0, 0},
+    {"static", "dynamic", "none", NULL, NULL, NULL, 16, 0, true, NULL, 0, 0, 0},
+    {"static, dies", "dynamic", "none", NULL, NULL, NULL, 16, 0, true, NULL, 0, 0, 211},
+    {"dies", "paged", "none", NULL, NULL, NULL, 16, 0, false, NULL, 0, 0, 29},
+    {"dies, guesses, small pool", "slab_pool", "radix", NULL, NULL, "fair", 32, LONGEST + 64, false, NULL, 12,
+     .3, 43},
+    {"prompts first", "paged", "hash", NULL, "continuous_prefill_first", "fair", 16, 0, false, NULL, 0, 0, 0},
+    {"one at a time", "paged", "radix", NULL, "iterative", "fair", 16, 0, false, NULL, 0, 0, 0},
+    {"small pool, priority", "paged", "hash", NULL, NULL, "priority", 16, LONGEST + 64, false, NULL, 0, 0, 0},
+    {"small pool, fair", "paged", "radix", NULL, NULL, "fair", 32, LONGEST + 64, false, NULL, 0, 0, 0},
+    {"guesses", "paged", "hash", NULL, NULL, NULL, 16, 0, false, NULL, 4, .8, 0},
     {"wrong guesses, small pool", "slab_pool", "radix", NULL, NULL, "fair", 32, LONGEST + 64, false, NULL, 12,
-     .3},
-    {"guesses, worst case", "paged", "radix", "worst-case", NULL, NULL, 16, LONGEST + 64, false, NULL, 12,
-     .9},
-    {"guesses, bmc", "bmc", "none", NULL, NULL, NULL, 0, 0, false, NULL, 1, .5},
-    {"from disk, guesses", "paged", "hash", NULL, NULL, NULL, 16, 0, false, "disk", 4, .8},
-    {"from disk", "paged", "hash", NULL, NULL, NULL, 16, 0, false, "disk", 0, 0},
-    {"from disk, small pool", "slab_pool", "radix", NULL, NULL, "fair", 32, LONGEST + 64, false, "disk", 0,
+     .3, 0},
+    {"guesses, worst case", "paged", "radix", "worst-case", NULL, NULL, 16, LONGEST + 64, false, NULL, 12, .9,
+     0},
+    {"guesses, bmc", "bmc", "none", NULL, NULL, NULL, 0, 0, false, NULL, 1, .5, 0},
+    {"from disk, guesses", "paged", "hash", NULL, NULL, NULL, 16, 0, false, "disk", 4, .8, 0},
+    {"from disk", "paged", "hash", NULL, NULL, NULL, 16, 0, false, "disk", 0, 0, 0},
+    {"from disk, small pool", "slab_pool", "radix", NULL, NULL, "fair", 32, LONGEST + 64, false, "disk", 0, 0,
      0},
     {"from disk, worst case", "paged", "radix", "worst-case", NULL, NULL, 16, LONGEST + 64, false, "disk", 0,
-     0},
-    {"from Redis", "paged", "hash", NULL, NULL, NULL, 64, 0, false, "redis", 0, 0},
+     0, 0},
+    {"from Redis", "paged", "hash", NULL, NULL, NULL, 64, 0, false, "redis", 0, 0, 0},
 };
 enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
 
@@ -441,11 +447,16 @@ static size_t try_way(const char *name, const char *model, const struct way *w, 
 {
     struct gallop *g = open_way(model, w, company, NULL);
     struct static_shapes f;
+    struct dying d;
     struct oracle oracle;
     size_t n_cached = 0, n_preempted;
 
     if (w->is_static)
         static_shapes_drive(&f, g);
+    if (w->dies) {
+        dying_drive(&d, g);
+        d.every = w->dies;
+    }
     guess(g, w, &oracle);
     for (int round = 0; round < 2; round++) {
         run_load(g, w, l, true, together);
@@ -455,6 +466,7 @@ static size_t try_way(const char *name, const char *model, const struct way *w, 
     n_preempted = engines_stats(g).n_preempted;
     assert_true(n_cached > 0 || strcmp(w->index, "none") == 0);
     must_not_preempt(name, w, company, n_preempted);
+    assert_true(!w->dies || d.n_opened > 0);
     if (w->is_static)
         assert_true(f.n_prompts > REQUESTS / l->stride && f.n_frames > 0 && f.n_padding > 0);
     gallop_close(g);

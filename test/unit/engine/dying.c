@@ -1,0 +1,159 @@
+/* dying.c - see dying.h. */
+#include "dying.h"
+
+#include "base/err.h"
+
+static const struct executor *alive(struct dying *d)
+{
+    assert_false(d->is_dead);
+    return d->inner;
+}
+
+static bool has_room(void *ctx, const struct executor_want *want, size_t n)
+{
+    const struct executor *x = alive(ctx);
+
+    return x->has_room(x->ctx, want, n);
+}
+
+static size_t begin(void *ctx, size_t slot, const struct executor_prefix *p)
+{
+    struct dying *d = ctx;
+    const struct executor *x = alive(d);
+
+    d->used[slot] = true;
+    return x->begin(x->ctx, slot, p);
+}
+
+static int reserve(void *ctx, size_t slot, size_t n)
+{
+    const struct executor *x = alive(ctx);
+
+    return x->reserve(x->ctx, slot, n);
+}
+
+static int fork_rows(void *ctx, size_t from, size_t n, size_t to, const struct executor_prefix *p)
+{
+    struct dying *d = ctx;
+    const struct executor *x = alive(d);
+    int rc = x->fork(x->ctx, from, n, to, p);
+
+    d->used[to] |= rc == 0;
+    return rc;
+}
+
+/* Rows of a dead executor are not kept for other sequences. */
+static void release(void *ctx, size_t slot, const int32_t *token, size_t n)
+{
+    struct dying *d = ctx;
+
+    assert_false(d->is_dead && token);
+    d->used[slot] = false;
+    d->inner->release(d->inner->ctx, slot, token, n);
+}
+
+static bool is_stale(void *ctx, size_t computed, size_t last_total, size_t total)
+{
+    const struct executor *x = alive(ctx);
+
+    return x->is_stale(x->ctx, computed, last_total, total);
+}
+
+static int run(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
+{
+    struct dying *d = ctx;
+    const struct executor *x = alive(d);
+
+    d->n_runs++;
+    d->is_dead = d->n_runs == d->at || (d->every && d->n_runs % d->every == 0);
+    for (size_t i = 0; i < n; i++)
+        d->is_dead |= d->poison && rows[i].n_prompt == d->poison;
+    if (d->is_dead)
+        return err_set(e, ERR_OS, "run %llu was the last", (unsigned long long)d->n_runs);
+    return x->run(x->ctx, rows, n, e);
+}
+
+static int reopen(void *ctx, struct err *e)
+{
+    struct dying *d = ctx;
+
+    assert_true(d->is_dead);
+    for (size_t i = 0; i < DYING_SLOTS; i++)
+        assert_false(d->used[i]);
+    if (d->n_waited++ < d->n_laters)
+        return EXECUTOR_LATER;
+    d->n_waited = 0;
+    if (d->n_no_opens) {
+        d->n_no_opens--;
+        return err_set(e, ERR_OS, "the lid is shut");
+    }
+    d->is_dead = false;
+    d->n_opened++;
+    return 0;
+}
+
+static void reopen_wait(void *ctx, double seconds)
+{
+    struct dying *d = ctx;
+
+    assert_true(d->is_dead);
+    assert_true(seconds > 0 && seconds <= 1);
+    d->ahead_s += seconds;
+}
+
+static void settle(void *ctx, size_t slot, const int32_t *token, size_t n)
+{
+    const struct executor *x = alive(ctx);
+
+    x->settle(x->ctx, slot, token, n);
+}
+
+static const float *logits_of(void *ctx, size_t first, size_t n)
+{
+    const struct executor *x = alive(ctx);
+
+    return x->logits(x->ctx, first, n);
+}
+
+static const float *hidden(void *ctx, size_t first, size_t n)
+{
+    const struct executor *x = alive(ctx);
+
+    return x->hidden(x->ctx, first, n);
+}
+
+static double clock_s(void *ctx)
+{
+    struct dying *d = ctx;
+
+    return d->inner->clock_s(d->inner->ctx) + d->ahead_s;
+}
+
+void dying_drive(struct dying *d, struct gallop *g)
+{
+    struct step *loop = engine_loop(g);
+    struct step_options o = loop->opt;
+    struct guess_maker *guesser = loop->guesser;
+    struct err e = {0};
+
+    *d = (struct dying){.inner = loop->x, .x = *loop->x};
+    assert_true(d->x.caps.n_slots <= DYING_SLOTS && !d->x.ahead);
+    d->x.ctx = d;
+    d->x.has_room = has_room;
+    d->x.begin = begin;
+    d->x.reserve = reserve;
+    d->x.fork = fork_rows;
+    d->x.release = release;
+    d->x.is_stale = is_stale;
+    d->x.run = run;
+    d->x.reopen = reopen;
+    d->x.reopen_wait = reopen_wait;
+    d->x.settle = settle;
+    d->x.logits = logits_of;
+    d->x.hidden = hidden;
+    d->x.clock_s = clock_s;
+    step_close(loop);
+    if (step_open(loop, &d->x, &o, &e) != 0)
+        fail_msg("%s", e.msg);
+    loop->guesser = guesser;
+}
