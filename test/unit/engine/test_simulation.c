@@ -2,19 +2,22 @@
  * faults: many requests with the lengths and intervals of a trace and with any priority and API key are
  * cancelled, refused, overdue and preempted. After each step no block is lost or held twice, no limit is
  * exceeded, every request is in exactly one state, and events are in order. No request waits longer than its
- * policy allows.
+ * policy allows. With an executor that dies, every token is the right one for the tokens before it, which shows
+ * that no row was lost.
  *
  * GALLOP_SIM_REQUESTS is the number of requests (`make test-sim`: a million), GALLOP_SIM_SEED the seed.
  */
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/rng.h"
 #include "engine/sim_executor.h"
 #include "engine/step.h"
 
 enum { PLACES = 8 }; /* the handles of reads ahead */
 enum { SEQS = 24, LEN = 4096, MOST_PROMPT = 2000, KEYS = 7, CHECK_EVERY = 64, TRACE = 800, SLOWER = 8 };
+enum { WORDS = 61 }; /* tokens of the vocabulary where tokens are checked */
 
 /* test/data/traces/mixed.csv, which tools/trace makes. */
 static struct trace_row {
@@ -30,8 +33,13 @@ struct world {
     struct step step;
     uint64_t n_came, n_refused, n_submitted, n_finished, n_cancelled, n_overdue, n_failed, n_steps;
     double longest_wait_s, next_s;
-    uint64_t n_asked, n_never; /* the rows that are to be read, and those of them that will fail */
-    double came_s[PLACES];     /* the time when the read is done; 0: the handle is free */
+    uint64_t n_asked, n_never;  /* the rows that are to be read, and those of them that will fail */
+    double came_s[PLACES];      /* the time when the read is done; 0: the handle is free */
+    struct executor inner;      /* the machine's functions, where tokens are checked */
+    uint64_t (*hash)[LEN + 1];  /* [SEQS] of the first n tokens of a slot; NULL: tokens are not checked */
+    size_t n_rows[SEQS];        /* rows of a slot */
+    uint64_t wanted[SEQS + 16]; /* hashes of the wanted rows of the last run */
+    float *logits;              /* [SEQS + 16, WORDS] */
     int32_t token[LEN];
 };
 
@@ -67,7 +75,7 @@ static int read_trace(void **state)
 }
 
 static void open_world(struct world *w, uint64_t seed, uint64_t n, const struct step_options *o,
-                       enum prefix_kind index, size_t pool_tokens)
+                       enum prefix_kind index, size_t pool_tokens, size_t step_tokens)
 {
     static const size_t window[] = {0, 512};
     const struct kv_limits lim = {.n_layers = 2,
@@ -78,7 +86,7 @@ static void open_world(struct world *w, uint64_t seed, uint64_t n, const struct 
                                   .max_len = LEN,
                                   .block = 16,
                                   .pool_tokens = pool_tokens,
-                                  .step_tokens = 256,
+                                  .step_tokens = step_tokens,
                                   .window = window,
                                   .keep_prefixes = true,
                                   .prefix_index = index};
@@ -98,7 +106,7 @@ static void open_world(struct world *w, uint64_t seed, uint64_t n, const struct 
 
     *w = (struct world){.seed = seed, .n_wanted = n};
     if (kv_open(&w->kv, "paged", &lim, &e) != 0 ||
-        sim_executor_open(&w->machine, &spec, &w->kv, 256, &e) != 0 ||
+        sim_executor_open(&w->machine, &spec, &w->kv, step_tokens, &e) != 0 ||
         step_open(&w->step, &w->machine.x, o, &e) != 0)
         fail_msg("%s", e.msg);
 }
@@ -157,8 +165,105 @@ static void read_ahead(struct world *w)
     w->machine.x.ahead_wait = ahead_wait;
 }
 
+/* ---- rows and tokens that are checked ---- */
+
+static uint64_t hash_with(uint64_t hash, int32_t id)
+{
+    return (hash ^ (uint64_t)(uint32_t)id) * 0x9e3779b97f4a7c15u + 1;
+}
+
+/* Returns the token that follows the tokens with HASH. */
+static int32_t word_after(uint64_t hash)
+{
+    return (int32_t)(hash >> 40) % WORDS;
+}
+
+/* Gives SLOT the first N tokens ID. */
+static void hash_rows(struct world *w, size_t slot, const int32_t *id, size_t n)
+{
+    w->hash[slot][0] = 1;
+    for (size_t i = 0; i < n; i++)
+        w->hash[slot][i + 1] = hash_with(w->hash[slot][i], id[i]);
+    w->n_rows[slot] = n;
+}
+
+static size_t begin_checked(void *ctx, size_t slot, const struct executor_prefix *p)
+{
+    struct world *w = world_of(ctx);
+    size_t n = w->inner.begin(ctx, slot, p);
+
+    hash_rows(w, slot, p->id, n);
+    return n;
+}
+
+static void release_checked(void *ctx, size_t slot, const int32_t *token, size_t n)
+{
+    struct world *w = world_of(ctx);
+
+    assert_false(w->machine.is_dead && token);
+    w->n_rows[slot] = 0;
+    w->inner.release(ctx, slot, token, n);
+}
+
+static int run_checked(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
+{
+    struct world *w = world_of(ctx);
+    size_t n_wanted = 0, n_prompts = 0;
+
+    for (size_t s = 0; s < n; s++) {
+        const struct executor_rows *r = &rows[s];
+
+        assert_int_equal(r->pos, w->n_rows[r->slot]);
+        for (size_t i = 0; i < r->n; i++)
+            w->hash[r->slot][r->pos + i + 1] = hash_with(w->hash[r->slot][r->pos + i], r->id[i]);
+        w->n_rows[r->slot] += r->n;
+        for (size_t i = r->n - r->n_wanted; i < r->n; i++)
+            w->wanted[n_wanted++] = w->hash[r->slot][r->pos + i + 1];
+        n_prompts += r->n > 1;
+        assert_true(w->machine.x.caps.chunks || r->n == 1 || r->pos + r->n == r->n_total);
+    }
+    assert_true(!w->machine.x.caps.max_prompts || n_prompts <= w->machine.x.caps.max_prompts);
+    assert_true(w->machine.x.caps.mixes || n_prompts == 0 || n_prompts == n);
+    return w->inner.run(ctx, rows, n, e);
+}
+
+static const float *logits_checked(void *ctx, size_t first, size_t n)
+{
+    struct world *w = world_of(ctx);
+
+    memset(w->logits, 0, n * WORDS * sizeof(float));
+    for (size_t i = 0; i < n; i++)
+        w->logits[i * WORDS + (size_t)word_after(w->wanted[first + i])] = 100;
+    return w->logits;
+}
+
+/* From now on the executor has the limits of compiled frames and sometimes dies. Rows have hashes of the tokens up to
+ * them, which give the tokens of answers. */
+static void check_tokens(struct world *w, bool mixes, bool chunks)
+{
+    struct executor *x = &w->machine.x;
+
+    w->hash = calloc(SEQS, sizeof(*w->hash));
+    w->logits = calloc((SEQS + 16) * WORDS, sizeof(float));
+    assert_true(w->hash && w->logits);
+    w->inner = *x;
+    x->caps.mixes = mixes;
+    x->caps.max_prompts = mixes ? 0 : 1;
+    x->caps.chunks = chunks;
+    x->caps.n_vocab = WORDS;
+    x->begin = begin_checked;
+    x->release = release_checked;
+    x->run = run_checked;
+    x->logits = logits_checked;
+    w->machine.spec.p_dead = .002;
+    w->machine.spec.p_stays_dead = .3;
+    w->machine.spec.p_opening = .5;
+}
+
 static void close_world(struct world *w)
 {
+    free(w->hash);
+    free(w->logits);
     step_close(&w->step);
     sim_executor_close(&w->machine);
     kv_close(&w->kv);
@@ -205,6 +310,18 @@ static void submit_one(struct world *w)
     step_add(&w->step, s);
 }
 
+/* Each token of the answer of S is the one that follows those before it. */
+static void check_answer(const struct seq *s)
+{
+    uint64_t hash = 1;
+
+    for (size_t i = 0; i < s->n_known; i++) {
+        if (i >= s->n_prompt)
+            assert_int_equal(s->token[i], word_after(hash));
+        hash = hash_with(hash, s->token[i]);
+    }
+}
+
 static void take_events(struct world *w)
 {
     struct step_event ev;
@@ -224,6 +341,8 @@ static void take_events(struct world *w)
         h->ended = true;
         assert_int_equal(seq_n_output(ev.seq), h->n_tokens);
         w->n_finished++;
+        if (w->hash)
+            check_answer(ev.seq);
         if (ev.seq->fault.code)
             w->n_failed++;
         else if (ev.seq->overdue)
@@ -329,7 +448,7 @@ static void nothing_is_lost_whatever_comes(void **state)
         struct world w;
 
         open_world(&w, seed + (uint64_t)way, n / 6 + 1, &o, way % 2 ? PREFIX_RADIX : PREFIX_HASH,
-                   way == 5 ? 20000 : 5000);
+                   way == 5 ? 20000 : 5000, 256);
         print_message("GALLOP_SIM_SEED=%llu, way %d: ", (unsigned long long)seed, way);
         fflush(stdout); /* before anything can fail */
         run_world(&w);
@@ -355,7 +474,7 @@ static void a_sequence_that_waits_for_the_store_runs_whatever_comes(void **state
         struct world w;
 
         open_world(&w, seed + 100 + (uint64_t)way, n / 12 + 1, &o, way % 2 ? PREFIX_RADIX : PREFIX_HASH,
-                   way >= 3 ? 20000 : 5000);
+                   way >= 3 ? 20000 : 5000, 256);
         read_ahead(&w);
         print_message("GALLOP_SIM_SEED=%llu, way %d: ", (unsigned long long)seed, way);
         fflush(stdout);
@@ -365,6 +484,39 @@ static void a_sequence_that_waits_for_the_store_runs_whatever_comes(void **state
             assert_true(w.longest_wait_s < longest_wait_allowed(o.policy));
         for (int i = 0; i < PLACES; i++)
             assert_true(w.came_s[i] == 0);
+        close_world(&w);
+    }
+}
+
+/* An executor with the limits of compiled frames dies now and then, and sometimes cannot be opened again at once. Every
+ * request that is not cancelled is answered whole, with the right tokens. */
+static void answers_survive_deaths_whatever_comes(void **state)
+{
+    uint64_t n = number("GALLOP_SIM_REQUESTS", 12000), seed = number("GALLOP_SIM_SEED", 1);
+
+    for (int way = 0; way < 5; way++) {
+        bool mixes = way % 2, chunks = way != 2;
+        const struct step_options o = {.policy = (enum waiting_policy)(way % 3),
+                                       .order = way == 4 ? SCHED_PROMPTS_FIRST : SCHED_DECODES_FIRST,
+                                       .target_s = .3,
+                                       .max_queued = 200,
+                                       .step_guess_s = .04,
+                                       .row_guess_s = .001};
+        struct world w;
+
+        open_world(&w, seed + 200 + (uint64_t)way, n / 5 + 1, &o, way % 2 ? PREFIX_RADIX : PREFIX_HASH,
+                   way == 3 ? 20000 : 5000, chunks ? 256 : LEN);
+        check_tokens(&w, mixes, chunks);
+        step_close(&w.step);
+        assert_int_equal(step_open(&w.step, &w.machine.x, &o, NULL), 0);
+        print_message("GALLOP_SIM_SEED=%llu, way %d: ", (unsigned long long)seed, way);
+        fflush(stdout);
+        run_world(&w);
+        print_message("%llu deaths\n", (unsigned long long)atomic_load(&w.step.outage.n_restarts));
+        assert_true(w.n_cancelled && w.n_overdue);
+        assert_true(atomic_load(&w.step.outage.n_restarts) > n / 1000);
+        if (w.machine.spec.p_no_room == 0 && w.machine.spec.p_no_memory == 0)
+            assert_int_equal(w.n_failed, 0);
         close_world(&w);
     }
 }
@@ -381,7 +533,7 @@ static double wait_of_the_quiet_key(enum waiting_policy policy, size_t flood)
     struct seq_request r = {.sampling = &sampling, .n_ids = 100, .prompt_logprobs = -1};
     struct err e = {0};
 
-    open_world(&w, 4, 0, &o, PREFIX_HASH, 20000);
+    open_world(&w, 4, 0, &o, PREFIX_HASH, 20000, 256);
     sampling_default(&sampling);
     sampling.max_new_tokens = 50;
     sampling.ignore_eos = true;
@@ -445,7 +597,7 @@ static double longest_gap(double target_s, double *burst_s)
     struct sampling sampling;
     struct world w;
 
-    open_world(&w, 4, 0, &o, PREFIX_HASH, 100000);
+    open_world(&w, 4, 0, &o, PREFIX_HASH, 100000, 256);
     w.machine.spec.p_slow = 0;
     sampling_default(&sampling);
     sampling.ignore_eos = true;
@@ -511,9 +663,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_whatever_comes),
         cmocka_unit_test(a_sequence_that_waits_for_the_store_runs_whatever_comes),
+        cmocka_unit_test(answers_survive_deaths_whatever_comes),
         cmocka_unit_test(a_flood_by_one_key_does_not_move_anothers_wait),
         cmocka_unit_test(a_burst_of_prompts_keeps_streams_within_the_target),
     };
 
+    log_set_level(LOG_ERROR);
     return cmocka_run_group_tests(tests, read_trace, NULL);
 }
