@@ -171,17 +171,21 @@ static void choose_rows(void *ctx, int thread, int n_threads)
             choose(g, i, &g->sampler[thread]);
 }
 
-/* Computes the logits of rows [piece, piece_end), and samples or scores their tokens. */
-static void choose_piece(struct step *g)
+/* Computes the logits of rows [piece, piece_end), and samples or scores their tokens. Returns false if the executor has
+ * failed. */
+static bool choose_piece(struct step *g)
 {
     const float *logits = g->x->logits(g->x->ctx, g->piece, g->piece_end - g->piece);
 
+    if (!logits)
+        return false;
     for (size_t i = g->piece; i < g->piece_end; i++)
         g->row[i].logits = logits + (i - g->piece) * g->x->caps.n_vocab;
     if (g->x->pool && g->piece_end - g->piece > 1)
         pool_run(g->x->pool, choose_rows, g);
     else
         choose_rows(g, 0, 1);
+    return true;
 }
 
 /* Adds the hidden states of rows [piece, piece_end) to the sums of their sequences. */
@@ -197,8 +201,8 @@ static void pool_piece(struct step *g)
 }
 
 /* Samples, scores or pools the rows of g->row, in pieces of at most max_logits rows. Pooling uses hidden
- * states, the others use logits. */
-static void take_pieces(struct step *g)
+ * states, the others use logits. Returns false if the executor has failed, at row g->piece. */
+static bool take_pieces(struct step *g)
 {
     for (g->piece = 0; g->piece < g->n_rows; g->piece = g->piece_end) {
         bool pooled = g->row[g->piece].seq->pooling != SEQ_POOL_NONE;
@@ -209,16 +213,20 @@ static void take_pieces(struct step *g)
             g->piece_end++;
         if (pooled)
             pool_piece(g);
-        else
-            choose_piece(g);
+        else if (!choose_piece(g))
+            return false;
     }
+    return true;
 }
 
-void draw_tokens(struct step *g, size_t n)
+bool draw_tokens(struct step *g, size_t n)
 {
+    bool is_good;
+
     list_rows(g, n);
-    take_pieces(g);
-    for (size_t i = g->n_rows; i-- > 0;)
+    is_good = take_pieces(g);
+    for (size_t i = g->piece; i-- > 0;)
         if (!g->row[i].is_known)
             sample_history_undo(&g->row[i].seq->history, g->row[i].given);
+    return is_good;
 }

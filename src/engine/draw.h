@@ -15,7 +15,8 @@
  * behind which a mask cannot be computed are dropped from seq.guess. */
 void draw_masks(struct step *g, size_t n);
 
-/* After the run of the N sequences of the plan: fills g->row with the wanted rows, and draws, scores or pools them. */
-void draw_tokens(struct step *g, size_t n);
+/* After the run of the N sequences of the plan: fills g->row with the wanted rows, and draws, scores or pools them.
+ * Returns false if the executor has failed (executor.failure); no sequence has changed then. */
+bool draw_tokens(struct step *g, size_t n);
 
 #endif

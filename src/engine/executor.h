@@ -134,8 +134,11 @@ struct executor {
      * published to the prefix cache (TOKEN NULL: they are not), and rows that no later query sees may be dropped. */
     void (*settle)(void *ctx, size_t slot, const int32_t *token, size_t n);
     /* Returns the logits [n, n_vocab] of the wanted rows FIRST to FIRST + N - 1 of the last run; N is at most
-     * max_logits. Valid until the next call of run(), logits() or hidden(). */
+     * max_logits. Valid until the next call of run(), logits() or hidden(). NULL: the executor has failed, and all
+     * is as if run() had returned the error that failure() writes to *E. */
     const float *(*logits)(void *ctx, size_t first, size_t n);
+    void (*failure)(void *ctx,
+                    struct err *e); /* NULL: logits() never returns NULL; so if there is hidden() */
     /* Returns the hidden states [n, n_hidden] after the final norm of the wanted rows FIRST to FIRST + N - 1,
      * without computing logits. */
     const float *(*hidden)(void *ctx, size_t first, size_t n);

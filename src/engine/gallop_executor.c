@@ -519,7 +519,10 @@ static int compute(struct gallop_executor *x, const struct gallop_rows *rows, si
         n_wanted += rows[s].n_wanted;
     if ((rc = x->x.run(x->x.ctx, x->rows, n, e)) != 0)
         return rc;
-    out->logits = x->x.logits(x->x.ctx, 0, n_wanted);
+    if (!(out->logits = x->x.logits(x->x.ctx, 0, n_wanted))) {
+        x->x.failure(x->x.ctx, e);
+        return ERR_OS;
+    }
     n_wanted = 0;
     for (size_t s = 0; s < n; s++) {
         n_wanted += rows[s].n_wanted;

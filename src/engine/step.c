@@ -1121,17 +1121,20 @@ static bool step_compute(struct step *g, size_t n)
     struct cost_step step = {0};
     double start = g->x->clock_s(g->x->ctx), seconds;
     struct err e = {0};
-    int rc;
+    bool is_good;
 
     for (size_t i = 0; i < n; i++)
         set_guesses(g->picked[i], g->pick[i].n);
     draw_masks(g, n);
     fill_rows(g, n);
     mem_guard_up();
-    if ((rc = g->x->run(g->x->ctx, g->rows, n, &e)) == 0)
-        draw_tokens(g, n);
+    is_good = g->x->run(g->x->ctx, g->rows, n, &e) == 0;
+    if (is_good && !draw_tokens(g, n)) {
+        is_good = false;
+        g->x->failure(g->x->ctx, &e);
+    }
     mem_guard_down();
-    if (rc) {
+    if (!is_good) {
         lose_rows(g, n, &e);
         return false;
     }

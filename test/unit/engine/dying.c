@@ -59,17 +59,31 @@ static bool is_stale(void *ctx, size_t computed, size_t last_total, size_t total
     return x->is_stale(x->ctx, computed, last_total, total);
 }
 
+static void failure(void *ctx, struct err *e)
+{
+    struct dying *d = ctx;
+
+    assert_true(d->is_dead);
+    err_set(e, ERR_OS, "run %llu was the last", (unsigned long long)d->n_runs);
+}
+
 static int run(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
 {
     struct dying *d = ctx;
     const struct executor *x = alive(d);
+    size_t n_wanted = 0;
 
     d->n_runs++;
-    d->is_dead = d->n_runs == d->at || (d->every && d->n_runs % d->every == 0);
-    for (size_t i = 0; i < n; i++)
-        d->is_dead |= d->poison && rows[i].n_prompt == d->poison;
-    if (d->is_dead)
-        return err_set(e, ERR_OS, "run %llu was the last", (unsigned long long)d->n_runs);
+    d->dies_soon = d->n_runs == d->at || (d->every && d->n_runs % d->every == 0);
+    for (size_t i = 0; i < n; i++) {
+        d->dies_soon |= d->poison && rows[i].n_prompt == d->poison;
+        n_wanted += rows[i].n_wanted;
+    }
+    if (d->dies_soon && !(d->at_logits && n_wanted)) {
+        d->is_dead = true;
+        failure(d, e);
+        return ERR_OS;
+    }
     return x->run(x->ctx, rows, n, e);
 }
 
@@ -110,9 +124,11 @@ static void settle(void *ctx, size_t slot, const int32_t *token, size_t n)
 
 static const float *logits_of(void *ctx, size_t first, size_t n)
 {
-    const struct executor *x = alive(ctx);
+    struct dying *d = ctx;
+    const struct executor *x = alive(d);
 
-    return x->logits(x->ctx, first, n);
+    d->is_dead = d->dies_soon;
+    return d->is_dead ? NULL : x->logits(x->ctx, first, n);
 }
 
 static const float *hidden(void *ctx, size_t first, size_t n)
@@ -127,6 +143,13 @@ static double clock_s(void *ctx)
     struct dying *d = ctx;
 
     return d->inner->clock_s(d->inner->ctx) + d->ahead_s;
+}
+
+void dying_in_logits(struct dying *d)
+{
+    d->at_logits = true;
+    d->x.failure = failure;
+    d->x.hidden = NULL;
 }
 
 void dying_drive(struct dying *d, struct gallop *g)

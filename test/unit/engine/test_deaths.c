@@ -134,18 +134,26 @@ static void finish(struct gallop *g, struct record all[RECORDS])
         note(all, &ev, engine_llm(g)->model.info.vocab);
 }
 
+/* An executor that gives hidden states fails in run() only. */
+static bool is_embedding(size_t i)
+{
+    return i == 9 || i == 10;
+}
+
 static void run_all(struct gallop *g, struct record all[RECORDS])
 {
     memset(all, 0, RECORDS * sizeof(*all));
     for (size_t i = 0; i < KINDS; i++)
-        submit(g, i);
+        if (!engine_loop(g)->x->failure || !is_embedding(i))
+            submit(g, i);
     finish(g, all);
 }
 
 static void expect_equal(const char *what, uint64_t run)
 {
     for (size_t i = 0; i < RECORDS; i++) {
-        assert_true((without[i].ended || i >= KINDS) && without[i].finish != GALLOP_FINISH_ERROR);
+        assert_true((without[i].ended || i >= KINDS || is_embedding(i)) &&
+                    without[i].finish != GALLOP_FINISH_ERROR);
         if (with[i].error[0])
             fail_msg("%s, run %llu failed: request %zu: %s", what, (unsigned long long)run, i, with[i].error);
         if (with[i].n != without[i].n || memcmp(with[i].bytes, without[i].bytes, with[i].n) != 0)
@@ -171,7 +179,7 @@ static void compare_all(const char *what, const char *guesses)
 {
     struct dying d;
     struct gallop *g = open_dying(&d, guesses);
-    uint64_t n_runs;
+    uint64_t n_runs, n_deaths = 0;
 
     run_all(g, without);
     n_runs = d.n_runs;
@@ -181,15 +189,35 @@ static void compare_all(const char *what, const char *guesses)
         d.n_opened = 0;
         d.at = d.n_runs + n;
         run_all(g, with);
-        assert_int_equal(d.n_opened, 1);
+        assert_int_equal(d.n_opened, d.n_runs >= d.at); /* with guesses, a round may have fewer runs */
+        n_deaths += d.n_opened;
         expect_equal(what, n);
     }
+    assert_true(n_deaths > n_runs / 3);
     d.at = 0;
     d.every = 12;
     run_all(g, with);
     expect_equal(what, d.every);
-    assert_true(d.n_opened > n_runs / 12);
+    assert_true(d.n_opened > 0);
     engines_check_cache(g);
+    gallop_close(g);
+}
+
+static void logits_that_are_lost_are_computed_again(void **state)
+{
+    struct dying d;
+    struct gallop *g = open_dying(&d, "{\"method\":\"suffix\",\"num_speculative_tokens\":4}");
+    uint64_t n_runs;
+
+    dying_in_logits(&d);
+    run_all(g, without);
+    n_runs = d.n_runs;
+    for (uint64_t n = 1; n <= n_runs; n += 2) {
+        d.at = d.n_runs + n;
+        run_all(g, with);
+        expect_equal("logits", n);
+    }
+    assert_true(d.n_opened > n_runs / 5);
     gallop_close(g);
 }
 
@@ -324,6 +352,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_request_survives_every_run),
         cmocka_unit_test(guesses_survive_every_run),
+        cmocka_unit_test(logits_that_are_lost_are_computed_again),
         cmocka_unit_test(a_request_that_kills_the_executor_ends_and_the_others_go_on),
         cmocka_unit_test(an_engine_serves_while_its_executor_is_down),
         cmocka_unit_test(an_executor_that_stays_dead_ends_the_requests_that_wait),
