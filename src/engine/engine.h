@@ -50,6 +50,15 @@ int engine_submit(struct gallop *g, const struct gallop_request *r, const struct
  * waiting. */
 void engine_await(struct gallop *g, double wait_s);
 
+/* The state of the executor. */
+struct engine_executor {
+    bool is_down; /* a run has failed, and it is being opened again (schedule/outage.h) */
+    uint64_t n_restarts;
+};
+
+/* Any thread may ask for the state. */
+void engine_executor_state(const struct gallop *g, struct engine_executor *s);
+
 /* Returns the number, from 1 to ENGINE_FAIR_KEYS - 1, by which the policy "fair" identifies the client KEY
  * [n]; 0 if N is 0. */
 enum { ENGINE_FAIR_KEYS = 1024 };

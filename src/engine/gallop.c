@@ -382,6 +382,14 @@ const struct guess_sources *engine_guesses(const struct gallop *g)
     return g->guesses;
 }
 
+void engine_executor_state(const struct gallop *g, struct engine_executor *s)
+{
+    const struct outage *o = &g->step.outage;
+
+    *s = (struct engine_executor){.is_down = atomic_load(&o->is_down),
+                                  .n_restarts = atomic_load(&o->n_restarts)};
+}
+
 uint32_t engine_fair_key(const char *key, size_t n)
 {
     return waiting_key(key, n);

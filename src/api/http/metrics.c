@@ -202,6 +202,13 @@ static void write_gauges(const struct metrics_now *now, const struct labels *l, 
     counter(out, l, "vllm:generation_tokens_total", "Tokens of answers", (double)s->n_output_tokens);
 }
 
+static void write_executor(const struct engine_executor *x, const struct labels *l, struct buf *out)
+{
+    gauge(out, l, "gallop:executor_up", "1, or 0 while an executor that failed is opened again", !x->is_down);
+    counter(out, l, "gallop:executor_restarts_total", "Times that an executor that failed was opened again",
+            (double)x->n_restarts);
+}
+
 static void write_counters(const struct metrics *m, const struct labels *l, struct buf *out)
 {
     static const char *const ends[METRICS_N_ENDS] = {"stop", "length", "abort", "error"};
@@ -287,6 +294,7 @@ void metrics_write(const struct metrics *m, const struct metrics_now *now, struc
         write_histogram(m, (enum metrics_histogram)h, &l, out);
     write_grammars(&now->stats, &l, out);
     write_speculation(&now->stats, &l, out);
+    write_executor(&now->executor, &l, out);
     write_machine(now, out);
     write_http(m, out);
     buf_fini(&l.text);

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "engine/engine.h"
 #include "gallop.h"
 
 struct buf;
@@ -67,6 +68,7 @@ struct metrics_now {
     size_t n_running, n_waiting, n_connections, n_failed_handshakes, bodies_bytes;
     size_t request_bytes, max_request_bytes; /* bytes that all requests hold, and their limit (0: no limit) */
     uint64_t n_over_memory;
+    struct engine_executor executor;
     double n_tokens_a_second;
     /* measured peak memory bandwidth (bytes/s) and arithmetic rate (operations/s); 0: not measured */
     double roof_bytes, roof_flops;

@@ -49,8 +49,12 @@ void status_health(const struct reply *r)
 
 void status_ready(const struct reply *r)
 {
+    struct engine_executor x;
+
+    engine_executor_state(r->api->opt.engine, &x);
     answer_probe(r, r->api->draining         ? "the server is shutting down"
                     : status_stalled(r->api) ? stalled
+                    : x.is_down              ? "the executor has failed and is being opened again"
                                              : NULL);
 }
 

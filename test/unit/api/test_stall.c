@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "demo.h"
+#include "engine/engine_priv.h"
 
 #define SOON_S 1.0 /* --step-timeout of these tests: no busy machine lets a thread wait so long by itself */
 
 static const struct executor *inner;
-static atomic_bool stands, arrived;
+static atomic_bool stands, arrived, fails;
 
 static int run_slowly(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
 {
@@ -99,11 +101,68 @@ static void steps_that_end_are_none_that_take_too_long(void **state)
     assert_int_equal(count_of("vllm:step_timeouts_total"), 0);
 }
 
+/* ---- an executor that fails ---- */
+
+static int fail_once(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
+{
+    return atomic_exchange(&fails, false) ? err_set(e, ERR_OS, "the device is gone")
+                                          : inner->run(ctx, rows, n, e);
+}
+
+static int open_late(void *ctx, struct err *e)
+{
+    (void)ctx;
+    (void)e;
+    return atomic_load(&stands) ? EXECUTOR_LATER : 0;
+}
+
+static void wait_late(void *ctx, double seconds)
+{
+    (void)ctx;
+    usleep((unsigned)(seconds * 1e6));
+}
+
+static int open_failing(void **state)
+{
+    int rc = open_all(state);
+    struct executor *x = (struct executor *)(uintptr_t)engine_loop(demo.engine)->x;
+
+    x->run = fail_once;
+    x->reopen = open_late;
+    x->reopen_wait = wait_late;
+    atomic_store(&fails, true);
+    return rc;
+}
+
+static void a_server_whose_executor_failed_is_not_ready_and_answers_later(void **state)
+{
+    int fd[2];
+
+    assert_int_equal(status_of("/ready"), 200);
+    fd[0] = ask_for_tokens();
+    while (status_of("/ready") != 503)
+        usleep(1000);
+    assert_non_null(strstr(get("/ready"), "the executor has failed and is being opened again"));
+    assert_int_equal(status_of("/health"), 200); /* another start would help nobody */
+    assert_int_equal(count_of("gallop:executor_up"), 0);
+    assert_int_equal(count_of("gallop:executor_restarts_total"), 0);
+    fd[1] = ask_for_tokens(); /* it waits */
+    atomic_store(&stands, false);
+    for (int i = 0; i < 2; i++)
+        assert_non_null(strstr(demo_answer(fd[i]), "\"completion_tokens\":3"));
+    assert_int_equal(status_of("/ready"), 200);
+    assert_int_equal(count_of("gallop:executor_up"), 1);
+    assert_int_equal(count_of("gallop:executor_restarts_total"), 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, demo_close)
-    const struct CMUnitTest tests[] = {TEST(a_step_that_stands_still_is_seen_until_it_ends),
-                                       TEST(steps_that_end_are_none_that_take_too_long)};
+    const struct CMUnitTest tests[] = {
+        TEST(a_step_that_stands_still_is_seen_until_it_ends),
+        TEST(steps_that_end_are_none_that_take_too_long),
+        cmocka_unit_test_setup_teardown(a_server_whose_executor_failed_is_not_ready_and_answers_later,
+                                        open_failing, demo_close)};
 
     return demo_run(tests);
 }

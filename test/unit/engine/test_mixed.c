@@ -4,9 +4,9 @@
  * Prompts have 1 to 2000 tokens, and some begin alike. There are several answers, scored prompts, stop
  * strings and tokens, seeds, penalties and cancellations; 1, 8 or 64 requests at once; no prefix cache and
  * each index of it; a pool so small that requests are preempted; admission for the worst case; each scheduler
- * and policy; an executor of static shapes, and executors that die. Each load runs twice on the same engine: the second time the
- * rows of the first run are cached. With a KV store the second engine is a new one, which finds the blocks
- * that the first has written to a disk or to a Redis server.
+ * and policy; an executor of static shapes, and executors that die. Each load runs twice on the same engine:
+ * the second time the rows of the first run are cached. With a KV store the second engine is a new one, which
+ * finds the blocks that the first has written to a disk or to a Redis server.
  *
  * GALLOP_MIXED=all (`make test-mixed`) runs every model in every way, GALLOP_MIXED=qwen3 that model.
  */
