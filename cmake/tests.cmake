@@ -82,7 +82,7 @@ foreach(source IN LISTS test_sources)
     list(FILTER helpers EXCLUDE REGEX "/test_[^/]*$")
 
     set(labels unit ${floor})
-    if(what MATCHES "^(pool|ring|log|mem|store)$" OR
+    if(what MATCHES "^(pool|team|ring|log|mem|store)$" OR
        (floor MATCHES "^(ops|engine|api|python)$" AND NOT what MATCHES "^(config_keys|grid|oom|restart|sample|sampling|cost|mixed|prefix_cache|sched|simulation|waiting|stop|stories|match|history|suffix)$"))
         list(APPEND labels threads)
     elseif(GALLOP_SANITIZE STREQUAL "thread")

@@ -167,8 +167,9 @@ struct gallop_options {
      * tokens are guessed. A step verifies guesses, so that right ones save steps; tokens, log-probabilities and
      * ends of answers do not depend on it. docs/GENERATION.md lists the members [NULL: none]. */
     const char *speculative_config;
-    /* What computes steps: "eager" (this library's kernels) or "pjrt" (a device behind a PJRT plugin, in frames of
-     * fixed shapes; docs/EXECUTORS.md). With "pjrt", KV rows have the format `dtype`, and quantized weights,
+    /* What computes steps: "eager" (this library's kernels, operator by operator), "planned" (the same with the same
+     * bits, small steps as one job of all threads) or "pjrt" (a device behind a PJRT plugin, in frames of fixed shapes;
+     * docs/EXECUTORS.md). With "pjrt", KV rows have the format `dtype`, and quantized weights,
      * kv_sparse, kv_store and speculative_config are refused ["eager"]. */
     const char *executor;
     /* With executor "pjrt": path of the plugin, a shared library, or a name without a slash of the environment

@@ -93,8 +93,19 @@ static int read_kv_dtype(struct llm *m, const struct gallop_options *o, struct e
                      o->kv_cache_dtype);
 }
 
+/* Opens the sinks that compute a step as one job, if the options want them. */
+static int open_planned(struct llm *m, const struct gallop_options *o, struct err *e)
+{
+    int rc;
+
+    if (!o->executor || strcmp(o->executor, "planned") != 0)
+        return 0;
+    rc = model_work_open(&m->solo, &m->model, PLANNED_SOLO, PLANNED_SOLO, e);
+    return rc ? rc : planned_new(&m->planned, m->eager, m->solo.region, m->solo.region_bytes, e);
+}
+
 /* Opens the op sinks and the scratch of steps. */
-static int open_sink(struct llm *m, struct err *e)
+static int open_sink(struct llm *m, const struct gallop_options *o, struct err *e)
 {
     const struct model_info *i = &m->model.info;
     struct eager_limits lim = {.max_tokens = m->max_tokens,
@@ -121,7 +132,8 @@ static int open_sink(struct llm *m, struct err *e)
     for (int k = 0; k < OP_N_KINDS; k++)
         lim.native[k] = m->ops.backend[k] && strcmp(m->ops.backend[k], "native") == 0;
     if ((rc = eager_new(&m->eager, &lim, m->pool, e)) != 0 ||
-        (rc = model_work_open(&m->work, &m->model, m->max_tokens, m->max_wanted, e)) != 0)
+        (rc = model_work_open(&m->work, &m->model, m->max_tokens, m->max_wanted, e)) != 0 ||
+        (rc = open_planned(m, o, e)) != 0)
         return rc;
     timed_open(&m->timed, eager_sink(m->eager), m->kv_dtype, i->window, i->sink);
     m->timed.pool = m->pool;
@@ -423,7 +435,7 @@ int llm_open(struct llm *m, const struct gallop_options *o, const struct llm_sou
     if (s->most_len && s->most_len < m->max_len && !o->max_model_len)
         m->max_len = s->most_len;
     if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = read_kv_dtype(m, o, e)) != 0 ||
-        (rc = open_sink(m, e)) != 0 || (rc = open_kv(m, o, s->no_prefixes, e)) != 0)
+        (rc = open_sink(m, o, e)) != 0 || (rc = open_kv(m, o, s->no_prefixes, e)) != 0)
         goto fail;
     if ((rc = calibration_checked(&scales, 0, e)) != 0)
         goto fail;
@@ -447,6 +459,8 @@ void llm_close(struct llm *m)
     mem_free(m->seq);
     slots_close(&m->slots);
     model_work_close(&m->work);
+    planned_free(m->planned);
+    model_work_close(&m->solo);
     eager_free(m->eager);
     kv_close(&m->kv);
     store_close(m->store);
@@ -492,6 +506,55 @@ static void fill_batch(struct llm *m, struct batch *b, const struct executor_row
     }
 }
 
+/* The parts of a forward pass that are computed together. */
+struct pass {
+    const struct model *model;
+    const struct batch *b;
+    struct model_work work;
+    bool layers, tail;
+};
+
+static void walk_pass(void *ctx, const struct op_sink *o)
+{
+    struct pass *p = ctx;
+
+    if (p->layers)
+        model_layers(p->model, o, p->b, &p->work);
+    if (p->tail)
+        model_tail(p->model, o, p->b, &p->work);
+}
+
+/* Computes the pass P with the buffers WORK: as one job of the pool, or operator by operator. */
+static void run_pass(struct llm *m, struct pass *p, struct model_work *work)
+{
+    size_t rows = p->layers ? p->b->n_tokens : p->b->n_wanted, E = p->model->info.hidden;
+
+    p->work = *work;
+    if (!m->planned || !planned_takes(m->planned, p->b, !p->layers)) {
+        walk_pass(p, &m->timed.sink);
+        return;
+    }
+    if (planned_is_solo(rows)) {
+        p->work = m->solo;
+        p->work.x = p->layers ? m->solo.x : work->x; /* the last norm reads what the layers have left there */
+        p->work.r = p->layers ? m->solo.r : work->r;
+    }
+    m->timed.to = planned_sink(m->planned);
+    m->timed.end_ns = clock_ns();
+    m->timed.is_chained = true;
+    planned_run(m->planned, rows, &m->timed.sink, walk_pass, p);
+    m->timed.to = eager_sink(m->eager);
+    m->timed.is_chained = false;
+    if (!planned_is_solo(rows))
+        return;
+    if (p->tail) {
+        planned_copy(m->planned, work->hw, m->solo.hw, p->b->n_wanted * E);
+    } else {
+        planned_copy(m->planned, work->x, m->solo.x, rows * E);
+        planned_copy(m->planned, work->r, m->solo.r, rows * E);
+    }
+}
+
 void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n)
 {
     struct batch b;
@@ -500,7 +563,7 @@ void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n)
     fill_batch(m, &b, rows, n);
     ASSERT(b.n_wanted <= m->max_wanted, "%zu rows of logits", b.n_wanted);
     mem_guard_up();
-    model_forward(&m->model, &m->timed.sink, &b, &m->work);
+    run_pass(m, &(struct pass){.model = &m->model, .b = &b, .layers = true, .tail = true}, &m->work);
     mem_guard_down();
 }
 
@@ -512,7 +575,7 @@ void llm_layers(struct llm *m, const struct model *with, struct model_work *work
     ASSERT(n <= m->max_seqs);
     fill_batch(m, &b, rows, n);
     m->n_wanted = b.n_wanted;
-    model_layers(with, &m->timed.sink, &b, work);
+    run_pass(m, &(struct pass){.model = with, .b = &b, .layers = true}, work);
 }
 
 /* Computes the last norm of the wanted rows FIRST to FIRST + N - 1 of the last run, and their LOGITS unless
@@ -524,7 +587,7 @@ static void run_tail(struct llm *m, const struct model *with, struct model_work 
         .wanted = m->wanted + first, .n_wanted = n, .logits = logits, .hidden_only = !logits};
 
     ASSERT(first + n <= m->n_wanted && n <= m->max_wanted, "%zu and %zu of %zu rows", first, n, m->n_wanted);
-    model_tail(with, &m->timed.sink, &b, work);
+    run_pass(m, &(struct pass){.model = with, .b = &b, .tail = true}, work);
 }
 
 void llm_tail(struct llm *m, const struct model *with, struct model_work *work, size_t first, size_t n)
@@ -550,7 +613,9 @@ const char *llm_kv_dtype(const struct llm *m)
 
 size_t llm_scratch_bytes(const struct llm *m)
 {
-    return eager_bytes(m->eager) + m->work.region_bytes + m->logits_bytes;
+    size_t planned = m->planned ? planned_bytes(m->planned) + m->solo.region_bytes : 0;
+
+    return eager_bytes(m->eager) + planned + m->work.region_bytes + m->logits_bytes;
 }
 
 /* ---- the executor ---- */

@@ -15,6 +15,7 @@
 #include "kv/store/store.h"
 #include "model/model.h"
 #include "ops/eager.h"
+#include "ops/planned.h"
 #include "ops/timed.h"
 #include "text/tok/tok.h"
 
@@ -38,9 +39,11 @@ struct llm {
     struct kv kv;
     struct slots slots;
     struct eager *eager;
-    struct timed timed; /* op sink that measures times and calls `eager` */
+    struct timed timed; /* op sink that measures times and calls `eager`, or the sink of `planned` */
     struct model_work work;
-    enum dtype kv_dtype; /* number format of the KV cache */
+    struct planned *planned; /* NULL: all steps are computed by `eager` */
+    struct model_work solo;  /* buffers of solo steps of `planned` */
+    enum dtype kv_dtype;     /* number format of the KV cache */
     struct kv_sparse sparse;
     size_t max_len, max_seqs, max_tokens, max_wanted;
     float *logits; /* [max_wanted, V] */

@@ -18,17 +18,21 @@ struct begin_job {
     const struct batch *b;
 };
 
+void eager_begin_rope(struct eager *g, const struct rope *ropes, size_t i, const struct batch *b,
+                      size_t begin, size_t end)
+{
+    rope_fill(&ropes[i], b, begin, end, g->cos[i], g->sin[i]);
+    if (g->lim.seen)
+        rope_back(&ropes[i], b, begin, end, g->lim.seen - 1, g->sink_cos[i], g->sink_sin[i]);
+}
+
 static void begin_rows(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct begin_job *j = ctx;
 
     (void)thread;
-    for (size_t i = 0; i < j->n_ropes; i++) {
-        rope_fill(&j->ropes[i], j->b, begin, end, j->g->cos[i], j->g->sin[i]);
-        if (j->g->lim.seen)
-            rope_back(&j->ropes[i], j->b, begin, end, j->g->lim.seen - 1, j->g->sink_cos[i],
-                      j->g->sink_sin[i]);
-    }
+    for (size_t i = 0; i < j->n_ropes; i++)
+        eager_begin_rope(j->g, j->ropes, i, j->b, begin, end);
 }
 
 static void op_begin(const struct op_sink *o, const struct rope *ropes, size_t n_ropes, const struct batch *b)
@@ -52,29 +56,31 @@ struct embed_job {
     bool add;
 };
 
+void eager_embed_row(const struct eager *g, float *x, const struct op_embed *w, int32_t index, float *add)
+{
+    size_t n = w->table.shape[1], at = (size_t)(index + w->offset);
+    float *row = add ? add : x;
+
+    ASSERT(index + w->offset >= 0 && at < w->table.shape[0], "row %d of %s", index + w->offset,
+           w->table.name);
+    if (w->head)
+        linear_row(w->head, at, row);
+    else
+        view_row_f32(&w->table, at, row);
+    if (w->scale)
+        g->kern->scale(row, w->scale, n);
+    if (add)
+        g->kern->add(x, row, n);
+}
+
 static void embed_rows(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct embed_job *j = ctx;
-    const struct op_embed *w = j->w;
-    size_t n = w->table.shape[1];
+    size_t n = j->w->table.shape[1];
 
     (void)thread;
-    for (size_t t = begin; t < end; t++) {
-        size_t at = (size_t)(j->index[t] + w->offset);
-        float *x = j->x + t * n,
-              *row = j->add ? (float *)j->g->in + t * n : x; /* the input buffer of linears is free here */
-
-        ASSERT(j->index[t] + w->offset >= 0 && at < w->table.shape[0], "row %d of %s",
-               j->index[t] + w->offset, w->table.name);
-        if (w->head)
-            linear_row(w->head, at, row);
-        else
-            view_row_f32(&w->table, at, row);
-        if (w->scale)
-            j->g->kern->scale(row, w->scale, n);
-        if (j->add)
-            j->g->kern->add(x, row, n);
-    }
+    for (size_t t = begin; t < end; t++) /* the input buffer of linears is free here */
+        eager_embed_row(j->g, j->x + t * n, j->w, j->index[t], j->add ? (float *)j->g->in + t * n : NULL);
 }
 
 static void op_embed(const struct op_sink *o, float *x, const struct op_embed *w, const int32_t *index,

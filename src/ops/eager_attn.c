@@ -43,11 +43,15 @@ struct attn_job {
      * all rows are seen, sink 0: no sink. */
     size_t window, sink;
     /* The queries for the sink: eager.sink_q, or eager.q if queries need no other rotation. */
-    const float *sink_q;
+    float *sink_q;
     /* The plans of the sequences, [n_seqs]. */
     const struct eager_attn_plan *plan;
     /* Number of scoring tasks of all sequences. */
     size_t n_tasks;
+    /* Attention is a phase of a team; NULL: it is jobs of the pool. */
+    const struct eager_attn_team *team;
+    /* Each task packs its queries and stores the keys that it reads; there is no phase one. */
+    bool fused;
 };
 
 /* The plan for one sequence in one layer; read by all threads. */
@@ -141,7 +145,7 @@ static size_t plan(struct attn_job *j, struct eager_attn_plan *p)
         want = p->rows * n_kv * p->pieces;
         p->split = p->pieces > 1 && p->rows <= SPLIT_ROWS && partials + want <= j->g->n_partials &&
                    (q->n == 1 || !whole);
-        p->tiles = p->split || (whole && p->rows <= SPLIT_ROWS) ? 1 : (p->rows + ROWS - 1) / ROWS;
+        p->tiles = p->split || j->fused || (whole && p->rows <= SPLIT_ROWS) ? 1 : (p->rows + ROWS - 1) / ROWS;
         p->tile_rows = (p->rows + p->tiles - 1) / p->tiles;
         p->partial = partials;
         partials += p->split ? want : 0;
@@ -237,17 +241,22 @@ static void put_row(const struct attn_job *j, char *kt, char *vt, size_t slot, c
     }
 }
 
-/* Writes the query heads of row T that share KV head HEAD to PACKED. SINK: rotates them for the sink. */
-static void pack_q(const struct attn_job *j, float *packed, size_t t, size_t head, const float *row,
-                   bool sink)
+/* Returns the address of the first query head of row T that has KV head HEAD, in an array for the whole step. */
+static float *packed_at(const struct attn_job *j, float *packed, size_t t, size_t head)
+{
+    return packed + (head * j->b->n_tokens + t) * (j->w->n_heads / j->w->n_kv) * j->w->dp;
+}
+
+/* Writes the query heads of row T that share KV head HEAD to DST. SINK: rotates them for the sink. */
+static void pack_q(const struct attn_job *j, float *dst, size_t t, size_t head, const float *row, bool sink)
 {
     const struct op_attn *w = j->w;
     size_t G = w->n_heads / w->n_kv;
 
-    for (size_t g = 0; g < G; g++) {
-        float *dst = packed + ((head * j->b->n_tokens + t) * G + g) * w->dp;
-
+    for (size_t g = 0; g < G; g++, dst += w->dp) {
         memcpy(dst, row + (head * G + g) * w->d, w->d * sizeof(float));
+        if (j->team)
+            eager_attn_head(j->g, w, EAGER_Q, &j->team->ops, dst, t);
         if (sink)
             eager_attn_rope_to_sink(j->g, w, dst, t);
         if (is_rotated(j))
@@ -256,9 +265,25 @@ static void pack_q(const struct attn_job *j, float *packed, size_t t, size_t hea
     }
 }
 
+/* Stores the keys K and values V of row T in column SLOT of its tiles. */
+static void store_row(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k,
+                      const float *v, size_t t)
+{
+    float own_k[MAX_DIM], own_v[MAX_DIM];
+    size_t bytes = j->w->d * sizeof(float);
+
+    if (j->team && j->team->ops.n) {
+        k = memcpy(own_k, k, bytes);
+        v = memcpy(own_v, v, bytes);
+        eager_attn_head(j->g, j->w, EAGER_K, &j->team->ops, own_k, t);
+        eager_attn_head(j->g, j->w, EAGER_V, &j->team->ops, own_v, t);
+    }
+    put_row(j, kt, vt, slot, k, v);
+}
+
 /* Stores the new rows of sequence Q in tile TI of its positions, for KV head HEAD. A tile is cleared when its
  * first row is stored, so that it holds no rows of another sequence. */
-static void store_tile(const struct attn_job *j, const struct batch_seq *q, size_t ti, size_t head)
+static void store_keys(const struct attn_job *j, const struct batch_seq *q, size_t ti, size_t head)
 {
     const struct op_attn *w = j->w;
     const struct kv_layer *l = &q->kv.layer[j->index];
@@ -268,19 +293,32 @@ static void store_tile(const struct attn_job *j, const struct batch_seq *q, size
 
     if (to > q->pos + q->n)
         to = q->pos + q->n;
-    if (from % KERN_TILE == 0 && !w->shared) {
+    if (from % KERN_TILE == 0) {
         memset(kt, 0, l->tile_bytes);
         memset(vt, 0, l->tile_bytes);
     }
     for (size_t pos = from; pos < to; pos++) {
         size_t t = q->first + (pos - q->pos);
-        const float *row = j->qkv + t * eager_attn_width(w), *k = row + (w->n_heads + head) * w->d;
+        const float *k = j->qkv + t * eager_attn_width(w) + (w->n_heads + head) * w->d;
 
-        if (!w->shared)
-            put_row(j, kt, vt, pos % KERN_TILE, k, k + w->n_kv * w->d);
-        pack_q(j, j->g->q, t, head, row, false);
+        store_row(j, kt, vt, pos % KERN_TILE, k, k + w->n_kv * w->d, t);
+    }
+}
+
+/* Stores the new rows of sequence Q in tile TI, and packs their queries, for KV head HEAD. */
+static void store_tile(const struct attn_job *j, const struct batch_seq *q, size_t ti, size_t head)
+{
+    size_t from = ti * KERN_TILE > q->pos ? ti * KERN_TILE : q->pos, to = (ti + 1) * KERN_TILE;
+
+    if (!j->w->shared)
+        store_keys(j, q, ti, head);
+    for (size_t pos = from; pos < to && pos < q->pos + q->n; pos++) {
+        size_t t = q->first + (pos - q->pos);
+        const float *row = j->qkv + t * eager_attn_width(j->w);
+
+        pack_q(j, packed_at(j, j->g->q, t, head), t, head, row, false);
         if (j->sink_q != j->g->q && past_sink(j, pos))
-            pack_q(j, j->g->sink_q, t, head, row, true);
+            pack_q(j, packed_at(j, j->g->sink_q, t, head), t, head, row, true);
     }
 }
 
@@ -307,6 +345,8 @@ struct thread_buffers {
     float *max, *sum, *acc_max, *acc_sum;
     int32_t *lo, *hi;
     const void **k, **v, **next;
+    /* The queries of the task; NULL: they are in eager.q. */
+    const float *q;
 };
 
 /* Returns the bytes of scratch of an attention kernel. The size does not depend on the layer's dp, so that
@@ -346,6 +386,7 @@ static struct thread_buffers thread_buffers(const struct eager *g, int thread, s
     t.k = (const void **)(void *)(t.hi + SPLIT_ROWS);
     t.v = t.k + KERN_CHUNK_TILES;
     t.next = t.v + KERN_CHUNK_TILES;
+    t.q = NULL;
     return t;
 }
 
@@ -417,7 +458,7 @@ static void chunk(const struct attn_job *j, const struct piece *p, const struct 
     const struct op_attn *w = j->w;
     const struct kv_layer *l = &p->q->kv.layer[j->index];
     const uint32_t *table = p->q->kv.tile[l->group] + p->chunk * (KERN_CHUNK / KERN_TILE);
-    size_t G = w->n_heads / w->n_kv, tiles = 0, first = KERN_CHUNK_TILES;
+    size_t tiles = 0, first = KERN_CHUNK_TILES;
     struct kern_attn a = {.k_tile = t->k,
                           .v_tile = t->v,
                           .next = t->next,
@@ -433,7 +474,7 @@ static void chunk(const struct attn_job *j, const struct piece *p, const struct 
                           .scale = w->scale,
                           .softcap = w->softcap};
 
-    a.q = (p->sink ? j->sink_q : j->g->q) + ((p->head * j->b->n_tokens + p->q->first) * G + p->row) * w->dp;
+    a.q = (t->q ? t->q : packed_at(j, p->sink ? j->sink_q : j->g->q, p->q->first, p->head)) + p->row * w->dp;
     for (size_t r = 0; r < p->rows; r++) {
         size_t lo, hi;
 
@@ -584,37 +625,37 @@ static void chunks_range(void *ctx, int thread, size_t begin, size_t end, size_t
 
 /* ---- phase three: fold split sequences ---- */
 
+/* Folds the pieces of stacked row I, of all KV heads, of the split sequence S. */
+static void fold_row(const struct attn_job *j, size_t s, size_t i, const struct thread_buffers *t)
+{
+    const struct eager_attn_plan *p = &j->plan[s];
+    const struct eager *g = j->g;
+    size_t first = p->partial + i * p->pieces, dp = j->w->dp;
+    float m = -INFINITY, l = 0;
+
+    memset(t->acc, 0, dp * sizeof(float));
+    for (size_t c = first; c < first + p->pieces; c++)
+        g->attn_k->attn_fold(&m, &l, t->acc, g->partial_m[c], g->partial_l[c], g->partial_o + c * dp, dp);
+    finish_row(j, &j->b->seq[s], i / p->rows, i % p->rows, &m, &l, t->acc, t->zero);
+}
+
 static void fold_share(void *ctx, int thread, int n_threads)
 {
     struct attn_job *j = ctx;
-    struct eager *g = j->g;
-    struct thread_buffers t = thread_buffers(g, thread, j->w->dp);
-    size_t at = 0, dp = j->w->dp;
+    struct thread_buffers t = thread_buffers(j->g, thread, j->w->dp);
+    size_t at = 0;
 
-    for (size_t s = 0; s < j->b->n_seqs; s++) {
-        const struct eager_attn_plan *p = &j->plan[s];
-
-        for (size_t i = 0; p->split && i < p->rows * j->w->n_kv; i++, at++) {
-            size_t first = p->partial + i * p->pieces;
-            float m = -INFINITY, l = 0;
-
-            if (at % (size_t)n_threads != (size_t)thread)
-                continue;
-            memset(t.acc, 0, dp * sizeof(float));
-            for (size_t c = first; c < first + p->pieces; c++)
-                g->attn_k->attn_fold(&m, &l, t.acc, g->partial_m[c], g->partial_l[c], g->partial_o + c * dp,
-                                     dp);
-            finish_row(j, &j->b->seq[s], i / p->rows, i % p->rows, &m, &l, t.acc, t.zero);
-        }
-    }
+    for (size_t s = 0; s < j->b->n_seqs; s++)
+        for (size_t i = 0; j->plan[s].split && i < j->plan[s].rows * j->w->n_kv; i++, at++)
+            if (at % (size_t)n_threads == (size_t)thread)
+                fold_row(j, s, i, &t);
 }
 
-void eager_attn(const struct op_sink *o, float *a, const float *qkv, const struct op_attn *w,
-                const struct batch *b, size_t layer)
+/* Returns the job for a layer. */
+static struct attn_job job_of(struct eager *g, float *a, const float *qkv, const struct op_attn *w,
+                              const struct batch *b, size_t layer)
 {
-    struct eager *g = o->ctx;
     struct attn_job j = {.g = g, .w = w, .b = b, .qkv = qkv, .a = a, .index = layer, .window = w->window};
-    size_t partials;
 
     if (g->lim.sink && !w->chunk) {
         j.window = g->lim.window[layer];
@@ -622,6 +663,16 @@ void eager_attn(const struct op_sink *o, float *a, const float *qkv, const struc
     }
     j.sink_q = j.sink && w->rope >= 0 ? g->sink_q : g->q;
     ASSERT(w->d <= MAX_DIM && w->dp % 16 == 0, "head size %zu", w->d);
+    return j;
+}
+
+void eager_attn(const struct op_sink *o, float *a, const float *qkv, const struct op_attn *w,
+                const struct batch *b, size_t layer)
+{
+    struct eager *g = o->ctx;
+    struct attn_job j = job_of(g, a, qkv, w, b, layer);
+    size_t partials;
+
     if (b->n_seqs == 0)
         return;
     partials = plan(&j, g->plan);
@@ -629,4 +680,140 @@ void eager_attn(const struct op_sink *o, float *a, const float *qkv, const struc
     pool_run_ranges(g->pool, j.n_tasks, chunks_range, &j);
     if (partials)
         pool_run(g->pool, fold_share, &j);
+}
+
+/* ---- attention as one phase of a team ---- */
+
+size_t eager_attn_task_rows(void)
+{
+    return SPLIT_ROWS;
+}
+
+/* Waits until the columns [begin, begin + n) of qkv are computed. */
+static void await_columns(const struct eager_attn_team *own, size_t begin, size_t n)
+{
+    for (size_t p = begin / KERN_NR; p <= (begin + n - 1) / KERN_NR; p++)
+        team_wait(own->team, &own->panel[p], own->number);
+}
+
+static void await_head(const struct attn_job *j, size_t head)
+{
+    const struct op_attn *w = j->w;
+    size_t G = w->n_heads / w->n_kv;
+
+    if (!j->team->panel)
+        return;
+    await_columns(j->team, head * G * w->d, G * w->d);
+    for (size_t i = w->n_heads + head; i < w->n_heads + 2 * w->n_kv && !w->shared; i += w->n_kv)
+        await_columns(j->team, i * w->d, w->d);
+}
+
+/* Packs the queries of task U, and stores the new keys and values that it reads. A task of a split sequence reads those
+ * of its chunk, another one reads all. */
+static void prepare_task(const struct attn_job *j, const struct task *u)
+{
+    const struct batch_seq *q = u->p.q;
+    size_t first = q->pos, end = q->pos + q->n, chunk = u->p.chunk * KERN_CHUNK;
+    size_t G = j->w->n_heads / j->w->n_kv;
+
+    await_head(j, u->p.head);
+    for (size_t i = 0; i < q->n; i++)
+        pack_q(j, j->team->q + i * G * j->w->dp, q->first + i, u->p.head,
+               j->qkv + (q->first + i) * eager_attn_width(j->w), false);
+    if (u->plan->split) {
+        first = first > chunk ? first : chunk;
+        end = end < chunk + KERN_CHUNK ? end : chunk + KERN_CHUNK;
+    }
+    for (size_t ti = first / KERN_TILE; first < end && ti <= (end - 1) / KERN_TILE && !j->w->shared; ti++)
+        store_keys(j, q, ti, u->p.head);
+}
+
+/* Counts the finished heads of the stacked rows [ROW, ROW + N) of a KV head of sequence Q. The thread that finishes the
+ * last head of a row writes the row as the input of the next linear. */
+static void finish_rows(const struct attn_job *j, const struct batch_seq *q, size_t row, size_t n, int thread)
+{
+    const struct eager_attn_team *own = j->team;
+    size_t H = j->w->n_heads, G = H / j->w->n_kv, end = row + n, heads;
+
+    for (; row < end && own->out; row += heads) {
+        size_t t = q->first + row / G;
+
+        heads = G - row % G < end - row ? G - row % G : end - row;
+        if (atomic_fetch_add_explicit(&own->row[t], (unsigned)heads, memory_order_acq_rel) + heads < H)
+            continue;
+        atomic_store_explicit(&own->row[t], 0, memory_order_relaxed);
+        linear_put(own->out, j->g->pool, thread, own->in, j->a + t * H * j->w->d, t, j->b->n_tokens);
+    }
+}
+
+/* Counts a finished piece of task U. The thread that finishes the last one folds the pieces of the head. */
+static void finish_piece(const struct attn_job *j, const struct task *u, const struct thread_buffers *t,
+                         int thread)
+{
+    size_t s = (size_t)(u->plan - j->plan);
+    atomic_uint *done = &j->team->finished[s * j->w->n_kv + u->p.head];
+
+    if (atomic_fetch_add_explicit(done, 1, memory_order_acq_rel) + 1 < u->plan->pieces)
+        return;
+    atomic_store_explicit(done, 0, memory_order_relaxed);
+    for (size_t r = 0; r < u->plan->rows; r++)
+        fold_row(j, s, u->p.head * u->plan->rows + r, t);
+    finish_rows(j, u->p.q, 0, u->plan->rows, thread);
+}
+
+/* Computes the tasks [begin, end) as chunks_range() does. */
+static void team_range(void *ctx, int thread, size_t begin, size_t end, size_t end_of_range)
+{
+    const struct attn_job *j = ctx;
+    struct thread_buffers t = thread_buffers(j->g, thread, j->w->dp);
+    struct task task[2];
+    size_t seq = 0;
+
+    t.q = j->fused ? j->team->q : NULL;
+    find_task(j, &seq, begin, &task[begin % 2]);
+    for (size_t at = begin; at < end; at++) {
+        const struct task *u = &task[at % 2], *next = NULL;
+
+        if (at + 1 < end_of_range) {
+            find_task(j, &seq, at + 1, &task[(at + 1) % 2]);
+            next = &task[(at + 1) % 2];
+        }
+        if (j->fused)
+            prepare_task(j, u);
+        if (u->plan->split) {
+            split_task(j, u, next, &t);
+            finish_piece(j, u, &t, thread);
+        } else {
+            whole_task(j, u, next, &t);
+            finish_rows(j, u->p.q, u->p.row, u->p.rows, thread);
+        }
+    }
+}
+
+bool eager_attn_is_fused(const struct eager *g, bool alone, const struct op_attn *w, const struct batch *b,
+                         size_t layer)
+{
+    bool fused = alone && (w->chunk || !g->lim.sink || !g->lim.sink[layer]);
+
+    for (size_t s = 0; s < b->n_seqs; s++)
+        fused &= b->seq[s].n * (w->n_heads / w->n_kv) <= SPLIT_ROWS;
+    return fused;
+}
+
+bool eager_attn_in_team(struct eager *g, const struct eager_attn_team *own, float *a, const float *qkv,
+                        const struct op_attn *w, const struct batch *b, size_t layer)
+{
+    struct attn_job j = job_of(g, a, qkv, w, b, layer);
+
+    if (b->n_seqs == 0)
+        return false;
+    j.team = own;
+    j.fused = eager_attn_is_fused(g, own->alone, w, b, layer);
+    plan(&j, own->plan);
+    if (!j.fused) {
+        store_share(&j, own->thread, pool_threads(g->pool));
+        team_meet(own->team, own->thread);
+    }
+    team_tasks(own->team, own->thread, j.n_tasks, team_range, &j);
+    return !j.fused;
 }

@@ -27,6 +27,16 @@ static void norm_heads(const struct eager *g, float *x, const struct op_norm *w,
         g->norm_k->rms_norm(x + h * d, x + h * d, NULL, w->w, d, w->eps);
 }
 
+/* Multiplies N floats of the queries of row T by the temperature. */
+static void warm(const struct eager *g, const struct op_attn *w, float *q, size_t n, size_t t)
+{
+    if (w->temp_scale) {
+        float steps = floorf(((float)g->batch->pos[t] + 1) / w->temp_floor);
+
+        g->kern->scale(q, (float)log1p((double)steps) * w->temp_scale + 1, n);
+    }
+}
+
 static void heads_rows(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct heads_job *j = ctx;
@@ -42,11 +52,7 @@ static void heads_rows(void *ctx, int thread, size_t begin, size_t end)
             norm_heads(j->g, k, w->k_norm, w->n_kv, d);
             norm_heads(j->g, k + w->n_kv * d, w->v_norm, w->n_kv, d);
         }
-        if (w->temp_scale) {
-            float steps = floorf(((float)j->g->batch->pos[t] + 1) / w->temp_floor);
-
-            j->g->kern->scale(q, (float)log1p((double)steps) * w->temp_scale + 1, w->n_heads * d);
-        }
+        warm(j->g, w, q, w->n_heads * d, t);
     }
 }
 
@@ -100,4 +106,25 @@ void eager_attn_rope_to_sink(const struct eager *g, const struct op_attn *w, flo
     size_t half = g->lim.rope_half[w->rope];
 
     apply_rope(g, w, q, g->sink_cos[w->rope] + t * half, g->sink_sin[w->rope] + t * half);
+}
+
+/* ---- one head ---- */
+
+void eager_attn_head(const struct eager *g, const struct op_attn *w, enum eager_head of,
+                     const struct eager_on_heads *ops, float *x, size_t t)
+{
+    const struct op_norm *norm = of == EAGER_Q ? w->q_norm : of == EAGER_K ? w->k_norm : w->v_norm;
+
+    for (size_t i = 0; i < ops->n; i++) {
+        if (ops->is_rope[i] && of != EAGER_V) {
+            size_t half = g->lim.rope_half[w->rope];
+
+            apply_rope(g, w, x, g->cos[w->rope] + t * half, g->sin[w->rope] + t * half);
+        }
+        if (ops->is_rope[i])
+            continue;
+        norm_heads(g, x, norm, 1, w->d);
+        if (of == EAGER_Q)
+            warm(g, w, x, w->d, t);
+    }
 }

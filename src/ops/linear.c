@@ -381,18 +381,6 @@ void linear_run_panels_act(const struct linear *l, const struct pool *pool, int 
     run_panels(l, pool, thread, in, &end, m, p0, p1);
 }
 
-/* The job of a run. A task is one panel for one part of the rows. Tasks are ordered by range of panels,
- * within a range by part, and within a part by panel. There are as many ranges as threads for each part, so
- * that a thread computes one part with panels that the same thread or its neighbours packed. */
-struct run_job {
-    const struct linear *l;
-    const struct pool *pool;
-    const void *in;
-    const struct linear_end *end;
-    size_t m, parts, panels;
-    int ranges;
-};
-
 /* Returns the number of parts into which M rows are cut: enough that the rows of a thread stay in its cache,
  * and more if that divides the work among the threads more evenly by over 5 %. */
 static size_t parts_of(const struct linear *l, size_t m, size_t panels, size_t threads)
@@ -406,10 +394,10 @@ static size_t parts_of(const struct linear *l, size_t m, size_t panels, size_t t
     return best;
 }
 
-static void run_range(void *ctx, int thread, size_t at, size_t stop, size_t ahead)
+void linear_job_range(void *ctx, int thread, size_t at, size_t stop, size_t ahead)
 {
-    const struct run_job *j = ctx;
-    struct linear_end end = *j->end;
+    const struct linear_job *j = ctx;
+    struct linear_end end = j->end;
     size_t p = 0, p_end = 0,
            first = 0; /* the panels [p, p_end) of a range; the first task of the range and part */
 
@@ -429,18 +417,23 @@ static void run_range(void *ctx, int thread, size_t at, size_t stop, size_t ahea
     }
 }
 
+size_t linear_job_open(struct linear_job *j)
+{
+    size_t threads = (size_t)pool_threads(j->pool);
+
+    j->panels = (linear_columns(j->l) + KERN_NR - 1) / KERN_NR;
+    j->parts = parts_of(j->l, j->m, j->panels, threads);
+    j->ranges = (int)((threads + j->parts - 1) / j->parts);
+    return j->parts * j->panels;
+}
+
 static void run_all(const struct linear *l, struct pool *pool, const void *in, const struct linear_end *end,
                     size_t m)
 {
-    struct run_job job = {.l = l, .pool = pool, .in = in, .end = end, .m = m};
-    size_t threads = (size_t)pool_threads(pool);
+    struct linear_job job = {.l = l, .pool = pool, .in = in, .end = *end, .m = m};
 
-    if (!m)
-        return;
-    job.panels = (linear_columns(l) + KERN_NR - 1) / KERN_NR;
-    job.parts = parts_of(l, m, job.panels, threads);
-    job.ranges = (int)((threads + job.parts - 1) / job.parts);
-    pool_run_ranges(pool, job.parts * job.panels, run_range, &job);
+    if (m)
+        pool_run_ranges(pool, linear_job_open(&job), linear_job_range, &job);
 }
 
 void linear_run(const struct linear *l, struct pool *pool, const void *in, float *y, size_t ldy, size_t m)

@@ -1,5 +1,6 @@
 /* linear_shared.c - functions that backends of linears share: the mapping from columns of panels to rows of
- * the joined parts, reading weights, scratch, the histogram of inputs. The file depends on no backend. */
+ * the joined parts, reading weights, scratch, the histogram of inputs, the epilogue of kernels that return fp32
+ * sums. The file depends on no backend. */
 #include <math.h>
 #include <string.h>
 
@@ -79,4 +80,28 @@ size_t linear_seen_bin(float largest)
 float linear_seen_largest(size_t bin)
 {
     return exp2f(((float)bin - LINEAR_SEEN_ONE) / LINEAR_SEEN_OCTAVE);
+}
+
+/* The bits are those of the epilogues of the gemm kernels. */
+void linear_end_panel(const struct linear *l, const struct linear_end *end, const struct linear_sums *s,
+                      linear_put_part *put_part)
+{
+    bool pairs = end->activated && l->paired;
+    size_t width = pairs ? KERN_PAIRS : KERN_NR, all = pairs ? l->n / 2 : linear_columns(l);
+    size_t at = s->panel * width, n = all - at < width ? all - at : width;
+
+    for (size_t r = 0; r < s->rows; r++) {
+        float *x = s->sums + r * s->ld;
+
+        for (size_t c = 0; l->bias && c < KERN_NR && s->panel * KERN_NR + c < linear_columns(l); c++)
+            x[c] += l->bias[s->panel * KERN_NR + c];
+        if (pairs)
+            l->kern->glu(x, x, x + KERN_PAIRS, n, end->act);
+        else if (end->activated)
+            l->kern->act(x, x, n, end->act);
+        if (end->y)
+            memcpy(end->y + (s->row + r) * end->ldy + at, x, n * sizeof(*x));
+        else
+            put_part(l, end->next, x, at, n, s->row + r, s->m, all);
+    }
 }

@@ -24,8 +24,6 @@
 #include "base/threads/pool.h"
 
 #include <errno.h>
-#include <linux/futex.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,15 +37,12 @@
 #include "base/mem.h"
 #include "base/threads/thread.h"
 #include "base/threads/topo.h"
+#include "base/threads/wait.h"
 
 enum {
     LINE = 64,
     PAGE = 4096, /* scratch of different threads is on different pages */
     MAX_THREADS = 4096,
-    /* Pauses before a thread sleeps: about 100 us, longer than the time between two steps. */
-    SPINS = 4096,
-    /* Yields before a thread sleeps if there are more threads than processors. */
-    SPINS_SHARED = 64,
     CHILDREN = 4, /* children of a thread in the tree */
     /* Number of threads from which a finished thread takes tasks. It is limited, because their cache lines
      * must be fetched from other cores. */
@@ -100,15 +95,6 @@ struct pool {
 
 static _Thread_local char thread_mark; /* its address identifies the thread */
 
-static inline void pause_briefly(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 /* Sets this thread to round to nearest and to keep denormals, so that all threads compute the same bits, even
  * if a host program has changed the mode of its threads. Returns the previous mode. */
 static inline unsigned round_as_promised(void)
@@ -132,30 +118,17 @@ static inline void round_as_before(unsigned before)
 #endif
 }
 
-static void futex_wait(atomic_uint *word, unsigned seen)
-{
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
-}
-
-static void futex_wake(atomic_uint *word, int n)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
-}
-
 /* Spins until *WORD equals VALUE (WANTED true) or differs from it (WANTED false). False: the maximum number
  * of spins is reached. Spins are limited even in a step, because another process may need the processor. */
 static bool spin(const struct pool *p, atomic_uint *word, unsigned value, bool wanted)
 {
     const bool shared = p->shared;
-    int patience = shared ? SPINS_SHARED : SPINS;
+    int patience = wait_spins(shared);
 
     for (int i = 0; i < patience; i++) {
         if ((atomic_load_explicit(word, memory_order_acquire) == value) == wanted)
             return true;
-        if (shared)
-            sched_yield();
-        else
-            pause_briefly();
+        wait_briefly(shared);
     }
     return false;
 }
@@ -168,7 +141,7 @@ static unsigned next_job(struct pool *p, unsigned seen)
     if (!spin(p, &p->generation, seen, false)) {
         atomic_fetch_add(&p->sleepers, 1);
         while (atomic_load(&p->generation) == seen)
-            futex_wait(&p->generation, seen);
+            wait_sleep(&p->generation, seen);
         atomic_fetch_sub_explicit(&p->sleepers, 1, memory_order_relaxed);
     }
     now = atomic_load_explicit(&p->generation, memory_order_acquire);
@@ -199,7 +172,7 @@ static uint64_t take_over(struct pool *p, struct worker *w, unsigned generation)
     for (int i = w->away ? LATE : 0; i < LATE; i++) {
         if (atomic_load_explicit(&w->state, memory_order_relaxed) != finished(generation - 1))
             break;
-        pause_briefly();
+        wait_pause();
     }
     w->away = leave_job_before(w, generation, finished(generation));
     if (!w->away)
@@ -218,7 +191,7 @@ static void wait_for(const struct pool *p, struct worker *w, unsigned generation
         return;
     atomic_store(&w->awaited, true);
     while ((seen = atomic_load(&w->state)) != finished(generation))
-        futex_wait(&w->state, seen);
+        wait_sleep(&w->state, seen);
     atomic_store_explicit(&w->awaited, false, memory_order_relaxed);
 }
 
@@ -260,7 +233,7 @@ static void *work(void *arg)
         gather(p, w->number, seen);
         atomic_store(&w->state, finished(seen));
         if (atomic_load(&w->awaited))
-            futex_wake(&w->state, 1);
+            wait_wake(&w->state);
     }
 }
 
@@ -270,7 +243,7 @@ static void post(struct pool *p, pool_fn *fn, void *ctx)
     p->ctx = ctx;
     atomic_fetch_add(&p->generation, 1);
     if (atomic_load(&p->sleepers) > 0)
-        futex_wake(&p->generation, INT32_MAX);
+        wait_wake(&p->generation);
 }
 
 static void adopt_caller(struct pool *p)
@@ -442,6 +415,11 @@ struct pool *pool_join(struct pool *p)
 int pool_threads(const struct pool *p)
 {
     return p->n_threads;
+}
+
+bool pool_is_crowded(const struct pool *p)
+{
+    return p->shared;
 }
 
 uint64_t pool_waited_ns(const struct pool *p)

@@ -11,6 +11,7 @@
 #ifndef GALLOP_BASE_THREADS_POOL_H
 #define GALLOP_BASE_THREADS_POOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,7 @@ typedef void pool_fn(void *ctx, int thread, int n_threads);
  * core. */
 int pool_new(struct pool **out, int n_threads, struct err *e);
 int pool_threads(const struct pool *p);
+bool pool_is_crowded(const struct pool *p); /* there are more threads than processors */
 /* Runs FN(CTX, thread, n_threads) on every thread. Returns after all of them have returned. */
 void pool_run(struct pool *p, pool_fn *fn, void *ctx);
 void pool_free(struct pool *p); /* P may be NULL */

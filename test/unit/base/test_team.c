@@ -1,0 +1,164 @@
+/* test_team.c - threads that meet within a job: nobody leaves early, every task runs once, with sleeping threads and
+ * without memory. It also runs under ThreadSanitizer. */
+#include <stdatomic.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "base/threads/pool.h"
+#include "base/threads/team.h"
+
+enum { MOST = 23, MEETINGS = 200, TASKS = 301 };
+
+static const int sizes[] = {1, 2, 3, 4,
+                            5, 8, 9, MOST}; /* up to 4 threads there is no tree; 23 have two levels */
+
+struct stress {
+    struct team *team;
+    /* Plain memory, which only meetings order. */
+    size_t number[MOST];
+    atomic_uint ran[MEETINGS][TASKS], word;
+    bool slow;
+};
+
+static void open_both(int n, struct pool **p, struct team **t)
+{
+    struct err e = {0};
+
+    if (pool_new(p, n, &e) != 0 || team_new(t, *p, &e) != 0)
+        fail_msg("%s", e.msg);
+}
+
+static void close_both(struct pool *p, struct team *t)
+{
+    team_free(t);
+    pool_free(p);
+}
+
+static void write_and_read(void *ctx, int thread, int n_threads)
+{
+    struct stress *s = ctx;
+
+    for (size_t i = 1; i <= MEETINGS; i++) {
+        s->number[thread] = i;
+        team_meet(s->team, thread);
+        for (int t = 0; t < n_threads; t++)
+            assert_int_equal(s->number[t], i);
+        team_meet(s->team, thread); /* before the numbers change */
+    }
+}
+
+static void what_threads_wrote_before_a_meeting_is_seen_after_it(void **state)
+{
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct stress s = {0};
+        struct pool *p;
+
+        open_both(sizes[i], &p, &s.team);
+        pool_run(p, write_and_read, &s);
+        assert_int_equal(team_meetings(s.team), 2 * MEETINGS);
+        close_both(p, s.team);
+    }
+}
+
+static void count(void *ctx, int thread, size_t begin, size_t end, size_t end_of_range)
+{
+    atomic_uint *ran = ctx;
+
+    (void)thread;
+    assert_true(begin < end && end <= end_of_range && end_of_range <= TASKS);
+    for (size_t i = begin; i < end; i++)
+        atomic_fetch_add(&ran[i], 1);
+}
+
+/* Phases with and without a meeting between them. */
+static void run_phases(void *ctx, int thread, int n_threads)
+{
+    struct stress *s = ctx;
+
+    (void)n_threads;
+    for (size_t i = 0; i < MEETINGS; i++) {
+        team_tasks(s->team, thread, i % TASKS, count, s->ran[i]);
+        if (i % 3 == 0)
+            team_meet(s->team, thread);
+    }
+}
+
+static void every_task_runs_once(void **state)
+{
+    static struct stress s;
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct pool *p;
+
+        memset(&s, 0, sizeof(s));
+        open_both(sizes[i], &p, &s.team);
+        for (int job = 1; job <= 3; job++) { /* phases go on from job to job */
+            pool_run(p, run_phases, &s);
+            for (size_t m = 0; m < MEETINGS; m++)
+                for (size_t t = 0; t < TASKS; t++)
+                    assert_int_equal(s.ran[m][t], t < m % TASKS ? job : 0);
+        }
+        close_both(p, s.team);
+    }
+}
+
+static void come_late(void *ctx, int thread, int n_threads)
+{
+    struct stress *s = ctx;
+
+    (void)n_threads;
+    for (size_t i = 1; i <= 3; i++) {
+        if (thread == 1)
+            nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        s->number[thread] = i;
+        team_meet(s->team, thread);
+        assert_int_equal(s->number[1], i);
+        team_meet(s->team, thread);
+    }
+    if (thread == 1) {
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        s->number[1] = 4;
+        team_say(s->team, &s->word, 1, 7);
+    }
+    team_wait(s->team, &s->word, 7);
+    assert_int_equal(s->number[1], 4);
+}
+
+static void threads_sleep_until_a_late_one_comes(void **state)
+{
+    for (int n = 2; n <= 9; n += 7) {
+        struct stress s = {0};
+        struct pool *p;
+
+        open_both(n, &p, &s.team);
+        pool_run(p, come_late, &s);
+        assert_true(team_sleeps(s.team) >= 4);
+        close_both(p, s.team);
+    }
+}
+
+static void a_team_without_memory_is_an_error(void **state)
+{
+    struct err e = {0};
+    struct team *t;
+    struct pool *p;
+
+    assert_int_equal(pool_new(&p, 2, &e), 0);
+    mem_fail_at(1);
+    assert_int_equal(team_new(&t, p, &e), ERR_NOMEM);
+    mem_fail_at(0);
+    assert_null(t);
+    pool_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_threads_wrote_before_a_meeting_is_seen_after_it),
+        cmocka_unit_test(every_task_runs_once),
+        cmocka_unit_test(threads_sleep_until_a_late_one_comes),
+        cmocka_unit_test(a_team_without_memory_is_an_error),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
