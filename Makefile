@@ -79,6 +79,7 @@ test-real: build
 	@test/real/run
 
 test-pjrt: build
+	@test/pjrt/header || [ $$? = 77 ]
 	@test/pjrt/run || [ $$? = 77 ]
 
 test-clients: build
