@@ -182,9 +182,9 @@ struct gallop_options {
     /* With executor "pjrt": number of the device of the plugin, from 0 [0]. */
     int pjrt_device;
     /* With executor "pjrt": 1: the plugin runs in a process of its own, whose end is an error of a step and not the end
-     * of this process; it is started again. The process is the program `gallop` of the same version: the environment variable
-     * GALLOP_PROGRAM, or else it is looked for near the library and this program (., bin, ../bin and ../../bin), and
-     * in PATH. It inherits no open file [0]. */
+     * of this process; it is started again. The process is the program `gallop` of the same version: that of the
+     * environment variable GALLOP_PROGRAM, or else it is looked for near the library and this program (., bin, ../bin
+     * and ../../bin), and in PATH. It inherits no open file [0]. */
     int executor_process;
     /* With executor "pjrt": ascending numbers, separated by commas, for which programs are compiled: rows of a prompt
      * or chunk of it, sequences that decode together, and rows of the cache that a step reads. The maximum of each is
