@@ -28,7 +28,8 @@ if __name__ == "__main__":
     model = sys.argv[1] if len(sys.argv) > 1 else None
     n = int(sys.argv[2]) if len(sys.argv) > 2 else 2
     cores = sorted(os.sched_getaffinity(0))
-    parts = [cores[i::n] or cores for i in range(n)]
+    # Neighbours: the cores of a NUMA node have consecutive numbers.
+    parts = [cores[i * len(cores) // n:(i + 1) * len(cores) // n] or cores for i in range(n)]
     context = multiprocessing.get_context("spawn")  # An engine does not survive a fork.
     pools = [context.Pool(1, begin, (model, part)) for part in parts]
     answers = [pools[i % n].apply_async(answer, (prompt,)) for i, prompt in enumerate(PROMPTS)]
