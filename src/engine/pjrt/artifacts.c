@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "base/files/cache.h"
 #include "base/files/file.h"
@@ -72,8 +73,9 @@ static bool read_all(int fd, void *to, size_t n)
     return true;
 }
 
-/* Loads the program from PATH. Returns false if there is no valid file. */
-static bool load(struct plugin *p, const char *path, XXH128_hash_t key, struct pjrt_loaded **out)
+/* Loads the program from PATH. Returns false if there is no valid file, and counts one that is not. */
+static bool load(struct plugin *p, const char *path, XXH128_hash_t key, struct pjrt_loaded **out,
+                 struct artifact_counts *n)
 {
     struct header h;
     void *bytes = NULL;
@@ -90,6 +92,7 @@ static bool load(struct plugin *p, const char *path, XXH128_hash_t key, struct p
     close(fd);
     if (good && plugin_load(p, bytes, (size_t)h.bytes, out, &e) != 0)
         good = false;
+    atomic_fetch_add(good ? &n->n_loaded : &n->n_damaged, 1);
     if (!good)
         log_warn("%s is damaged or of another machine; the program is compiled again%s%s", path,
                  e.msg[0] ? ": " : "", e.msg);
@@ -119,13 +122,15 @@ static int save(const char *path, XXH128_hash_t key, const struct buf *program, 
 
 /* Compiles TEXT and writes the program to PATH; NULL: there is no place for it. */
 static int compile_and_keep(struct plugin *p, const struct buf *text, const char *path, XXH128_hash_t key,
-                            struct pjrt_loaded **out, enum artifact *how, struct err *e)
+                            struct pjrt_loaded **out, struct artifact_counts *n, struct err *e)
 {
     struct err why = {0};
+    uint64_t begin = clock_ns();
     struct buf program;
     int rc = plugin_compile(p, text->data, text->len, "compilation", out, e);
 
-    *how = ARTIFACT_COMPILED;
+    atomic_fetch_add(&n->compile_ns, clock_ns() - begin);
+    atomic_fetch_add(&n->n_compiled, rc == 0);
     if (rc || !path)
         return rc;
     buf_init(&program, MEM_ENGINE);
@@ -133,13 +138,13 @@ static int compile_and_keep(struct plugin *p, const struct buf *text, const char
         (program.len && save(path, key, &program, &why) != 0))
         log_warn("the compiled program cannot be kept: %s", why.msg);
     else if (program.len)
-        *how = ARTIFACT_KEPT;
+        atomic_fetch_add(&n->n_kept, 1);
     buf_fini(&program);
     return 0;
 }
 
-int artifacts_open(struct plugin *p, const struct buf *text, struct pjrt_loaded **out, enum artifact *how,
-                   struct err *e)
+int artifacts_open(struct plugin *p, const struct buf *text, struct pjrt_loaded **out,
+                   struct artifact_counts *n, struct err *e)
 {
     XXH128_hash_t key = {0};
     char path[FILE_PATH_MAX], name[64];
@@ -148,8 +153,7 @@ int artifacts_open(struct plugin *p, const struct buf *text, struct pjrt_loaded 
     snprintf(name, sizeof(name), "%016llx%016llx", (unsigned long long)key.high64,
              (unsigned long long)key.low64);
     has_file = has_file && cache_path(path, sizeof(path), "pjrt", name, NULL) == 0;
-    *how = ARTIFACT_LOADED;
-    if (has_file && load(p, path, key, out))
+    if (has_file && load(p, path, key, out, n))
         return 0;
-    return compile_and_keep(p, text, has_file ? path : NULL, key, out, how, e);
+    return compile_and_keep(p, text, has_file ? path : NULL, key, out, n, e);
 }

@@ -7,15 +7,21 @@
 #ifndef GALLOP_ENGINE_PJRT_ARTIFACTS_H
 #define GALLOP_ENGINE_PJRT_ARTIFACTS_H
 
+#include <stdatomic.h>
+
 #include "engine/pjrt/plugin.h"
 
-/* Where a program came from, and whether its file exists now. */
-enum artifact { ARTIFACT_LOADED, ARTIFACT_KEPT, ARTIFACT_COMPILED };
+/* Counts of artifacts_open(), and the time of the compilations. One thread at a time counts; any thread may read. */
+struct artifact_counts {
+    _Atomic uint64_t n_compiled, n_loaded; /* programs by where they came from */
+    _Atomic uint64_t n_kept;               /* those of n_compiled that were written to a file */
+    _Atomic uint64_t n_damaged; /* those of n_compiled whose file was damaged, foreign or refused */
+    _Atomic uint64_t compile_ns;
+};
 
-/* Makes *OUT the program TEXT: from its file (ARTIFACT_LOADED), or compiled and then written to its file
- * (ARTIFACT_KEPT). ARTIFACT_COMPILED: it was compiled, and could not be written, which the log says, or there is no
- * cache folder. */
-int artifacts_open(struct plugin *p, const struct buf *text, struct pjrt_loaded **out, enum artifact *how,
-                   struct err *e);
+/* Makes *OUT the program TEXT: from its file, or compiled and then written to its file. If it cannot be written, the
+ * log says so. */
+int artifacts_open(struct plugin *p, const struct buf *text, struct pjrt_loaded **out,
+                   struct artifact_counts *n, struct err *e);
 
 #endif

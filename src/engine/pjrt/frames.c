@@ -45,6 +45,7 @@ struct frames {
     size_t n_logits;               /* rows of logits so far in this step */
     void *zero;                    /* zeros for the largest cache */
     struct frames_stats stats;
+    struct artifact_counts artifacts;
     /* Opening again after an error, on a thread of its own. What it changes is left alone meanwhile. */
     struct errand reopening;
     bool is_down;            /* a run has failed, and the device is not open again */
@@ -203,7 +204,6 @@ static int open_program(struct frames *f, size_t i, struct err *e)
                                     .kv_dtype = f->dtype};
     struct graph g = {0};
     struct stablehlo text = {0};
-    enum artifact how = ARTIFACT_COMPILED;
     int rc = graph_record(&g, &f->m->model, p->n_seqs * p->rows, p->n_seqs, e);
 
     if (rc == 0)
@@ -214,11 +214,8 @@ static int open_program(struct frames *f, size_t i, struct err *e)
     if (rc == 0) {
         uint64_t begin = clock_ns();
 
-        rc = artifacts_open(&f->plugin, &text.text, &p->loaded, &how, e);
+        rc = artifacts_open(&f->plugin, &text.text, &p->loaded, &f->artifacts, e);
         f->stats.compile_s += (double)(clock_ns() - begin) * 1e-9;
-        f->stats.n_compiled += rc == 0 && how != ARTIFACT_LOADED;
-        f->stats.n_loaded += rc == 0 && how == ARTIFACT_LOADED;
-        f->stats.n_kept += rc == 0 && how == ARTIFACT_KEPT;
     }
     stablehlo_fini(&text);
     graph_fini(&g);
@@ -650,6 +647,9 @@ void frames_stats(const struct frames *f, struct frames_stats *s)
     *s = f->stats;
     s->plugin = f->o.source->path;
     s->n_programs = f->n_programs;
+    s->n_compiled = (size_t)atomic_load(&f->artifacts.n_compiled);
+    s->n_loaded = (size_t)atomic_load(&f->artifacts.n_loaded);
+    s->n_kept = (size_t)atomic_load(&f->artifacts.n_kept);
     s->platform = s->version = s->kind = "";
     if (f->is_down)
         return;
