@@ -137,6 +137,20 @@ static void draw_row(const struct step *g, struct step_row *r, struct sample_scr
     }
 }
 
+/* Returns whether R chooses the token with the largest logit, and its request wants to know nothing else. */
+static bool is_plain(const struct step *g, const struct step_row *r)
+{
+    const struct seq *s = r->seq;
+    struct sample_history h;
+
+    if (!g->x->best || s->pooling || !s->stop.limit || r->position < s->n_prompt + seq_wants_all(s) ||
+        s->common->rules.width || s->mask || s->history.cap || s->kept_logits || s->kept_probs ||
+        reasoning_run_forced(&s->reasoning) >= 0)
+        return false;
+    h = history_of(r);
+    return sample_is_plain(&s->sampling, &h, r->position - s->n_prompt);
+}
+
 /* Draws the token that g->row[i] predicts, or scores it if it is a token of the prompt. */
 static void choose(struct step *g, size_t i, struct sample_scratch *sampler)
 {
@@ -188,8 +202,26 @@ static bool choose_piece(struct step *g)
     return true;
 }
 
+/* Takes the best tokens of rows [piece, piece_end), for which is_plain() holds, or draws from their logits if there is
+ * one without. Returns false if the executor has failed. */
+static bool take_best(struct step *g)
+{
+    size_t n = g->piece_end - g->piece;
+    const int32_t *best = g->x->best(g->x->ctx, g->piece, n);
+
+    for (size_t i = 0; i < n && best; i++) {
+        struct step_row *r = &g->row[g->piece + i];
+
+        if (best[i] < 0)
+            return choose_piece(g);
+        r->code = 0;
+        r->result = (struct sample_result){.id = best[i], .top = g->top};
+    }
+    return best != NULL;
+}
+
 /* Adds the hidden states of rows [piece, piece_end) to the sums of their sequences. */
-static void pool_piece(struct step *g)
+static bool pool_piece(struct step *g)
 {
     const float *hidden = g->x->hidden(g->x->ctx, g->piece, g->piece_end - g->piece);
 
@@ -198,22 +230,34 @@ static void pool_piece(struct step *g)
         for (size_t k = 0; k < g->x->caps.n_hidden; k++)
             g->row[i].seq->sum[k] += (double)hidden[k];
     }
+    return true;
 }
 
-/* Samples, scores or pools the rows of g->row, in pieces of at most max_logits rows. Pooling uses hidden
- * states, the others use logits. Returns false if the executor has failed, at row g->piece. */
+/* What is needed of a row. */
+enum needs { NEEDS_HIDDEN, NEEDS_BEST, NEEDS_LOGITS };
+
+static enum needs needs_of(const struct step *g, const struct step_row *r)
+{
+    return r->seq->pooling ? NEEDS_HIDDEN : is_plain(g, r) ? NEEDS_BEST : NEEDS_LOGITS;
+}
+
+/* Samples, scores or pools the rows of g->row, in pieces of at most max_logits rows that need the same. Returns false if
+ * the executor has failed, at row g->piece. */
 static bool take_pieces(struct step *g)
 {
+    bool is_done;
+
     for (g->piece = 0; g->piece < g->n_rows; g->piece = g->piece_end) {
-        bool pooled = g->row[g->piece].seq->pooling != SEQ_POOL_NONE;
+        enum needs needs = needs_of(g, &g->row[g->piece]);
 
         g->piece_end = g->piece + 1;
         while (g->piece_end < g->n_rows && g->piece_end - g->piece < g->x->caps.max_logits &&
-               (g->row[g->piece_end].seq->pooling != SEQ_POOL_NONE) == pooled)
+               needs_of(g, &g->row[g->piece_end]) == needs)
             g->piece_end++;
-        if (pooled)
-            pool_piece(g);
-        else if (!choose_piece(g))
+        is_done = needs == NEEDS_HIDDEN ? pool_piece(g)
+                  : needs == NEEDS_BEST ? take_best(g)
+                                        : choose_piece(g);
+        if (!is_done)
             return false;
     }
     return true;

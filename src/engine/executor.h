@@ -137,6 +137,10 @@ struct executor {
      * max_logits. Valid until the next call of run(), logits() or hidden(). NULL: the executor has failed, and all
      * is as if run() had returned the error that failure() writes to *E. */
     const float *(*logits)(void *ctx, size_t first, size_t n);
+    /* Returns the token [n] with the largest logit of each of these rows, of equal logits the lowest id, or -1 if
+     * logits() must tell. It costs less than logits(), and nothing is changed for it. Valid until the next call of
+     * run(). NULL as for logits(). The function is NULL if it is not supported. */
+    const int32_t *(*best)(void *ctx, size_t first, size_t n);
     void (*failure)(void *ctx,
                     struct err *e); /* NULL: logits() never returns NULL; so if there is hidden() */
     /* Returns the hidden states [n, n_hidden] after the final norm of the wanted rows FIRST to FIRST + N - 1,

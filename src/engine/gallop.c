@@ -186,17 +186,18 @@ static int open_guesses(struct gallop *g, const struct gallop_options *o, struct
 
 /* SIGBUS stays as it is: the plugin maps files of its own. */
 int engine_open_executor(struct executor *x, struct frames **frames, struct plugin_source *plugin,
-                         struct llm *m, const struct gallop_options *o, struct err *e)
+                         struct llm *m, const struct gallop_options *o, size_t most_guesses, struct err *e)
 {
-    struct frames_options f = {.source = plugin, .progress = o->progress, .progress_ctx = o->progress_ctx};
+    struct frames_options f = {.source = plugin,
+                               .most_guesses = most_guesses,
+                               .progress = o->progress,
+                               .progress_ctx = o->progress_ctx};
     int rc = 0;
 
     if (!is_chosen(o->executor, "pjrt")) {
         llm_executor(m, x);
         return 0;
     }
-    if (o->speculative_config)
-        return err_about(e, ERR_UNSUPPORTED, "speculative_config", "executor \"pjrt\" verifies no guesses");
     rc = plugin_source_read(plugin, o->pjrt_plugin, o->pjrt_options, (size_t)o->pjrt_device, e);
     plugin->has_process = o->executor_process != 0;
     if (o->prompt_buckets && rc == 0)
@@ -216,13 +217,14 @@ static int open_step(struct gallop *g, const struct gallop_options *o, struct er
     int rc;
 
     read_step_options(o, &g->llm, &so);
-    if ((rc = engine_open_executor(&g->executor, &g->frames, &g->plugin, &g->llm, o, e)) != 0)
+    if (o->speculative_config && (rc = open_guesses(g, o, e)) != 0)
         return rc;
-    if ((rc = step_open(&g->step, &g->executor, &so, e)) != 0 || !o->speculative_config)
+    rc = engine_open_executor(&g->executor, &g->frames, &g->plugin, &g->llm, o,
+                              g->guesses ? g->guesses->maker.most : 0, e);
+    if (rc || (rc = step_open(&g->step, &g->executor, &so, e)) != 0)
         return rc;
-    if ((rc = open_guesses(g, o, e)) == 0)
-        g->step.guesser = &g->guesses->maker;
-    return rc;
+    g->step.guesser = g->guesses ? &g->guesses->maker : NULL;
+    return 0;
 }
 
 /* Unblocks SIGBUS while files are mapped, so that a truncated file causes an error instead of ending the

@@ -5,6 +5,7 @@
  */
 #include "graph/stablehlo.h"
 
+#include <float.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,10 +37,12 @@ struct writer {
     size_t cap_weight;
     struct value *k, *v; /* [n_caches] the caches now */
     struct value ids, positions, wanted;
-    struct value places; /* i32 [T, 2]: slot and row of the cache of each row */
-    struct value reads;  /* i32 [n_seqs, 1]: slots that are read */
-    unsigned next;       /* the number of the next value */
-    size_t layer;        /* the layer of the last attention, for messages */
+    uint32_t hidden[STABLEHLO_MAX_HIDDEN]; /* [p->n_hidden] nodes whose wanted rows go to the head */
+    size_t n_body;                         /* nodes before the head */
+    struct value places;                   /* i32 [T, 2]: slot and row of the cache of each row */
+    struct value reads;                    /* i32 [n_seqs, 1]: slots that are read */
+    unsigned next;                         /* the number of the next value */
+    size_t layer;                          /* the layer of the last attention, for messages */
     int rc;
     char why[200];
 };
@@ -194,17 +197,22 @@ static struct value concatenate(struct writer *w, struct value a, struct value b
                 type_text(a.s).s, type_text(b.s).s, type_text(s).s);
 }
 
-/* Reduces the last dim by OP, "add", "maximum" or "minimum"; INIT is its neutral number. */
-static struct value reduce(struct writer *w, struct value x, const char *op, float init)
+/* Reduces the last dim by OP, "add", "maximum" or "minimum", beginning with the scalar INIT. */
+static struct value reduce_from(struct writer *w, struct value x, const char *op, struct value init)
 {
     struct shape s = x.s;
-    struct value zero = number_of(w, init, shape_of(DT_F32, 0, 0, 0, 0, 0, 0));
 
     s.n--;
     return emit(w, s,
                 "stablehlo.reduce(%%%u init: %%%u) applies stablehlo.%s across dimensions = [%d] : (%s, "
-                "tensor<f32>) -> %s",
-                x.id, zero.id, op, s.n, type_text(x.s).s, type_text(s).s);
+                "%s) -> %s",
+                x.id, init.id, op, s.n, type_text(x.s).s, type_text(init.s).s, type_text(s).s);
+}
+
+/* Reduces the last dim of fp32 numbers; INIT is the neutral number of OP. */
+static struct value reduce(struct writer *w, struct value x, const char *op, float init)
+{
+    return reduce_from(w, x, op, number_of(w, init, shape_of(DT_F32, 0, 0, 0, 0, 0, 0)));
 }
 
 /* Returns X, which lacks the last dim of S, copied along it. */
@@ -881,11 +889,45 @@ static struct value lower(struct writer *w, const struct graph_node *n)
     return x;
 }
 
+/* Returns the column of the largest of LOGITS [rows, V], i32 [rows]: the first of equal ones; -1 if a logit is NaN or
+ * +infinity, or if none is finite. */
+static struct value best_of(struct writer *w, struct value logits)
+{
+    struct shape s = logits.s, scalar = shape_of(DT_I32, 0, 0, 0, 0, 0, 0);
+    struct value most, all, none, first, is_finite, is_there;
+
+    s.type = DT_I32;
+    all = emit(w, s, "stablehlo.iota dim = 1 : %s", type_text(s).s);
+    none = integer_of(w, (long)s.d[1], s);
+    most = reduce(w, logits, "maximum", -FLT_MAX);
+    first = choose(w, compare(w, "EQ", logits, spread_last(w, most, logits.s)), all, none);
+    is_finite = compare(w, "LE", logits, number_of(w, FLT_MAX, logits.s));
+    first = choose(w, is_finite, first, integer_of(w, -1, s));
+    first = reduce_from(w, first, "minimum", integer_of(w, (long)s.d[1], scalar));
+    is_there = compare(w, "LT", first, integer_of(w, (long)s.d[1], first.s));
+    return choose(w, is_there, first, integer_of(w, -1, first.s));
+}
+
+/* Finds the head: the operators from the first one that takes the wanted rows, and the values whose rows it takes. */
+static void find_head(struct writer *w)
+{
+    w->n_body = w->g->n_nodes;
+    for (size_t i = 0; i < w->g->n_nodes; i++) {
+        if (w->g->node[i].op != GRAPH_ROWS)
+            continue;
+        ASSERT(w->p->n_hidden < STABLEHLO_MAX_HIDDEN, "%zu hidden states", w->p->n_hidden);
+        w->n_body = w->p->n_hidden ? w->n_body : i;
+        w->hidden[w->p->n_hidden++] = w->g->node[i].in[0];
+    }
+}
+
 /* Lists the caches: one for each layer that stores keys and values. */
 static void find_caches(struct writer *w)
 {
     struct stablehlo *p = w->p;
 
+    if (w->f->part == STABLEHLO_HEAD)
+        return;
     for (size_t i = 0; i < w->g->n_nodes && !w->rc; i++) {
         const struct graph_node *n = &w->g->node[i];
 
@@ -912,6 +954,10 @@ static void read_inputs(struct writer *w, struct value all)
     size_t T = w->f->n_seqs * w->f->rows, at = 0;
     struct value slots, rows;
 
+    if (w->f->part == STABLEHLO_HEAD) {
+        w->wanted = input(w, all, &at, w->f->n_wanted);
+        return;
+    }
     w->ids = input(w, all, &at, T);
     w->positions = input(w, all, &at, T);
     slots = input(w, all, &at, T);
@@ -928,61 +974,93 @@ static struct shape cache_shape(const struct writer *w, size_t i)
     return shape_of(w->f->kv_dtype, 4, w->f->n_slots + 1, c->n_kv, w->f->context + 1, c->d, 0);
 }
 
-/* Writes the body of the program; its first values are the arguments. Returns the logits. */
-static struct value write_body(struct writer *w, struct shape inputs)
+/* The results of a program that are not caches, in their order. */
+struct results {
+    struct value value[2 + STABLEHLO_MAX_HIDDEN];
+    size_t n;
+};
+
+static struct value hidden_argument(struct writer *w, size_t i)
 {
+    const struct graph_node *n = &w->g->node[w->hidden[i]];
+
+    return (struct value){w->next++, matrix(n->rows, n->n)};
+}
+
+/* Writes the body of the program; its first values are the arguments. */
+static void write_body(struct writer *w, struct shape inputs, struct results *r)
+{
+    const bool is_head = w->f->part == STABLEHLO_HEAD;
+
     w->next = 1;
     for (size_t i = 0; i < w->p->n_caches; i++) {
         w->k[i] = (struct value){w->next++, cache_shape(w, i)};
         w->v[i] = (struct value){w->next++, cache_shape(w, i)};
     }
+    for (size_t i = 0; i < w->p->n_hidden && is_head; i++)
+        w->node[w->hidden[i]] = hidden_argument(w, i);
     read_inputs(w, (struct value){0, inputs});
     for (size_t i = 0; i < w->g->n_nodes && !w->rc; i++)
-        w->node[i] = lower(w, &w->g->node[i]);
-    return w->node[w->g->result];
+        if (!is_head || i >= w->n_body || w->g->node[i].op == GRAPH_WANTED)
+            w->node[i] = lower(w, &w->g->node[i]);
+    r->value[r->n++] = w->node[w->g->result];
+    if (!w->rc)
+        r->value[r->n++] = best_of(w, w->node[w->g->result]);
+    for (size_t i = 0; i < w->p->n_hidden && w->f->part == STABLEHLO_PROMPT; i++)
+        r->value[r->n++] = w->node[w->hidden[i]];
 }
 
-static void write_head(struct writer *w, struct buf *out, struct shape inputs, struct shape logits)
+static void write_head(struct writer *w, struct buf *out, struct shape inputs, const struct results *r)
 {
-    size_t n = 2 * w->p->n_caches;
+    size_t n = 2 * w->p->n_caches, n_hidden = w->f->part == STABLEHLO_HEAD ? w->p->n_hidden : 0;
 
     buf_fmt(out, "module @gallop {\n  func.func public @main(%%0: %s", type_text(inputs).s);
     for (size_t i = 0; i < n; i++)
         buf_fmt(out, ",\n      %%%zu: %s {tf.aliasing_output = %zu : i32}", i + 1,
                 type_text(cache_shape(w, i / 2)).s, i);
+    for (size_t i = 0; i < n_hidden; i++)
+        buf_fmt(out, ",\n      %%%zu: %s", i + 1, type_text(w->node[w->hidden[i]].s).s);
     for (size_t i = 0; i < w->p->n_weights; i++)
         buf_fmt(out, ",\n      %%%u: %s", w->weight[i].id, type_text(w->weight[i].s).s);
     buf_str(out, ") -> (");
     for (size_t i = 0; i < n; i++)
         buf_fmt(out, "%s, ", type_text(cache_shape(w, i / 2)).s);
-    buf_fmt(out, "%s) {\n", type_text(logits).s);
+    for (size_t i = 0; i < r->n; i++)
+        buf_fmt(out, "%s%s", i ? ", " : "", type_text(r->value[i].s).s);
+    buf_str(out, ") {\n");
 }
 
-static void write_end(struct writer *w, struct buf *out, struct value logits)
+static void write_end(struct writer *w, struct buf *out, const struct results *r)
 {
     size_t n = w->p->n_caches;
 
     buf_str(out, "    return ");
     for (size_t i = 0; i < n; i++)
         buf_fmt(out, "%%%u, %%%u, ", w->k[i].id, w->v[i].id);
-    buf_fmt(out, "%%%u : ", logits.id);
+    for (size_t i = 0; i < r->n; i++)
+        buf_fmt(out, "%s%%%u", i ? ", " : "", r->value[i].id);
+    buf_str(out, " : ");
     for (size_t i = 0; i < 2 * n; i++)
         buf_fmt(out, "%s, ", type_text(cache_shape(w, i / 2)).s);
-    buf_fmt(out, "%s\n  }\n}\n", type_text(logits.s).s);
+    for (size_t i = 0; i < r->n; i++)
+        buf_fmt(out, "%s%s", i ? ", " : "", type_text(r->value[i].s).s);
+    buf_str(out, "\n  }\n}\n");
 }
 
 /* Writes the program: the body first, because it finds the weights, which are arguments of the head. */
 static void write_program(struct writer *w, struct buf *whole)
 {
     const struct stablehlo_frame *f = w->f;
-    struct shape inputs = shape_of(DT_I32, 1, 4 * f->n_seqs * f->rows + f->n_seqs + f->n_wanted, 0, 0, 0, 0);
-    struct value logits = write_body(w, inputs);
+    size_t n = 4 * f->n_seqs * f->rows + f->n_seqs + f->n_wanted;
+    struct shape inputs = shape_of(DT_I32, 1, f->part == STABLEHLO_HEAD ? f->n_wanted : n, 0, 0, 0, 0);
+    struct results results = {.n = 0};
 
+    write_body(w, inputs, &results);
     if (w->rc)
         return;
-    write_head(w, whole, inputs, logits.s);
+    write_head(w, whole, inputs, &results);
     buf_add(whole, w->p->text.data, w->p->text.len);
-    write_end(w, whole, logits);
+    write_end(w, whole, &results);
 }
 
 int stablehlo_write(struct stablehlo *p, const struct graph *g, const struct model *m,
@@ -996,6 +1074,7 @@ int stablehlo_write(struct stablehlo *p, const struct graph *g, const struct mod
     buf_init(&whole, MEM_MODEL);
     ASSERT(g->node[0].rows == f->n_seqs * f->rows && f->seen <= f->context, "%zu rows", g->node[0].rows);
     find_caches(&w);
+    find_head(&w);
     w.node = mem_zalloc(g->n_nodes, sizeof(*w.node), MEM_MODEL);
     w.k = mem_zalloc(p->n_caches ? p->n_caches : 1, sizeof(*w.k), MEM_MODEL);
     w.v = mem_zalloc(p->n_caches ? p->n_caches : 1, sizeof(*w.v), MEM_MODEL);

@@ -12,7 +12,11 @@
  *             Slot n_slots and row `context` are scratch, where padding is stored; they are never read for a
  *             row that is wanted
  *   weights   struct stablehlo_weight, in order
- * Results: the caches, which take over the memory of the arguments, and fp32 logits [n_wanted, V].
+ * Results: the caches, which take over the memory of the arguments; fp32 logits [n_wanted, V]; i32 [n_wanted], the
+ * token with the largest logit of each of these rows, the lowest id of equal ones, or -1 if a logit is NaN or
+ * +infinity or all are -infinity; and from a program of STABLEHLO_PROMPT the hidden states, fp32 [T, E] each, from
+ * which a program of STABLEHLO_HEAD computes logits of other rows. That program has no caches. Its arguments are i32
+ * [n_wanted], the indexes of the rows, then the hidden states, then weights; its results are logits and tokens.
  */
 #ifndef GALLOP_GRAPH_STABLEHLO_H
 #define GALLOP_GRAPH_STABLEHLO_H
@@ -22,8 +26,18 @@
 #include "graph/graph.h"
 #include "model/model.h"
 
+/* What a program computes. */
+enum stablehlo_part {
+    STABLEHLO_STEP,   /* the frame, and logits of the wanted rows */
+    STABLEHLO_PROMPT, /* the same, and the hidden states of all rows */
+    STABLEHLO_HEAD    /* logits of the wanted rows of hidden states */
+};
+
+enum { STABLEHLO_MAX_HIDDEN = 2 };
+
 /* The sizes of a program. */
 struct stablehlo_frame {
+    enum stablehlo_part part;
     /* Number of sequences, and number of rows of each; the graph has n_seqs x rows rows. */
     size_t n_seqs, rows;
     /* Rows of logits; the number for which the graph was recorded. */
@@ -67,8 +81,9 @@ struct stablehlo {
     struct buf text;
     struct stablehlo_weight *weight;
     size_t n_weights, cap_weights;
-    struct stablehlo_cache *cache;
+    struct stablehlo_cache *cache; /* none in a program of STABLEHLO_HEAD */
     size_t n_caches, cap_caches;
+    size_t n_hidden; /* the number of hidden states, each [n_seqs x rows, E], at most STABLEHLO_MAX_HIDDEN */
 };
 
 /* Writes the program of G, a graph of M for f->n_seqs x f->rows rows, to *P. Returns 0; ERR_NOMEM; or

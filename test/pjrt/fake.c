@@ -4,7 +4,8 @@
  * FAKE_PJRT_FAIL=N in the environment lets the N-th call that may fail return an error, or with FAKE_PJRT_HOW crash,
  * hang or exit; FAKE_PJRT_MAJOR gives the table another major version, and FAKE_PJRT_SMALL a smaller size. With
  * FAKE_PJRT_KEEP programs can be serialized; FAKE_PJRT_LIE makes their size wrong. fake_pjrt_calls() and
- * fake_pjrt_objects() tell the test how many calls there were and how many objects exist. */
+ * fake_pjrt_objects() tell the test how many calls there were and how many objects exist, fake_pjrt_runs() how many
+ * runs of programs there were. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,20 +15,24 @@
 
 #include "engine/pjrt/api.h"
 
+enum { MAX_RESULTS = 128 };
+
 /* An object of any type: an error, a buffer, a program, ... */
 struct object {
-    char text[80];
-    size_t bytes, n_results, logits_bytes;
-    void *data; /* [bytes] of a buffer that the host copied; NULL: zeros */
+    char text[2000];
+    size_t bytes;                          /* of a buffer */
+    size_t n_results, result[MAX_RESULTS]; /* of a program: bytes of its results */
+    void *data;                            /* [bytes] of a buffer that the host copied; NULL: zeros */
 };
 
-static long n_calls, n_objects;
+static long n_calls, n_objects, n_runs;
 static int client, device;
 static const struct object *last_program; /* of which the executable was asked for last */
 static char version[200];                 /* "fake" and the options of the client */
 
 long fake_pjrt_calls(void);
 long fake_pjrt_objects(void);
+long fake_pjrt_runs(void);
 void fake_pjrt_reset(void);
 const struct pjrt_api *GetPjrtApi(void);
 
@@ -41,9 +46,14 @@ long fake_pjrt_objects(void)
     return n_objects;
 }
 
+long fake_pjrt_runs(void)
+{
+    return n_runs;
+}
+
 void fake_pjrt_reset(void)
 {
-    n_calls = 0;
+    n_calls = n_runs = 0;
 }
 
 static struct object *new_object(void)
@@ -183,25 +193,33 @@ static struct pjrt_error *device_description(void *args)
     return fails();
 }
 
-/* Reads the number of results of a program and the size of the last from its text. */
+/* Returns the bytes of a type such as "tensor<2x8xbf16>" at P. */
+static size_t type_bytes(const char *p)
+{
+    size_t bytes = 1;
+    char *end;
+
+    for (p += strlen("tensor<"); *p >= '0' && *p <= '9'; p = end + 1)
+        bytes *= strtoul(p, &end, 10);
+    return bytes * (strncmp(p, "bf16", 4) == 0 ? 2 : *p == 'i' ? strtoul(p + 1, &end, 10) / 8 : 4);
+}
+
+/* Reads the results of a program from the type of its function. */
 static struct pjrt_error *compile(void *args)
 {
     struct pjrt_client_compile *a = args;
     struct pjrt_error *e = fails();
     struct object *o;
-    const char *p = a->program->code, *last;
+    const char *p = strstr(a->program->code, "-> ("), *end;
 
     if (e)
         return e;
     o = new_object();
-    for (o->n_results = 1; (p = strstr(p, "tf.aliasing_output")) != NULL; p++)
-        o->n_results++;
-    p = strstr(a->program->code, "-> (");
-    last = strstr(p, ") {\n");
-    while (last > p && strncmp(last, "tensor<", 7) != 0)
-        last--;
-    o->logits_bytes = 4 * strtoul(last + 7, (char **)&p, 10);
-    o->logits_bytes *= strtoul(p + 1, NULL, 10);
+    for (end = p ? strstr(p, ") {\n") : NULL; end && (p = strstr(p, "tensor<")) != NULL && p < end; p++) {
+        if (o->n_results == MAX_RESULTS)
+            abort();
+        o->result[o->n_results++] = type_bytes(p);
+    }
     a->executable = (struct pjrt_loaded *)o;
     return NULL;
 }
@@ -258,7 +276,9 @@ static struct pjrt_error *serialize(void *args)
     if (e || !getenv("FAKE_PJRT_KEEP"))
         return e;
     o = new_object();
-    snprintf(o->text, sizeof(o->text), "fake %zu %zu", program->n_results, program->logits_bytes);
+    for (size_t i = 0; i < program->n_results; i++)
+        snprintf(o->text + strlen(o->text), sizeof(o->text) - strlen(o->text), "fake %zu ",
+                 program->result[i]);
     a->bytes = o->text;
     a->size = getenv("FAKE_PJRT_LIE") ? (size_t)1 << 40 : strlen(o->text);
     a->serialized = (struct pjrt_serialized *)o;
@@ -271,13 +291,19 @@ static struct pjrt_error *deserialize(void *args)
     struct pjrt_deserialize *a = args;
     struct pjrt_error *e = fails();
     struct object *o;
-    char text[80];
+    char text[2000];
+    const char *p = text;
+    int n;
 
     if (e)
         return e;
     o = new_object();
     snprintf(text, sizeof(text), "%.*s", (int)a->size, a->bytes);
-    if (sscanf(text, "fake %zu %zu", &o->n_results, &o->logits_bytes) == 2) {
+    while (o->n_results < MAX_RESULTS && sscanf(p, "fake %zu %n", &o->result[o->n_results], &n) == 1) {
+        o->n_results++;
+        p += n;
+    }
+    if (o->n_results) {
         a->executable = (struct pjrt_loaded *)o;
         return NULL;
     }
@@ -299,10 +325,11 @@ static struct pjrt_error *execute(void *args)
 
     if (e)
         return e;
+    n_runs++;
     for (size_t i = 0; i < program->n_results; i++) {
         struct object *o = new_object();
 
-        o->bytes = program->logits_bytes;
+        o->bytes = program->result[i];
         a->outputs[0][i] = (struct pjrt_buffer *)o;
     }
     if (a->complete)

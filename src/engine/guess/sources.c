@@ -231,7 +231,12 @@ static int open_draft(struct guess_sources *g, const struct gallop_options *o, s
     int rc = c->model ? draft_open(&g->draft, &draft, target, e) : 0;
 
     for (size_t i = 0; i < c->n_methods && rc == 0; i++)
-        if (c->method[i] == GUESS_SELF) {
+        if (c->method[i] == GUESS_SELF && o->executor && strcmp(o->executor, "pjrt") == 0) {
+            rc = err_about(
+                e, ERR_UNSUPPORTED, "speculative_config",
+                "executor \"pjrt\" does not serve the method \"self\", whose passes need the KV rows on "
+                "the CPU");
+        } else if (c->method[i] == GUESS_SELF) {
             rc = self_draft_open(&g->self_draft, o, target, guess_config_most(c, GUESS_SELF, 0), e);
             g->maker.draft = GUESS_SELF;
         }

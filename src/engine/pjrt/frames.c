@@ -13,10 +13,25 @@
 #include "engine/pjrt/weights.h"
 #include "graph/record.h"
 
+enum {
+    MAX_ROWS = 3,  /* numbers of rows of a decoding sequence for which programs are compiled */
+    HEAD_ROWS = 32 /* rows of a scored prompt whose logits are computed together */
+};
+
 /* A compiled program and its sizes. */
 struct program {
     struct pjrt_loaded *loaded;
-    size_t n_seqs, rows, seen;
+    enum stablehlo_part part;
+    size_t n_seqs, rows, seen, n_wanted;
+};
+
+/* What the frame of the last run has left on the device. */
+struct result {
+    const struct program *p;
+    struct pjrt_buffer *logits, *best, *hidden[STABLEHLO_MAX_HIDDEN];
+    size_t n, from;            /* the wanted rows; the row of a prompt that is the first of them */
+    bool has_best, has_logits; /* they are in f->best and f->logits */
+    bool is_lost;
 };
 
 /* The rows that a slot holds: those of a running sequence, or what the last one left. */
@@ -31,23 +46,31 @@ struct frames {
     struct plugin plugin;
     struct llm *m;
     struct frames_options o;
-    size_t n_slots, context, most_rows, max_wanted;
+    size_t n_slots, context, max_tokens, max_logits;
     enum dtype dtype;
     struct program *program; /* [n_programs] */
     size_t n_programs;
-    struct pjrt_buffer **arg; /* [1 + n_caches + n_weights] inputs, caches, weights */
-    struct pjrt_buffer **out; /* [n_caches + 1] */
-    size_t n_caches, n_weights;
+    size_t decode_rows[MAX_ROWS], n_decode_rows; /* rows of a decoding sequence, ascending */
+    struct pjrt_buffer **arg;                    /* [1 + n_caches + n_weights] inputs, caches, weights */
+    struct pjrt_buffer **out;                    /* [n_caches + 2 + n_hidden] */
+    size_t n_caches, n_weights, n_hidden;
+    struct stablehlo_weight *weight; /* [n_weights] what the weights are */
+    struct pjrt_buffer *
+        *head; /* [1 + n_hidden + n_head] arguments of heads; the weights are those of `arg` */
+    size_t n_head;
     struct stablehlo_cache *layer; /* [n_caches / 2] */
     struct slot *slot;             /* [n_slots] */
     int32_t *in;                   /* inputs of the largest frame */
-    float *logits, *one;           /* [max_wanted, V], and the logits of a frame */
-    size_t n_logits;               /* rows of logits so far in this step */
-    void *zero;                    /* zeros for the largest cache */
+    float *logits;                 /* [most_logits, V] */
+    int32_t *best;                 /* the best tokens of the wanted rows of the last run */
+    struct result result;
+    size_t most_logits;
+    void *zero; /* zeros for the largest cache */
     struct frames_stats stats;
     struct artifact_counts artifacts;
     /* Opening again after an error, on a thread of its own. What it changes is left alone meanwhile. */
     struct errand reopening;
+    struct err failure;      /* why logits() or best() has failed */
     bool is_down;            /* a run has failed, and the device is not open again */
     bool is_suspect;         /* no run has succeeded since the device was opened again */
     _Atomic bool is_closing; /* the thread is to end soon */
@@ -91,27 +114,52 @@ static void complete(struct frames_buckets *b, size_t first, size_t step, size_t
 
 /* ---- opening ---- */
 
-static void add_program(struct frames *f, size_t n_seqs, size_t rows, size_t seen)
+static void add_program(struct frames *f, enum stablehlo_part part, size_t n_seqs, size_t rows, size_t seen)
 {
-    f->program[f->n_programs++] = (struct program){.n_seqs = n_seqs, .rows = rows, .seen = seen};
+    size_t n_wanted = part == STABLEHLO_STEP ? n_seqs * rows : 1;
+
+    if (part == STABLEHLO_HEAD)
+        n_wanted = rows < HEAD_ROWS ? rows : HEAD_ROWS;
+    if (part == STABLEHLO_STEP && n_wanted > f->most_logits)
+        f->most_logits = n_wanted;
+    f->program[f->n_programs++] =
+        (struct program){.part = part, .n_seqs = n_seqs, .rows = rows, .seen = seen, .n_wanted = n_wanted};
 }
 
-/* Lists the programs, longest first, so that a device without enough memory is found out early. */
+/* Lists the numbers of rows of decoding sequences: one, the most with all guesses, and a number between them. */
+static void list_rows(struct frames *f)
+{
+    size_t most = f->o.most_guesses;
+
+    f->decode_rows[f->n_decode_rows++] = 1;
+    if (most > 4)
+        f->decode_rows[f->n_decode_rows++] = 1 + most / 2;
+    if (most > 0)
+        f->decode_rows[f->n_decode_rows++] = 1 + most;
+}
+
+/* Lists the programs, longest first, so that a device without enough memory is found out early. The first program is
+ * one for prompts, which has all arguments. */
 static int list_programs(struct frames *f, struct err *e)
 {
     const struct frames_buckets *p = &f->o.prompts, *b = &f->o.batches, *c = &f->o.contexts;
 
-    f->program = mem_zalloc((p->n + b->n) * c->n, sizeof(*f->program), MEM_ENGINE);
+    list_rows(f);
+    f->program = mem_zalloc((p->n + f->n_decode_rows * b->n) * c->n + p->n, sizeof(*f->program), MEM_ENGINE);
     if (!f->program)
         return err_nomem(e, "the programs");
     for (size_t k = c->n; k-- > 0;) {
         for (size_t i = p->n; i-- > 0;)
             if (p->size[i] <= c->size[k])
-                add_program(f, 1, p->size[i], c->size[k]);
-        for (size_t i = b->n; i-- > 0;)
-            if (b->size[i] > 1 || p->size[0] > 1)
-                add_program(f, b->size[i], 1, c->size[k]);
+                add_program(f, STABLEHLO_PROMPT, 1, p->size[i], c->size[k]);
+        for (size_t r = f->n_decode_rows; r-- > 0;)
+            for (size_t i = b->n; i-- > 0;)
+                if (f->decode_rows[r] <= c->size[k])
+                    add_program(f, STABLEHLO_STEP, b->size[i], f->decode_rows[r], c->size[k]);
     }
+    for (size_t i = p->n; i-- > 0;)
+        if (p->size[i] > 1)
+            add_program(f, STABLEHLO_HEAD, 1, p->size[i], 1);
     return 0;
 }
 
@@ -171,12 +219,16 @@ static int open_arguments(struct frames *f, const struct stablehlo *p, struct er
     f->n_caches = 2 * p->n_caches;
     f->n_weights = p->n_weights;
     f->stats.weight_bytes = f->stats.cache_bytes = 0;
+    f->n_hidden = p->n_hidden;
     f->arg = mem_zalloc(1 + f->n_caches + f->n_weights, sizeof(struct pjrt_buffer *), MEM_ENGINE);
-    f->out = mem_zalloc(f->n_caches + 1, sizeof(struct pjrt_buffer *), MEM_ENGINE);
+    f->head = mem_zalloc(1 + f->n_hidden + f->n_weights, sizeof(struct pjrt_buffer *), MEM_ENGINE);
+    f->out = mem_zalloc(f->n_caches + 2 + f->n_hidden, sizeof(struct pjrt_buffer *), MEM_ENGINE);
     f->layer = mem_zalloc(p->n_caches ? p->n_caches : 1, sizeof(*f->layer), MEM_ENGINE);
-    if (!f->arg || !f->out || !f->layer)
+    f->weight = mem_zalloc(f->n_weights ? f->n_weights : 1, sizeof(*f->weight), MEM_ENGINE);
+    if (!f->arg || !f->head || !f->out || !f->layer || !f->weight)
         return err_nomem(e, "the arguments of programs");
     memcpy(f->layer, p->cache, p->n_caches * sizeof(*f->layer));
+    memcpy(f->weight, p->weight, p->n_weights * sizeof(*f->weight));
     for (size_t i = 0; i < p->n_weights; i++) {
         size_t bytes = dtype_bytes(p->weight[i].dtype);
 
@@ -190,13 +242,40 @@ static int open_arguments(struct frames *f, const struct stablehlo *p, struct er
     return open_caches(f, e);
 }
 
+static bool is_same_weight(const struct stablehlo_weight *a, const struct stablehlo_weight *b)
+{
+    return a->kind == b->kind && a->of == b->of && a->down == b->down;
+}
+
+/* Sets the weights of f->head to those of P, a program of STABLEHLO_HEAD. */
+static void take_head(struct frames *f, const struct stablehlo *p)
+{
+    for (f->n_head = 0; f->n_head < p->n_weights; f->n_head++) {
+        size_t i = 0;
+
+        while (i < f->n_weights && !is_same_weight(&f->weight[i], &p->weight[f->n_head]))
+            i++;
+        ASSERT(i < f->n_weights, "weight %zu of a head", f->n_head);
+        f->head[1 + f->n_hidden + f->n_head] = f->arg[1 + f->n_caches + i];
+    }
+}
+
+/* Checks that P has the arguments of the first program. */
+static void check_arguments(const struct frames *f, const struct stablehlo *p)
+{
+    ASSERT(p->n_weights == f->n_weights && 2 * p->n_caches == f->n_caches, "%zu weights", p->n_weights);
+    for (size_t i = 0; i < p->n_weights; i++)
+        ASSERT(is_same_weight(&p->weight[i], &f->weight[i]), "weight %zu", i);
+}
+
 /* Compiles program I, or takes it from the cache folder. */
 static int open_program(struct frames *f, size_t i, struct err *e)
 {
     struct program *p = &f->program[i];
-    struct stablehlo_frame frame = {.n_seqs = p->n_seqs,
+    struct stablehlo_frame frame = {.part = p->part,
+                                    .n_seqs = p->n_seqs,
                                     .rows = p->rows,
-                                    .n_wanted = p->n_seqs,
+                                    .n_wanted = p->n_wanted,
                                     .n_slots = f->n_slots,
                                     .context = f->context,
                                     .seen = p->seen,
@@ -204,13 +283,16 @@ static int open_program(struct frames *f, size_t i, struct err *e)
                                     .kv_dtype = f->dtype};
     struct graph g = {0};
     struct stablehlo text = {0};
-    int rc = graph_record(&g, &f->m->model, p->n_seqs * p->rows, p->n_seqs, e);
+    int rc = graph_record(&g, &f->m->model, p->n_seqs * p->rows, p->n_wanted, e);
 
     if (rc == 0)
         rc = stablehlo_write(&text, &g, &f->m->model, &frame, e);
     if (rc == 0 && i == 0)
         rc = open_arguments(f, &text, e);
-    ASSERT(rc || text.n_weights == f->n_weights, "%zu weights", text.n_weights);
+    if (rc == 0 && p->part == STABLEHLO_HEAD)
+        take_head(f, &text);
+    else if (rc == 0)
+        check_arguments(f, &text);
     if (rc == 0) {
         uint64_t begin = clock_ns();
 
@@ -224,23 +306,29 @@ static int open_program(struct frames *f, size_t i, struct err *e)
 
 static int open_slots(struct frames *f, struct err *e)
 {
-    size_t V = f->m->model.info.vocab, rows = f->o.batches.size[f->o.batches.n - 1];
+    size_t V = f->m->model.info.vocab, n_in = 0;
     int32_t *ids;
 
-    if (rows < f->most_rows)
-        rows = f->most_rows;
+    for (size_t i = 0; i < f->n_programs; i++) {
+        const struct program *p = &f->program[i];
+        size_t n = 4 * p->n_seqs * p->rows + p->n_seqs + p->n_wanted;
+
+        n_in = n > n_in ? n : n_in;
+    }
     f->slot = mem_zalloc(f->n_slots, sizeof(*f->slot), MEM_ENGINE);
     ids = mem_zalloc(f->n_slots * f->context, sizeof(*ids), MEM_ENGINE);
-    f->in = mem_zalloc(6 * rows + 2, sizeof(*f->in), MEM_ENGINE);
-    f->logits = mem_zalloc(f->max_wanted * V, sizeof(float), MEM_ENGINE);
-    f->one = mem_zalloc(f->n_slots * V, sizeof(float), MEM_ENGINE);
+    f->in = mem_zalloc(n_in, sizeof(*f->in), MEM_ENGINE);
+    if (f->most_logits < f->max_logits + HEAD_ROWS)
+        f->most_logits = f->max_logits + HEAD_ROWS;
+    f->logits = mem_zalloc(f->most_logits * V, sizeof(float), MEM_ENGINE);
+    f->best = mem_zalloc(f->max_tokens + f->most_logits, sizeof(*f->best), MEM_ENGINE);
     if (!f->slot || !ids) {
         mem_free(ids);
         return err_nomem(e, "the slots");
     }
     for (size_t i = 0; i < f->n_slots; i++)
         f->slot[i].id = ids + i * f->context;
-    return f->in && f->logits && f->one ? 0 : err_nomem(e, "the slots");
+    return f->in && f->logits && f->best ? 0 : err_nomem(e, "the slots");
 }
 
 static int check_model(const struct llm *m, struct err *e)
@@ -260,9 +348,19 @@ static int check_model(const struct llm *m, struct err *e)
     return weights_check(&m->model, e);
 }
 
+static void free_result(struct frames *f)
+{
+    plugin_free_buffer(&f->plugin, f->result.logits);
+    plugin_free_buffer(&f->plugin, f->result.best);
+    for (size_t k = 0; k < f->n_hidden; k++)
+        plugin_free_buffer(&f->plugin, f->result.hidden[k]);
+    f->result = (struct result){0};
+}
+
 /* Frees everything that is on the device. F->program lists the programs without them. */
 static void close_device(struct frames *f)
 {
+    free_result(f);
     for (size_t i = 0; i < f->n_programs; i++) {
         plugin_free_program(&f->plugin, f->program[i].loaded);
         f->program[i].loaded = NULL;
@@ -271,10 +369,13 @@ static void close_device(struct frames *f)
         plugin_free_buffer(&f->plugin, f->arg[i]);
     plugin_close(&f->plugin);
     mem_free(f->arg);
+    mem_free(f->head);
     mem_free(f->out);
     mem_free(f->layer);
-    f->arg = f->out = NULL;
+    mem_free(f->weight);
+    f->arg = f->head = f->out = NULL;
     f->layer = NULL;
+    f->weight = NULL;
     f->n_caches = f->n_weights = 0;
 }
 
@@ -324,13 +425,14 @@ int frames_open(struct frames **out, struct llm *m, const struct frames_options 
     f->o = *o;
     f->n_slots = m->max_seqs;
     f->context = m->max_len;
-    f->max_wanted = m->max_wanted;
     f->dtype = m->model.opt.dtype;
+    f->max_logits = m->max_wanted > HEAD_ROWS ? m->max_wanted : HEAD_ROWS;
     complete(&f->o.prompts, 16, 4, m->max_tokens < f->context ? m->max_tokens : f->context);
     complete(&f->o.batches, 1, 4, f->n_slots);
     complete(&f->o.contexts, 512, 4, f->context);
-    f->most_rows = f->o.prompts.size[f->o.prompts.n - 1];
-    if ((rc = open_slots(f, e)) == 0 && (rc = list_programs(f, e)) == 0)
+    f->max_tokens = f->o.prompts.size[f->o.prompts.n - 1];
+    f->max_tokens = f->max_tokens > f->n_slots ? f->max_tokens : f->n_slots;
+    if ((rc = list_programs(f, e)) == 0 && (rc = open_slots(f, e)) == 0)
         rc = open_device(f, o->progress, e);
     if (rc)
         frames_close(f);
@@ -352,7 +454,7 @@ void frames_close(struct frames *f)
     mem_free(f->program);
     mem_free(f->in);
     mem_free(f->logits);
-    mem_free(f->one);
+    mem_free(f->best);
     mem_free(f->zero);
     mem_free(f);
 }
@@ -360,14 +462,15 @@ void frames_close(struct frames *f)
 /* ---- frames ---- */
 
 /* Returns the program for N_SEQS sequences of up to ROWS rows that reads at least SEEN rows of the slots. */
-static const struct program *fit(const struct frames *f, size_t n_seqs, size_t rows, size_t seen)
+static const struct program *fit(const struct frames *f, enum stablehlo_part part, size_t n_seqs, size_t rows,
+                                 size_t seen)
 {
     const struct program *best = NULL;
 
     for (size_t i = 0; i < f->n_programs; i++) {
         const struct program *p = &f->program[i];
 
-        if (p->n_seqs < n_seqs || p->rows < rows || p->seen < seen || (rows > 1 && p->n_seqs > 1))
+        if (p->part != part || p->n_seqs < n_seqs || p->rows < rows || p->seen < seen)
             continue;
         if (!best || p->n_seqs * p->rows < best->n_seqs * best->rows ||
             (p->n_seqs * p->rows == best->n_seqs * best->rows && p->seen < best->seen))
@@ -377,18 +480,27 @@ static const struct program *fit(const struct frames *f, size_t n_seqs, size_t r
     return best;
 }
 
-/* Runs P with f->in and copies its logits to f->one. */
-static int run_program(struct frames *f, const struct program *p, struct err *e)
+/* Runs the program P with f->in [N] and the other arguments ARG [n_args] and writes its results to f->out [N_OUT]. */
+static int run_with(struct frames *f, const struct program *p, size_t n, struct pjrt_buffer **arg,
+                    size_t n_args, size_t n_out, struct err *e)
 {
-    size_t T = p->n_seqs * p->rows, n = 4 * T + 2 * p->n_seqs, V = f->m->model.info.vocab;
-    int rc = plugin_upload(&f->plugin, f->in, DT_I32, &n, 1, &f->arg[0], e);
+    int rc = plugin_upload(&f->plugin, f->in, DT_I32, &n, 1, &arg[0], e);
 
     if (rc)
         return rc;
-    rc =
-        plugin_run(&f->plugin, p->loaded, f->arg, 1 + f->n_caches + f->n_weights, f->out, f->n_caches + 1, e);
-    plugin_free_buffer(&f->plugin, f->arg[0]);
-    f->arg[0] = NULL;
+    rc = plugin_run(&f->plugin, p->loaded, arg, n_args, f->out, n_out, e);
+    plugin_free_buffer(&f->plugin, arg[0]);
+    arg[0] = NULL;
+    return rc;
+}
+
+/* Runs P with f->in. Its result has N_WANTED rows. */
+static int run_program(struct frames *f, const struct program *p, size_t n_wanted, struct err *e)
+{
+    size_t n_hidden = p->part == STABLEHLO_PROMPT ? f->n_hidden : 0, at = f->n_caches + 2;
+    int rc = run_with(f, p, 4 * p->n_seqs * p->rows + p->n_seqs + p->n_wanted, f->arg,
+                      1 + f->n_caches + f->n_weights, at + n_hidden, e);
+
     if (rc)
         return rc;
     for (size_t i = 0; i < f->n_caches; i++) {
@@ -396,9 +508,11 @@ static int run_program(struct frames *f, const struct program *p, struct err *e)
                            f->arg[1 + i]); /* the handle of the memory that the result took over */
         f->arg[1 + i] = f->out[i];
     }
-    rc = plugin_download(&f->plugin, f->out[f->n_caches], f->one, p->n_seqs * V * sizeof(float), e);
-    plugin_free_buffer(&f->plugin, f->out[f->n_caches]);
-    return rc;
+    f->result = (struct result){
+        .p = p, .logits = f->out[f->n_caches], .best = f->out[f->n_caches + 1], .n = n_wanted};
+    for (size_t k = 0; k < n_hidden; k++)
+        f->result.hidden[k] = f->out[at + k];
+    return 0;
 }
 
 /* Writes row I of the T rows of a frame: token ID at position POS of SLOT. SLOT n_slots: padding. */
@@ -412,6 +526,15 @@ static void put_row(struct frames *f, size_t T, size_t i, int32_t id, size_t slo
     f->in[3 * T + i] = real ? (int32_t)pos : (int32_t)f->context;
 }
 
+/* Writes the N rows of R, and padding up to ROWS, to the T rows of a frame, beginning with row AT. R NULL: padding. */
+static void put_rows(struct frames *f, size_t T, size_t at, const struct executor_rows *r, size_t rows)
+{
+    size_t n = r ? r->n : 0;
+
+    for (size_t i = 0; i < rows; i++)
+        put_row(f, T, at + i, i < n ? r->id[i] : 0, i < n ? r->slot : f->n_slots, i < n ? r->pos + i : 0);
+}
+
 static void keep_rows(struct frames *f, const struct executor_rows *r)
 {
     struct slot *s = &f->slot[r->slot];
@@ -420,77 +543,77 @@ static void keep_rows(struct frames *f, const struct executor_rows *r)
     s->n = r->pos + r->n;
 }
 
-/* Adds logits row I of the last frame to those of the step. */
-static void take_logits(struct frames *f, size_t i)
-{
-    size_t V = f->m->model.info.vocab;
-
-    ASSERT(f->n_logits < f->max_wanted, "%zu rows of logits", f->n_logits);
-    memcpy(f->logits + f->n_logits++ * V, f->one + i * V, V * sizeof(float));
-}
-
-/* Computes the prompt rows R in the smallest frame, once for each wanted row, of which a frame has one. */
+/* Computes the prompt rows R in the smallest frame. */
 static int run_prompt(struct frames *f, const struct executor_rows *r, struct err *e)
 {
-    const struct program *p = fit(f, 1, r->n, r->pos + r->n);
-    size_t T = p->rows, n_runs = r->n_wanted ? r->n_wanted : 1;
-    int rc = 0;
+    const struct program *p = fit(f, STABLEHLO_PROMPT, 1, r->n, r->pos + r->n);
+    size_t T = p->rows, from = r->n - (r->n_wanted ? r->n_wanted : 1);
+    int rc;
 
-    for (size_t i = 0; i < T; i++)
-        put_row(f, T, i, i < r->n ? r->id[i] : 0, i < r->n ? r->slot : f->n_slots, r->pos + i);
+    put_rows(f, T, 0, r, T);
     f->in[4 * T] = (int32_t)r->slot;
-    for (size_t w = 0; w < n_runs && rc == 0; w++) {
-        f->in[4 * T + 1] = (int32_t)(r->n - n_runs + w);
-        if ((rc = run_program(f, p, e)) == 0 && r->n_wanted)
-            take_logits(f, 0);
-    }
+    f->in[4 * T + 1] = (int32_t)from;
+    if ((rc = run_program(f, p, r->n_wanted, e)) == 0)
+        f->result.from = from;
     return rc;
 }
 
-/* Computes one row of each of the sequences ROWS [n]. */
+/* Computes the rows of the decoding sequences ROWS [n]: that of the last token, and those of guesses behind it. */
 static int run_decode(struct frames *f, const struct executor_rows *rows, size_t n, struct err *e)
 {
     const struct program *p;
-    size_t seen = 0, B;
-    int rc;
+    size_t seen = 0, most = 1, T, n_wanted = 0;
+    int32_t *wanted;
 
-    for (size_t i = 0; i < n; i++)
-        seen = rows[i].pos + 1 > seen ? rows[i].pos + 1 : seen;
-    p = fit(f, n, 1, seen);
-    B = p->n_seqs;
-    for (size_t i = 0; i < B; i++) {
-        size_t slot = i < n ? rows[i].slot : f->n_slots;
-
-        put_row(f, B, i, i < n ? rows[i].id[0] : 0, slot, i < n ? rows[i].pos : 0);
-        f->in[4 * B + i] = (int32_t)slot;
-        f->in[5 * B + i] = (int32_t)i;
+    for (size_t i = 0; i < n; i++) {
+        seen = rows[i].pos + rows[i].n > seen ? rows[i].pos + rows[i].n : seen;
+        most = rows[i].n > most ? rows[i].n : most;
     }
-    rc = run_program(f, p, e);
-    for (size_t i = 0; i < n && rc == 0; i++)
-        if (rows[i].n_wanted)
-            take_logits(f, i);
-    return rc;
+    p = fit(f, STABLEHLO_STEP, n, most, seen);
+    T = p->n_seqs * p->rows;
+    wanted = f->in + 4 * T + p->n_seqs;
+    for (size_t i = 0; i < p->n_seqs; i++) {
+        const struct executor_rows *r = i < n ? &rows[i] : NULL;
+
+        put_rows(f, T, i * p->rows, r, p->rows);
+        f->in[4 * T + i] = (int32_t)(r ? r->slot : f->n_slots);
+        for (size_t k = r ? r->n - r->n_wanted : 0; r && k < r->n; k++)
+            wanted[n_wanted++] = (int32_t)(i * p->rows + k);
+    }
+    for (size_t i = n_wanted; i < p->n_wanted; i++)
+        wanted[i] = 0;
+    return run_program(f, p, n_wanted, e);
+}
+
+/* Notes that the device has failed, so that the rows of all slots are lost. */
+static void lose_slots(struct frames *f)
+{
+    for (size_t i = 0; i < f->n_slots; i++)
+        f->slot[i].n = 0;
+    f->is_down = true;
+}
+
+/* Returns whether R is a prompt: it lacks more rows than that of its last token, or has more than guesses can be. */
+static bool is_prompt(const struct frames *f, const struct executor_rows *r)
+{
+    return r->n > f->decode_rows[f->n_decode_rows - 1] || (r->n > 1 && r->pos + 1 < r->n_total);
 }
 
 static int run(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
 {
     struct frames *f = ctx;
-    size_t n_prompts = 0;
     int rc = 0;
 
-    f->n_logits = 0;
+    ASSERT(n == 1 || !is_prompt(f, &rows[0]), "%zu sequences beside a prompt", n - 1);
+    free_result(f);
     for (size_t i = 0; i < n; i++) {
-        n_prompts += rows[i].n > 1;
         keep_rows(f, &rows[i]);
     }
-    if (n_prompts == 0)
-        rc = run_decode(f, rows, n, e);
-    for (size_t i = 0; i < n && n_prompts && rc == 0; i++)
-        rc = run_prompt(f, &rows[i], e);
-    for (size_t i = 0; i < f->n_slots && rc; i++)
-        f->slot[i].n = 0;
-    f->is_suspect = rc && f->is_suspect;
-    f->is_down = rc != 0;
+    rc = is_prompt(f, &rows[0]) ? run_prompt(f, &rows[0], e) : run_decode(f, rows, n, e);
+    if (rc)
+        lose_slots(f);
+    else if (f->result.n == 0)
+        f->is_suspect = false; /* else when its results are there */
     return rc;
 }
 
@@ -516,6 +639,99 @@ static void reopen_wait(void *ctx, double seconds)
         errand_wait(&f->reopening, seconds);
     else
         clock_sleep(seconds);
+}
+
+/* ---- results ---- */
+
+/* Notes that results were copied, or that this failed with the error E. */
+static void end_results(struct frames *f, int rc, const struct err *e)
+{
+    if (rc) {
+        f->failure = *e;
+        lose_slots(f);
+    } else {
+        f->is_suspect = false;
+    }
+}
+
+/* Copies the bytes of BUFFER to TO. */
+static int download(struct frames *f, struct pjrt_buffer *buffer, void *to, size_t bytes, struct err *e)
+{
+    f->stats.down_bytes += bytes;
+    return plugin_download(&f->plugin, buffer, to, bytes, e);
+}
+
+/* Returns whether the logits of the last run are computed by a program of their own. */
+static bool has_head(const struct frames *f)
+{
+    return f->result.p->part == STABLEHLO_PROMPT && f->result.n > 1;
+}
+
+/* Computes the logits of at most HEAD_ROWS rows of the last prompt, which are N rows from row FROM on, into TO, which
+ * has room for HEAD_ROWS rows. */
+static int run_head(struct frames *f, size_t from, size_t n, float *to, struct err *e)
+{
+    const struct program *p = fit(f, STABLEHLO_HEAD, 1, f->result.p->rows, 0);
+    int rc;
+
+    for (size_t i = 0; i < p->n_wanted; i++)
+        f->in[i] = (int32_t)(from + (i < n ? i : 0));
+    for (size_t k = 0; k < f->n_hidden; k++)
+        f->head[1 + k] = f->result.hidden[k];
+    if ((rc = run_with(f, p, p->n_wanted, f->head, 1 + f->n_hidden + f->n_head, 2, e)) != 0)
+        return rc;
+    rc = download(f, f->out[0], to, p->n_wanted * f->m->model.info.vocab * sizeof(float), e);
+    plugin_free_buffer(&f->plugin, f->out[0]);
+    plugin_free_buffer(&f->plugin, f->out[1]);
+    return rc;
+}
+
+/* All logits of a frame are copied when the first are needed. */
+static const float *logits(void *ctx, size_t first, size_t n)
+{
+    struct frames *f = ctx;
+    struct result *r = &f->result;
+    size_t V = f->m->model.info.vocab, at = first;
+    struct err e = {0};
+    int rc = 0;
+
+    if (n == 0)
+        return f->logits;
+    ASSERT(first + n <= r->n, "logits of rows %zu to %zu of %zu", first, first + n, r->n);
+    for (size_t i = 0; i < n && has_head(f) && rc == 0; i += HEAD_ROWS)
+        rc = run_head(f, r->from + first + i, n - i < HEAD_ROWS ? n - i : HEAD_ROWS, f->logits + i * V, &e);
+    if (has_head(f)) {
+        at = 0;
+    } else if (!r->has_logits) {
+        rc = download(f, r->logits, f->logits, r->p->n_wanted * V * sizeof(float), &e);
+        r->has_logits = true;
+    }
+    end_results(f, rc, &e);
+    return rc ? NULL : f->logits + at * V;
+}
+
+static const int32_t *best(void *ctx, size_t first, size_t n)
+{
+    struct frames *f = ctx;
+    struct result *r = &f->result;
+    struct err e = {0};
+    int rc = 0;
+
+    ASSERT(first + n <= r->n, "tokens of rows %zu to %zu of %zu", first, first + n, r->n);
+    if (!r->has_best && !has_head(f))
+        rc = download(f, r->best, f->best, r->p->n_wanted * sizeof(*f->best), &e);
+    for (size_t i = 0; i < r->n && has_head(f); i++)
+        f->best[i] = -1;
+    r->has_best = true;
+    end_results(f, rc, &e);
+    return rc ? NULL : f->best + first;
+}
+
+static void failure(void *ctx, struct err *e)
+{
+    const struct frames *f = ctx;
+
+    *e = f->failure;
 }
 
 /* ---- slots ---- */
@@ -597,14 +813,6 @@ static void truncate_rows(void *ctx, size_t slot, size_t n)
     settle(ctx, slot, NULL, n);
 }
 
-static const float *logits(void *ctx, size_t first, size_t n)
-{
-    const struct frames *f = ctx;
-
-    ASSERT(first + n <= f->n_logits, "%zu rows of logits of %zu", first + n, f->n_logits);
-    return f->logits + first * f->m->model.info.vocab;
-}
-
 static double clock_s(void *ctx)
 {
     (void)ctx;
@@ -615,12 +823,13 @@ void frames_executor(struct frames *f, struct executor *x)
 {
     *x = (struct executor){.caps = {.n_slots = f->n_slots,
                                     .max_len = f->context,
-                                    .max_tokens = f->most_rows > f->n_slots ? f->most_rows : f->n_slots,
-                                    .max_wanted = f->max_wanted,
-                                    .max_logits = f->max_wanted,
+                                    .max_tokens = f->max_tokens,
+                                    .max_wanted = f->max_tokens,
+                                    .max_logits = f->max_logits,
                                     .max_prompts = 1,
                                     .mixes = false,
                                     .chunks = true,
+                                    .guesses = f->o.most_guesses > 0,
                                     .block = 1,
                                     .n_vocab = f->m->model.info.vocab},
                            .ctx = f,
@@ -637,6 +846,8 @@ void frames_executor(struct frames *f, struct executor *x)
                            .reopen_wait = reopen_wait,
                            .settle = settle,
                            .logits = logits,
+                           .best = best,
+                           .failure = failure,
                            .clock_s = clock_s,
                            .sees = sees,
                            .truncate = truncate_rows};

@@ -2,13 +2,17 @@
  * executor was opened.
  *
  * A sequence has a slot of the caches on the device, from its first row to its last. Prompts are computed one after
- * the other in frames of one sequence, decoding sequences together in frames of one row each; the smallest bucket
- * that fits is taken, and the rest is padding, which is stored in a scratch row. A prompt that continues the rows
- * that were left in its slot uses them.
+ * the other in frames of one sequence, decoding sequences together in frames with the same number of rows for each:
+ * one, or more if tokens are guessed. The smallest bucket that fits is taken, and the rest is padding, which is stored in a
+ * scratch row. A prompt that continues the rows that were left in its slot uses them.
  *
- * After an error of the plugin in a step, all rows on the device count as lost, and run() fails. reopen() makes new
- * caches, on a thread of its own. If it cannot, or if the next run fails again, it closes the plugin's client with all
- * that is on the device, and opens client, programs and weights again as frames_open() does.
+ * Results stay on the device until they are needed. A frame computes the logits of its wanted rows and the token with
+ * the largest logit, which alone is copied for greedy sequences. If several rows of a prompt are wanted, their hidden
+ * states are kept, and a program of its own computes logits of a few of them at a time.
+ *
+ * After an error of the plugin in a step, all rows on the device count as lost, and run() fails, or logits() or best().
+ * reopen() makes new caches, on a thread of its own. If it cannot, or if the next run fails again, it closes the
+ * plugin's client with all that is on the device, and opens client, programs and weights again as frames_open() does.
  */
 #ifndef GALLOP_ENGINE_PJRT_FRAMES_H
 #define GALLOP_ENGINE_PJRT_FRAMES_H
@@ -27,6 +31,7 @@ struct frames_options {
     const struct plugin_source *source; /* borrowed until frames_close() */
     /* Rows of prompts, numbers of decoding sequences, and rows of a slot that a program reads. n 0: the default. */
     struct frames_buckets prompts, batches, contexts;
+    size_t most_guesses; /* maximum number of guesses of a decoding sequence in a step */
     /* Called before each program is compiled or loaded: DONE of TOTAL are ready. NULL: not called. */
     void (*progress)(void *ctx, size_t done, size_t total);
     void *progress_ctx;
@@ -56,6 +61,7 @@ struct frames_stats {
     size_t n_devices,
         memory_bytes; /* devices of the plugin, and the memory of this one; 0: it does not tell */
     size_t weight_bytes, cache_bytes; /* on the device */
+    size_t down_bytes;                /* bytes of results that were copied from the device so far */
 };
 void frames_stats(const struct frames *f,
                   struct frames_stats *s); /* those of the device are 0 while it is down */

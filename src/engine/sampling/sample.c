@@ -990,6 +990,13 @@ int sample_pick(struct sample_scratch *s, const struct sampling *p, const struct
     return 0;
 }
 
+bool sample_is_plain(const struct sampling *p, const struct sample_history *h, size_t n_output)
+{
+    const struct chain c = {.p = p, .h = h, .n_output = n_output};
+
+    return sampling_is_greedy(p) && p->logprobs < 0 && p->n_logprob_ids == 0 && !may_change(&c);
+}
+
 int sample_probs(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
                  const float *logits, size_t n_vocab, size_t n_output, float *out)
 {

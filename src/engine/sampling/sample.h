@@ -130,6 +130,10 @@ struct sample_result {
 int sample_pick(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
                 const float *logits, size_t n_vocab, size_t n_output, struct sample_result *r);
 
+/* Returns true if sample_pick() chooses the largest of the logits, and the lowest id of equal ones, and returns nothing
+ * but the token. Arguments are those of sample_pick(). */
+bool sample_is_plain(const struct sampling *p, const struct sample_history *h, size_t n_output);
+
 /* Chooses token ID, even if P forbids it or would choose a different token. Log-probabilities and errors are
  * as in sample_pick(). */
 int sample_forced(struct sample_scratch *s, const struct sampling *p, const float *logits, size_t n_vocab,

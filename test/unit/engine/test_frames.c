@@ -7,7 +7,7 @@
 #include "engine/engine_priv.h"
 #include "engines.h"
 
-static long (*calls)(void), (*objects)(void);
+static long (*calls)(void), (*objects)(void), (*runs)(void);
 static void (*reset)(void);
 
 static void *symbol(void *library, const char *name)
@@ -28,6 +28,8 @@ static int load_fake(void **state)
     memcpy(&calls, &p, sizeof(p));
     p = symbol(library, "fake_pjrt_objects");
     memcpy(&objects, &p, sizeof(p));
+    p = symbol(library, "fake_pjrt_runs");
+    memcpy(&runs, &p, sizeof(p));
     p = symbol(library, "fake_pjrt_reset");
     memcpy(&reset, &p, sizeof(p));
     setenv("XDG_CACHE_HOME", "cache", 1);
@@ -155,6 +157,106 @@ static void a_prompt_whose_chunks_fail_is_computed_again(void **state)
         assert_int_equal(a.end.n_cached, 39);
     }
     gallop_close(g);
+}
+
+/* Returns the bytes of results that were copied from the device so far. */
+static size_t down_bytes(const struct gallop *g)
+{
+    struct frames_stats s;
+
+    frames_stats(engine_frames(g), &s);
+    return s.down_bytes;
+}
+
+static void greedy_requests_copy_a_token_for_each_row(void **state)
+{
+    struct gallop_options o = options();
+    struct engines_answer a = {0};
+    struct gallop_request r;
+    struct gallop *g;
+    size_t V;
+
+    fail_call(0);
+    g = engines_open("demo", &o);
+    V = engine_info(g)->vocab;
+    engines_submit_text(g, 10, 3, 0);
+    engines_run(g, &a);
+    assert_int_equal(a.n, 3);
+    assert_int_equal(down_bytes(g), 4 + 2 * 2 * 4); /* a prompt, and two frames of two sequences */
+
+    gallop_request_init(&r);
+    r.text = "x";
+    r.sampling.max_new_tokens = 3;
+    r.sampling.logprobs = 0;
+    r.sampling.ignore_eos = 1;
+    assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+    a = (struct engines_answer){0};
+    engines_run(g, &a);
+    assert_int_equal(a.n, 3);
+    assert_true(down_bytes(g) > 3 * V * 4);
+    gallop_close(g);
+}
+
+/* The tokens of the fake plugin are zeros, which continue a prompt of zeros as guessed. */
+static void guesses_are_verified_in_one_frame(void **state)
+{
+    struct gallop_options o = options();
+    struct engines_answer a[2] = {{0}, {0}};
+    int32_t zeros[15] = {0};
+    struct gallop *g;
+
+    fail_call(0);
+    o.speculative_config = "{\"method\":\"ngram\",\"num_speculative_tokens\":3,\"adaptive\":false}";
+    g = engines_open("demo", &o);
+    reset();
+    engines_submit(g, zeros, 15, 12, 0);
+    engines_run(g, a);
+    assert_int_equal(a[0].n, 12);
+    /* The prompt gives a token, and a frame two, because the latest match has one token behind it. */
+    assert_int_equal(runs(), 1 + 6);
+    engines_submit(g, zeros, 12, 12, 0);
+    engines_submit_text(g, 12, 12, 1);
+    a[0] = (struct engines_answer){0};
+    engines_run(g, a);
+    assert_int_equal(a[0].n, 12);
+    assert_int_equal(a[1].n, 12);
+    gallop_close(g);
+}
+
+static void a_scored_prompt_is_computed_once(void **state)
+{
+    struct gallop_options o = options();
+    struct gallop_request r;
+    int32_t ids[50];
+    struct gallop_event ev;
+    size_t n_scored = 0;
+    long before = objects();
+    struct gallop *g;
+
+    fail_call(0);
+    o.prompt_buckets = "64";
+    o.max_batched_tokens = 64;
+    g = engines_open("demo", &o);
+    engines_text(0, 0, 50, ids);
+    for (long n = 0; n < 12; n++) { /* of the calls of a step, the N-th fails */
+        gallop_request_init(&r);
+        r.ids = ids;
+        r.n_ids = 50;
+        r.prompt_logprobs = 0;
+        r.sampling.max_new_tokens = 1;
+        assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+        fail_call(n);
+        n_scored = 0;
+        while (gallop_next(g, &ev) && ev.type != GALLOP_FINISHED)
+            n_scored += ev.type == GALLOP_PROMPT_TOKEN;
+        if (n == 0) {
+            assert_int_equal(n_scored, 49);
+            assert_int_equal(runs(), 1 + 2); /* the prompt, and twice the head for at most 32 rows */
+        }
+    }
+    fail_call(0);
+    gallop_close(g);
+    assert_int_equal(objects(), before);
 }
 
 static void as_many_buckets_as_may_be_given_are_served(void **state)
@@ -315,6 +417,9 @@ int main(void)
         cmocka_unit_test(every_call_may_fail_while_a_model_is_opened),
         cmocka_unit_test(a_step_that_fails_is_computed_again),
         cmocka_unit_test(a_prompt_whose_chunks_fail_is_computed_again),
+        cmocka_unit_test(greedy_requests_copy_a_token_for_each_row),
+        cmocka_unit_test(guesses_are_verified_in_one_frame),
+        cmocka_unit_test(a_scored_prompt_is_computed_once),
         cmocka_unit_test(as_many_buckets_as_may_be_given_are_served),
         cmocka_unit_test(embeddings_and_other_kv_types_are_refused),
         cmocka_unit_test(other_versions_are_refused_by_their_numbers),

@@ -5,15 +5,17 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/pjrt/weights.h"
+#include "engine/sampling/sample.h"
 #include "engines.h"
 #include "goldfile.h"
 #include "graph/record.h"
 
-enum { SLOTS = 2, CONTEXT = 64, PROMPT = 11, BUCKET = 16, MAX_FOLDERS = 64 };
+enum { SLOTS = 2, CONTEXT = 64, PROMPT = 11, BUCKET = 16, GUESSED = 3, MAX_FOLDERS = 64 };
 
 struct device {
     struct plugin plugin;
-    struct pjrt_buffer *cache[2 * 256], *weight[4096];
+    struct pjrt_buffer *cache[2 * 256], *weight[4096], *hidden[STABLEHLO_MAX_HIDDEN];
+    struct stablehlo_weight known[4096]; /* what the weights are */
     size_t n_caches, n_weights;
 };
 
@@ -24,6 +26,7 @@ static void upload(struct device *d, const struct stablehlo *p)
     for (size_t i = 0; i < p->n_weights; i++)
         if (weights_upload(&d->plugin, &p->weight[i], CONTEXT, &d->weight[i], &e) != 0)
             fail_msg("%s", e.msg);
+    memcpy(d->known, p->weight, p->n_weights * sizeof(*p->weight));
     d->n_weights = p->n_weights;
     d->n_caches = 2 * p->n_caches;
     for (size_t i = 0; i < d->n_caches; i++) {
@@ -37,12 +40,46 @@ static void upload(struct device *d, const struct stablehlo *p)
     }
 }
 
-/* Computes the frame F with the inputs IN into LOGITS [n_wanted, V]. The weights are uploaded with the first. */
-static void run(struct device *d, const struct model *m, const struct stablehlo_frame *f, const int32_t *in,
-                float *logits)
+static void close_device(struct device *d)
 {
+    for (size_t i = 0; i < d->n_weights; i++)
+        plugin_free_buffer(&d->plugin, d->weight[i]);
+    for (size_t i = 0; i < d->n_caches; i++)
+        plugin_free_buffer(&d->plugin, d->cache[i]);
+    for (size_t i = 0; i < STABLEHLO_MAX_HIDDEN; i++)
+        plugin_free_buffer(&d->plugin, d->hidden[i]);
+    plugin_close(&d->plugin);
+    memset(d, 0, sizeof(*d));
+}
+
+/* Returns the buffer of the weight X among those of the body. */
+static struct pjrt_buffer *weight_of(const struct device *d, const struct stablehlo_weight *x)
+{
+    for (size_t i = 0; i < d->n_weights; i++)
+        if (d->known[i].kind == x->kind && d->known[i].of == x->of && d->known[i].down == x->down)
+            return d->weight[i];
+    fail_msg("a head has a weight that the body does not have");
+    return NULL;
+}
+
+static void download(struct device *d, struct pjrt_buffer *from, void *to, size_t bytes)
+{
+    struct err e = {0};
+
+    if (plugin_download(&d->plugin, from, to, bytes, &e) != 0)
+        fail_msg("%s", e.msg);
+    plugin_free_buffer(&d->plugin, from);
+}
+
+/* Computes the frame F with the inputs IN into LOGITS [n_wanted, V] and BEST [n_wanted]. The weights are uploaded with
+ * the first. */
+static void run(struct device *d, const struct model *m, const struct stablehlo_frame *f, const int32_t *in,
+                float *logits, int32_t *best)
+{
+    bool is_head = f->part == STABLEHLO_HEAD;
     struct pjrt_buffer *arg[5000], *out[600], *inputs;
-    size_t n_in = 4 * f->n_seqs * f->rows + f->n_seqs + f->n_wanted, n = 0;
+    size_t n_in = is_head ? f->n_wanted : 4 * f->n_seqs * f->rows + f->n_seqs + f->n_wanted, n = 0;
+    size_t n_caches, n_hidden;
     struct pjrt_loaded *program;
     struct stablehlo p;
     struct graph g;
@@ -53,86 +90,152 @@ static void run(struct device *d, const struct model *m, const struct stablehlo_
         fail_msg("%s", e.msg);
     if (d->n_weights == 0)
         upload(d, &p);
-    assert_int_equal(p.n_weights, d->n_weights);
+    assert_true(is_head ? p.n_weights < d->n_weights : p.n_weights == d->n_weights);
+    n_caches = is_head ? 0 : d->n_caches;
+    n_hidden = f->part == STABLEHLO_PROMPT ? p.n_hidden : 0;
     if (plugin_compile(&d->plugin, p.text.data, p.text.len, "a frame", &program, &e) != 0)
         fail_msg("%s\n%s", e.msg, p.text.data);
     if (plugin_upload(&d->plugin, in, DT_I32, &n_in, 1, &inputs, &e) != 0)
         fail_msg("%s", e.msg);
     arg[n++] = inputs;
-    for (size_t i = 0; i < d->n_caches; i++)
+    for (size_t i = 0; i < n_caches; i++)
         arg[n++] = d->cache[i];
-    for (size_t i = 0; i < d->n_weights; i++)
-        arg[n++] = d->weight[i];
-    if (plugin_run(&d->plugin, program, arg, n, out, d->n_caches + 1, &e) != 0)
+    for (size_t i = 0; i < p.n_hidden && is_head; i++)
+        arg[n++] = d->hidden[i];
+    for (size_t i = 0; i < p.n_weights; i++)
+        arg[n++] = weight_of(d, &p.weight[i]);
+    if (plugin_run(&d->plugin, program, arg, n, out, n_caches + 2 + n_hidden, &e) != 0)
         fail_msg("%s", e.msg);
-    for (size_t i = 0; i < d->n_caches; i++) {
+    for (size_t i = 0; i < n_caches; i++) {
         plugin_free_buffer(&d->plugin, d->cache[i]);
         d->cache[i] = out[i];
     }
-    if (plugin_download(&d->plugin, out[d->n_caches], logits, f->n_wanted * m->info.vocab * sizeof(float),
-                        &e) != 0)
-        fail_msg("%s", e.msg);
-    plugin_free_buffer(&d->plugin, out[d->n_caches]);
+    download(d, out[n_caches], logits, f->n_wanted * m->info.vocab * sizeof(float));
+    download(d, out[n_caches + 1], best, f->n_wanted * sizeof(*best));
+    for (size_t i = 0; i < n_hidden; i++) {
+        plugin_free_buffer(&d->plugin, d->hidden[i]);
+        d->hidden[i] = out[n_caches + 2 + i];
+    }
     plugin_free_buffer(&d->plugin, inputs);
     plugin_free_program(&d->plugin, program);
     stablehlo_fini(&p);
     graph_fini(&g);
 }
 
-static void expect(const char *name, const char *what, struct llm *m, const float *found)
+/* Compares ROWS rows of logits with those of the eager executor, and the best tokens with the logits. */
+static void expect(const char *name, const char *what, struct llm *m, const float *found, const int32_t *best,
+                   size_t rows)
 {
-    size_t row;
-    double off = goldfile_worst(found, m->logits, 1, m->model.info.vocab, &row);
+    size_t row, V = m->model.info.vocab;
+    double off = goldfile_worst(found, m->logits, rows, V, &row);
 
     if (!(off <= 2e-4))
-        fail_msg("%s: %s: logits off by %.2e of the largest", name, what, off);
+        fail_msg("%s: %s: logits of row %zu off by %.2e of the largest", name, what, row, off);
+    for (size_t i = 0; i < rows; i++) {
+        size_t most = 0;
+
+        for (size_t k = 1; k < V; k++)
+            most = found[i * V + k] > found[i * V + most] ? k : most;
+        if (best[i] != (int32_t)most)
+            fail_msg("%s: %s: row %zu: token %d, and the largest logit is %zu", name, what, i, best[i], most);
+    }
 }
 
-/* A prompt in slot 1, whose last rows are padding, and then one token after it in a frame with padding. */
+/* Writes the inputs of a frame of M rows for each of N sequences: ROWS [n], of which slot SLOTS is padding. Returns the
+ * number of inputs so far, to which those of wanted rows are appended. */
+static size_t inputs_of(int32_t *in, const struct executor_rows *rows, size_t n, size_t M)
+{
+    size_t T = n * M;
+
+    for (size_t i = 0; i < T; i++) {
+        const struct executor_rows *r = &rows[i / M];
+        size_t k = i % M;
+        bool real = k < r->n;
+
+        in[i] = real ? r->id[k] : 0;
+        in[T + i] = real ? (int32_t)(r->pos + k) : 0;
+        in[2 * T + i] = real ? (int32_t)r->slot : SLOTS;
+        in[3 * T + i] = real ? (int32_t)(r->pos + k) : CONTEXT;
+    }
+    for (size_t i = 0; i < n; i++)
+        in[4 * T + i] = rows[i].n ? (int32_t)rows[i].slot : SLOTS;
+    return 4 * T + n;
+}
+
+/* Computes the rows OWN in slot 0 with the eager executor, and in slot 1 in a frame F of two sequences, of which the
+ * first is padding. */
+static void decode(const char *name, const char *what, struct device *d, struct llm *m,
+                   struct stablehlo_frame *f, struct executor_rows own)
+{
+    struct executor_rows pair[2] = {{.slot = SLOTS}, own};
+    size_t n, V = m->model.info.vocab;
+    int32_t in[8 * BUCKET], best[BUCKET];
+    float *logits = malloc(BUCKET * V * sizeof(float));
+
+    f->part = STABLEHLO_STEP;
+    f->n_seqs = 2;
+    f->n_wanted = f->rows;
+    pair[1].slot = 1;
+    llm_forward(m, &own, 1);
+    n = inputs_of(in, pair, 2, f->rows);
+    for (size_t i = 0; i < f->rows; i++)
+        in[n + i] = i < own.n ? (int32_t)(f->rows + i) : 0;
+    run(d, &m->model, f, in, logits, best);
+    expect(name, what, m, logits, best, own.n);
+    kv_advance(&m->kv, 0, own.pos + own.n);
+    free(logits);
+}
+
+/* A prompt in slot 1, whose last rows are padding; all of its logits from its hidden states; in a mixture, whose few
+ * rows gather their experts, one token after it; then tokens of which all but the first could be guesses. */
 static void compare(const char *name, struct device *d, struct llm *m)
 {
-    struct stablehlo_frame prompt = {.n_seqs = 1,
-                                     .rows = BUCKET,
-                                     .n_wanted = 1,
-                                     .n_slots = SLOTS,
-                                     .context = CONTEXT,
-                                     .seen = 32,
-                                     .dtype = DT_F32,
-                                     .kv_dtype = DT_F32};
-    struct stablehlo_frame decode = prompt;
-    int32_t ids[PROMPT + 1], in[4 * BUCKET + 2] = {0};
-    /* ids, positions, slots and rows of two sequences, slots that are read, wanted rows; sequence 0 is padding */
-    int32_t next[] = {0, 0, 0, PROMPT, SLOTS, 1, CONTEXT, PROMPT, SLOTS, 1, 0, 1};
+    struct stablehlo_frame f = {.part = STABLEHLO_PROMPT,
+                                .n_seqs = 1,
+                                .rows = BUCKET,
+                                .n_wanted = 1,
+                                .n_slots = SLOTS,
+                                .context = CONTEXT,
+                                .seen = 32,
+                                .dtype = DT_F32,
+                                .kv_dtype = DT_F32};
+    int32_t ids[PROMPT + 1 + GUESSED], in[8 * BUCKET], best[BUCKET];
+    size_t n, V = m->model.info.vocab;
     struct executor_rows rows = {
         .id = ids, .n = PROMPT, .n_prompt = PROMPT, .n_total = CONTEXT, .n_wanted = 1};
-    float *logits = malloc(2 * m->model.info.vocab * sizeof(float));
+    float *logits = malloc(BUCKET * V * sizeof(float));
 
-    engines_text(1, 0, PROMPT + 1, ids);
-    for (size_t i = 0; i < BUCKET; i++) {
-        bool real = i < PROMPT;
-
-        in[i] = real ? ids[i] : 0;
-        in[BUCKET + i] = real ? (int32_t)i : 0;
-        in[2 * BUCKET + i] = real ? 1 : SLOTS;
-        in[3 * BUCKET + i] = real ? (int32_t)i : CONTEXT;
-    }
-    in[4 * BUCKET] = 1;
-    in[4 * BUCKET + 1] = PROMPT - 1;
-    assert_int_equal(kv_reserve(&m->kv, 0, PROMPT + 1), 0);
+    engines_text(1, 0, PROMPT + 1 + GUESSED, ids);
+    assert_int_equal(kv_reserve(&m->kv, 0, PROMPT + 1 + GUESSED), 0);
     llm_forward(m, &rows, 1);
-    run(d, &m->model, &prompt, in, logits);
-    expect(name, "prompt", m, logits);
+    rows.slot = 1;
+    n = inputs_of(in, &rows, 1, BUCKET);
+    in[n] = PROMPT - 1;
+    run(d, &m->model, &f, in, logits, best);
+    expect(name, "prompt", m, logits, best, 1);
+
+    rows.slot = 0;
+    rows.n_wanted = f.n_wanted = PROMPT;
+    llm_forward(m, &rows, 1);
+    f.part = STABLEHLO_HEAD;
+    for (size_t i = 0; i < PROMPT; i++)
+        in[i] = (int32_t)i;
+    run(d, &m->model, &f, in, logits, best);
+    expect(name, "rows of the prompt", m, logits, best, PROMPT);
     kv_advance(&m->kv, 0, PROMPT);
-
-    decode.n_seqs = decode.n_wanted = 2;
-    decode.rows = 1;
-    next[1] = ids[PROMPT];
-    rows = (struct executor_rows){
-        .id = &ids[PROMPT], .n = 1, .pos = PROMPT, .n_prompt = PROMPT, .n_total = CONTEXT, .n_wanted = 1};
-    llm_forward(m, &rows, 1);
-    run(d, &m->model, &decode, next, logits);
-    expect(name, "decoding", m, logits + m->model.info.vocab);
     free(logits);
+
+    rows.pos = PROMPT;
+    rows.id = &ids[PROMPT];
+    rows.n = rows.n_wanted = f.rows = 1;
+    if (m->model.info.n_experts) {
+        decode(name, "decoding", d, m, &f, rows);
+        rows.pos++;
+        rows.id++;
+    }
+    rows.n = rows.n_wanted = GUESSED;
+    f.rows = GUESSED + 1;
+    decode(name, "guesses", d, m, &f, rows);
 }
 
 /* GPT-OSS has experts with biases and limits, which are refused. */
@@ -156,19 +259,14 @@ static void every_family_computes_the_same_logits(void **state)
         struct gallop_options o = engines_options(1, 64, 0);
         struct gallop *g;
 
-        o.max_logits = 2;
+        o.max_logits = BUCKET;
         g = engines_open(names[i], &o);
         if (linears_are_served(&engine_llm(g)->model)) {
             print_message("%s\n", names[i]);
             if (plugin_open(&d->plugin, &source, &e) != 0)
                 fail_msg("%s", e.msg);
             compare(names[i], d, engine_llm(g));
-            for (size_t k = 0; k < d->n_weights; k++)
-                plugin_free_buffer(&d->plugin, d->weight[k]);
-            for (size_t k = 0; k < d->n_caches; k++)
-                plugin_free_buffer(&d->plugin, d->cache[k]);
-            plugin_close(&d->plugin);
-            memset(d, 0, sizeof(*d));
+            close_device(d);
         }
         gallop_close(g);
     }
@@ -176,9 +274,87 @@ static void every_family_computes_the_same_logits(void **state)
     free(d);
 }
 
+/* Writes a head [V, E] whose logits have ties or numbers that are not finite, as KIND says. */
+static void fill_head(float *w, size_t V, size_t E, int kind)
+{
+    static const float number[] = {0, 1, NAN, INFINITY, -INFINITY, -INFINITY};
+
+    memset(w, 0, V * E * sizeof(*w));
+    for (size_t i = kind == 5 ? 0 : 5; i < V; i += kind == 5 ? 1 : 4)
+        for (size_t k = 0; k < E; k++)
+            w[i * E + k] = number[kind];
+    for (size_t i = 7; i < V && kind == 1; i += 4)
+        for (size_t k = 0; k < E; k++)
+            w[i * E + k] = -1;
+}
+
+/* The device and the sampler choose the same token of equal logits, and neither chooses one if there is a NaN. */
+static void the_best_token_is_that_of_the_sampler(void **state)
+{
+    struct stablehlo_frame f = {.part = STABLEHLO_PROMPT,
+                                .n_seqs = 1,
+                                .rows = 2,
+                                .n_wanted = 1,
+                                .n_slots = SLOTS,
+                                .context = CONTEXT,
+                                .seen = 32,
+                                .dtype = DT_F32,
+                                .kv_dtype = DT_F32};
+    struct gallop_options o = engines_options(1, 64, 0);
+    struct gallop *g = engines_open("llama3-rope", &o);
+    const struct model *m = &engine_llm(g)->model;
+    size_t V = m->info.vocab, E = m->info.hidden, shape[] = {V, E}, rows[] = {2, E}, head;
+    float *w = malloc(V * E * sizeof(float)), *logits = malloc(V * sizeof(float)), ones[2 * 1024];
+    struct device *d = calloc(1, sizeof(*d));
+    struct sample_scratch sampler;
+    struct plugin_source source;
+    struct sampling greedy;
+    struct stablehlo p;
+    struct graph graph;
+    struct err e = {0};
+    int32_t best, zero = 0;
+
+    for (size_t i = 0; i < 2 * E && E <= 1024; i++)
+        ones[i] = 1 + (float)(i % 7);
+    sampling_default(&greedy);
+    assert_int_equal(sample_open(&sampler, engine_llm(g)->kern, V, &e), 0);
+    assert_int_equal(plugin_source_read(&source, NULL, NULL, 0, &e), 0);
+    assert_int_equal(plugin_open(&d->plugin, &source, &e), 0);
+    assert_int_equal(graph_record(&graph, m, 2, 1, &e), 0);
+    assert_int_equal(stablehlo_write(&p, &graph, m, &f, &e), 0);
+    upload(d, &p);
+    for (head = 0; d->known[head].of != graph.node[graph.result].w.linear;)
+        head++;
+    for (size_t i = 0; i < p.n_hidden; i++)
+        assert_int_equal(plugin_upload(&d->plugin, ones, DT_F32, rows, 2, &d->hidden[i], &e), 0);
+    f.part = STABLEHLO_HEAD;
+    for (int kind = 0; kind < 6; kind++) {
+        struct sample_result r;
+        int rc;
+
+        fill_head(w, V, E, kind);
+        plugin_free_buffer(&d->plugin, d->weight[head]);
+        assert_int_equal(plugin_upload(&d->plugin, w, DT_F32, shape, 2, &d->weight[head], &e), 0);
+        run(d, m, &f, &zero, logits, &best);
+        rc = sample_pick(&sampler, &greedy, NULL, logits, V, 0, &r);
+        if (best != (rc ? -1 : r.id))
+            fail_msg("head %d: the device chose token %d, the sampler %d (code %d)", kind, best, r.id, rc);
+    }
+    sample_close(&sampler);
+    close_device(d);
+    plugin_source_fini(&source);
+    stablehlo_fini(&p);
+    graph_fini(&graph);
+    gallop_close(g);
+    free(w);
+    free(logits);
+    free(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_best_token_is_that_of_the_sampler),
         cmocka_unit_test(every_family_computes_the_same_logits),
     };
 
