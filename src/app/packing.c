@@ -183,8 +183,8 @@ static int mix_checkpoint(uint64_t *h, const char *path, struct err *e)
     return 0;
 }
 
-/* Writes the path of the packed copy of SOURCE, packed/NAME-NUMBER.gallop in the cache folder, to OUT [size], and creates
- * its folders. */
+/* Writes the path of the packed copy of SOURCE, packed/NAME-NUMBER.gallop in the cache folder, to OUT [size], and
+ * creates its folders. */
 static int cached_path(char *out, size_t size, const char *source, uint64_t number, struct err *e)
 {
     const char *slash = strrchr(source, '/');

@@ -1,4 +1,4 @@
-/* cache.h - the folder of files that Gallop can make again: packed copies of checkpoints, programs compiled for devices.
+/* cache.h - the folder of files that Gallop can make again: packed checkpoints and compiled programs.
  *
  * It is $XDG_CACHE_HOME/gallop, else ~/.cache/gallop. Hugging Face's cache (hub/cache.h) is another folder.
  */

@@ -2,20 +2,18 @@
  */
 #include "text/grammar/names.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/utf8.h"
 
-enum { BYTES_OF_STEP = 64 /* bytes of text that are read in the time of a step of the recognizer */ };
+/* Bytes of text that are read, and nodes of a trie that are visited, in the time of a step of the recognizer. */
+enum { BYTES_OF_STEP = 64, NODES_OF_STEP = 16 };
 
 static void charge(struct recognizer *r, size_t n_bytes)
 {
-    struct regex_store *s = &r->g->regex;
-
-    s->steps += n_bytes / BYTES_OF_STEP;
-    if (s->steps > s->max_steps && s->fault == REGEX_FINE)
-        s->fault = REGEX_OVER_WORK;
+    regex_charge(&r->g->regex, n_bytes / BYTES_OF_STEP);
 }
 
 /* Returns 1 + index of the last name before the one that begins at text[at]; 0: there is none. */
@@ -287,17 +285,39 @@ static struct found find_names(const char *text, size_t n)
     return f;
 }
 
-static bool list_token(struct names_list *list, size_t id, size_t text, size_t quote, size_t n)
+static bool list_token(struct names_list *list, struct names_token token)
 {
     if (!mem_grow((void **)&list->token, &list->cap, list->n + 1, sizeof(*list->token), MEM_TEXT))
         return false;
-    list->token[list->n++] = (struct names_token){(int32_t)id, (uint32_t)text, (uint16_t)quote, (uint16_t)n};
+    list->token[list->n++] = token;
     return true;
+}
+
+/* Adds TOKEN to the list WHOLE, or to WINDING if its name has no value. */
+static bool list_whole(struct names_tokens *t, struct names_token token)
+{
+    const char *name;
+    struct json_names_decoder d = {0};
+    size_t n = 0;
+
+    if (!mem_grow((void **)&t->text, &t->cap_text, t->n_text + token.n, 1, MEM_TEXT))
+        return false;
+    name = t->text + token.text + token.quote + 1;
+    for (size_t i = 0; i < token.n; i++) /* a value is never longer than its spelling */
+        n += json_names_decode(&d, (uint8_t)name[i], t->text + t->n_text + n);
+    if (!json_names_is_whole(&d))
+        return list_token(&t->winding, token);
+    token.value = (uint32_t)t->n_text;
+    token.n_value = (uint16_t)n;
+    t->begins[n ? (uint8_t)t->text[t->n_text] : '"'] = true;
+    t->n_text += n;
+    return list_token(&t->whole, token);
 }
 
 /* Adds the token ID to the lists of T. */
 static bool list_names(struct names_tokens *t, const struct token_trie *trie, size_t id)
 {
+    struct names_token token;
     struct found f;
     char *text;
     size_t n;
@@ -312,26 +332,53 @@ static bool list_names(struct names_tokens *t, const struct token_trie *trie, si
     if (n > 1 && text[0] != '"')
         t->pair[(uint8_t)text[0]][(uint8_t)text[1] / 32] |= UINT32_C(1) << (uint8_t)text[1] % 32;
     f = find_names(text, n);
-    if (f.n_whole > 0 &&
-        !list_token(f.n_whole > 1 || f.is_behind_text ? &t->winding : &t->whole, id, t->n_text, f.quote, f.n))
-        return false;
-    if (f.opening != SIZE_MAX && !list_token(&t->opening, id, t->n_text, f.opening, n - f.opening - 1))
-        return false;
-    if (f.n_whole == 1 && !f.is_behind_text && f.n > t->longest)
-        t->longest = f.n;
+    token = (struct names_token){.id = (int32_t)id, .text = (uint32_t)t->n_text};
     t->n_text += f.n_whole > 0 || f.opening != SIZE_MAX ? n + 1 : 0;
-    return true;
+    if (f.opening != SIZE_MAX) {
+        token.quote = (uint16_t)f.opening;
+        token.n = (uint16_t)(n - f.opening - 1);
+        if (!list_token(&t->opening, token))
+            return false;
+    }
+    token.quote = (uint16_t)f.quote;
+    token.n = (uint16_t)f.n;
+    return f.n_whole == 0 ||
+           (f.n_whole == 1 && !f.is_behind_text ? list_whole(t, token) : list_token(&t->winding, token));
+}
+
+/* Compares the values of two tokens of the list WHOLE by their indices. */
+static int compare_values(const void *a, const void *b, void *tokens)
+{
+    const struct names_tokens *t = tokens;
+    const struct names_token *x = &t->whole.token[*(const uint32_t *)a];
+    const struct names_token *y = &t->whole.token[*(const uint32_t *)b];
+    int order =
+        memcmp(t->text + x->value, t->text + y->value, x->n_value < y->n_value ? x->n_value : y->n_value);
+
+    return order ? order : (int)x->n_value - (int)y->n_value;
+}
+
+static bool sort_values(struct names_tokens *t)
+{
+    t->by_value = mem_zalloc(t->whole.n + 1, sizeof(*t->by_value), MEM_TEXT);
+    for (size_t i = 0; i < t->whole.n && t->by_value; i++)
+        t->by_value[i] = (uint32_t)i;
+    if (t->whole.n > 1 && t->by_value)
+        qsort_r(t->by_value, t->whole.n, sizeof(*t->by_value), compare_values, t);
+    return t->by_value != NULL;
 }
 
 int names_tokens_open(struct names_tokens *t, const struct token_trie *trie, struct err *e)
 {
+    bool fine = true;
+
     *t = (struct names_tokens){.n_text = 0};
-    for (size_t id = 0; id < trie->n_vocab; id++)
-        if (trie->ending[id] != UINT32_MAX && !list_names(t, trie, id)) {
-            names_tokens_close(t);
-            return err_nomem(e, "the token masks of a vocabulary");
-        }
-    return 0;
+    for (size_t id = 0; id < trie->n_vocab && fine; id++)
+        fine = trie->ending[id] == UINT32_MAX || list_names(t, trie, id);
+    if (fine && sort_values(t))
+        return 0;
+    names_tokens_close(t);
+    return err_nomem(e, "the token masks of a vocabulary");
 }
 
 void names_tokens_close(struct names_tokens *t)
@@ -339,6 +386,7 @@ void names_tokens_close(struct names_tokens *t)
     mem_free(t->whole.token);
     mem_free(t->winding.token);
     mem_free(t->opening.token);
+    mem_free(t->by_value);
     mem_free(t->text);
     *t = (struct names_tokens){.n_text = 0};
 }
@@ -499,6 +547,8 @@ static bool step(const struct names_text *t, const struct names_path *p, uint8_t
     char out[4];
     size_t n;
 
+    if (!json_names_fits(&p->decoder, byte))
+        return false;
     *to = *p;
     n = json_names_decode(&to->decoder, byte, out);
     for (size_t i = 0; i < n; i++)
@@ -543,8 +593,9 @@ static void remove_below(struct filter *f, uint32_t at)
 static void walk(struct filter *f, uint32_t first, uint32_t end)
 {
     struct names_path *path = f->x->path;
+    size_t n = 0;
 
-    for (uint32_t i = first; i < end;) {
+    for (uint32_t i = first; i < end; n++) {
         const struct token_trie_node *x = &f->trie->node[i];
         const struct names_path *p = &path[x->depth];
 
@@ -560,6 +611,7 @@ static void walk(struct filter *f, uint32_t first, uint32_t end)
             i++;
         }
     }
+    charge(f->x->r, n * BYTES_OF_STEP / NODES_OF_STEP);
 }
 
 /* True if the name that is being written can become the earlier one of which REST is left, and go on to one that does
@@ -658,28 +710,54 @@ static void filter_name(struct filter *f)
     charge(f->x->r, n_older * BYTES_OF_STEP / 8);
 }
 
+/* Compares the value of the name E with that of the token X. */
+static int compare_name(const struct filter *f, const struct names_entry *e, const struct names_token *x)
+{
+    const char *value = f->x->tokens->text + x->value;
+    struct names_value v = {.at = e->at, .end = e->end};
+    int byte;
+
+    for (size_t i = 0; i < x->n_value; i++)
+        if ((byte = names_value_next(f->t, &v)) != (uint8_t)value[i])
+            return byte - (uint8_t)value[i];
+    return names_value_next(f->t, &v) < 0 ? 0 : 1;
+}
+
+/* Returns the place in by_value of the first token whose value is not less than that of the name E. */
+static size_t find_value(const struct filter *f, const struct names_entry *e)
+{
+    const struct names_tokens *k = f->x->tokens;
+    size_t low = 0, high = k->whole.n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (compare_name(f, e, &k->whole.token[k->by_value[middle]]) > 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* Removes tokens of the list WHOLE. The text ends outside of strings, and the object that these tokens name a property
  * of is the innermost one. */
 static void filter_whole(struct filter *f)
 {
     const struct names_tokens *k = f->x->tokens;
-    const struct names_text *t = f->t;
     size_t n_older = 0;
 
-    for (uint32_t i = name_before(f->x->r, f->t, t->n + 1); i; i = t->entry[i - 1].older, n_older++) {
-        const struct names_entry e = t->entry[i - 1]; /* a copy: trials of tokens record names */
-        size_t n = e.end - e.at;
+    for (uint32_t i = name_before(f->x->r, f->t, f->t->n + 1); i; n_older++) {
+        const struct names_entry e = f->t->entry[i - 1]; /* a copy: trials of tokens record names */
+        struct names_value v = {.at = e.at, .end = e.end};
+        int byte = names_value_next(f->t, &v);
 
-        for (size_t m = 0; m < k->whole.n && (n <= k->longest || e.has_escape); m++) {
-            const struct names_token *x = &k->whole.token[m];
-            const char *name = k->text + x->text + x->quote + 1;
-
-            if (e.has_escape || memchr(name, '\\', x->n) ||
-                (n == x->n && memcmp(name, t->text + e.at, n) == 0))
-                remove_token(f, x->id, false);
-        }
+        for (size_t at = k->begins[byte < 0 ? '"' : byte] ? find_value(f, &e) : k->whole.n;
+             at < k->whole.n && compare_name(f, &e, &k->whole.token[k->by_value[at]]) == 0; at++)
+            remove_token(f, k->whole.token[k->by_value[at]].id, false);
+        i = e.older;
     }
-    charge(f->x->r, n_older * BYTES_OF_STEP / 8);
+    charge(f->x->r, n_older * BYTES_OF_STEP / 2);
 }
 
 /* Removes tokens of the list OPENING. */

@@ -26,6 +26,9 @@ struct names_token {
     uint32_t text;  /* offset of its text in names_tokens.text */
     uint16_t quote; /* offset of the quote in the text */
     uint16_t n;     /* bytes of the name behind the quote, as far as the token goes */
+    /* In the list WHOLE: the value of the name, [n_value] bytes at this offset in names_tokens.text. */
+    uint32_t value;
+    uint16_t n_value;
 };
 
 struct names_list {
@@ -35,13 +38,14 @@ struct names_list {
 
 /* The tokens of a vocabulary that may write names. */
 struct names_tokens {
-    struct names_list
-        whole; /* may contain one whole name and its quotes, and only white space and commas before it */
-    struct names_list winding; /* may contain whole names, after other text */
+    /* Tokens that may contain one whole name and its quotes, and only white space and commas before it. */
+    struct names_list whole;
+    uint32_t *by_value;        /* [whole.n] indices of WHOLE, in the order of the values */
+    struct names_list winding; /* may contain other whole names */
     struct names_list opening; /* may end inside a name */
     char *text;                /* [n_text] */
     size_t n_text, cap_text;
-    size_t longest; /* bytes of the longest name in WHOLE */
+    bool begins[256]; /* a value in WHOLE begins with the byte */
     uint32_t pair[256]
                  [8]; /* bit b of [a]: some text begins with the bytes a and b, and has a quote behind a */
 };

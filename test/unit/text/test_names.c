@@ -1,6 +1,8 @@
 /* test_names.c - the names of an object are distinct: texts, and token masks along random answers against a reader of
  * JSON that knows nothing of grammars.
  */
+#include <time.h>
+
 #include "base/buf.h"
 #include "base/json/json_pull.h"
 #include "base/mem.h"
@@ -287,6 +289,35 @@ static bool has_equal_names(const char *text, size_t n)
 
 enum { IDS = 190, MOST_TOKEN = 12 };
 
+/* Opens a byte-level vocabulary of the texts TOKEN [n]. */
+static struct constraint_vocabulary *open_vocabulary(char (*token)[MOST_TOKEN + 1], size_t n)
+{
+    struct constraint_vocabulary *v = NULL;
+    struct buf json = {.tag = MEM_TEXT};
+    struct err e = {0};
+    struct tok *tok;
+
+    buf_str(&json, "{\"model\":{\"type\":\"BPE\",\"vocab\":{");
+    for (size_t i = 0; i < n; i++) {
+        buf_str(&json, i ? ",\"" : "\"");
+        for (const char *p = token[i]; *p; p++) {
+            char wide[5] = {0};
+
+            wide[utf8_encode(*p == ' ' ? 0x120 : (unsigned char)*p, wide)] = 0;
+            buf_str(&json, *p == '"' || *p == '\\' ? "\\" : "");
+            buf_str(&json, wide);
+        }
+        buf_fmt(&json, "\":%zu", i);
+    }
+    buf_str(&json, "},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+                   "\"decoder\":{\"type\":\"ByteLevel\"}}");
+    if (tok_open_json(&tok, json.data, json.len, "t", &e) || constraint_vocabulary_new(&v, tok, &e))
+        fail_msg("%s", e.msg);
+    tok_close(tok);
+    buf_fini(&json);
+    return v;
+}
+
 /* A vocabulary of single bytes and of random pieces of objects. */
 static struct constraint_vocabulary *make_vocabulary(char token[IDS][MOST_TOKEN + 1])
 {
@@ -295,12 +326,7 @@ static struct constraint_vocabulary *make_vocabulary(char token[IDS][MOST_TOKEN 
         "}",  " ",  "\\u00e9", "\\",  "\xc3\xa9", "\\n",   "\"a\"", ":",   "/",   "u", "0", "[", "]"};
     static const char bytes[] = "{}[]\"ab1:,\\un0e9/ \xc3\xa9"
                                 "2fFAElrts";
-    struct constraint_vocabulary *v = NULL;
-    struct buf json = {.tag = MEM_TEXT};
-    struct err e = {0};
-    struct tok *tok;
 
-    buf_str(&json, "{\"model\":{\"type\":\"BPE\",\"vocab\":{");
     for (size_t i = 0; i < IDS; i++) {
         char *t = token[i];
         bool is_new;
@@ -321,23 +347,8 @@ static struct constraint_vocabulary *make_vocabulary(char token[IDS][MOST_TOKEN 
             for (size_t k = 0; k < i && is_new; k++)
                 is_new = strcmp(token[k], t) != 0;
         } while (!is_new);
-        buf_str(&json, i ? ",\"" : "\"");
-        for (const char *p = t; *p; p++) {
-            char wide[5] = {0};
-
-            wide[utf8_encode(*p == ' ' ? 0x120 : (unsigned char)*p, wide)] = 0;
-            buf_str(&json, *p == '"' || *p == '\\' ? "\\" : "");
-            buf_str(&json, wide);
-        }
-        buf_fmt(&json, "\":%zu", i);
     }
-    buf_str(&json, "},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
-                   "\"decoder\":{\"type\":\"ByteLevel\"}}");
-    if (tok_open_json(&tok, json.data, json.len, "t", &e) || constraint_vocabulary_new(&v, tok, &e))
-        fail_msg("%s", e.msg);
-    tok_close(tok);
-    buf_fini(&json);
-    return v;
+    return open_vocabulary(token, IDS);
 }
 
 /* True if TEXT [n], which leads to ROW inside a name, can be continued to the end of a name that is new. */
@@ -538,6 +549,111 @@ static void write_bytes(struct constraint *c, const char *text, const char token
     constraint_run_close(&run);
 }
 
+/* ---- work ---- */
+
+enum { ESCAPED = 600, WHOLE = 1500, CLOSING = 6000, MOST_IDS = WHOLE + CLOSING + 100 };
+
+/* Tokens of single bytes, of whole names, and of texts that end a name but are no rest of an escape. The first whole
+ * name is that of the first string of the test. */
+static size_t list_tokens(char (*token)[MOST_TOKEN + 1])
+{
+    static const char bytes[] = "[]\"\\u0123456789abcdef,";
+    size_t n = 0;
+
+    for (; bytes[n]; n++)
+        sprintf(token[n], "%c", bytes[n]);
+    sprintf(token[n++], "\"\xc3\xa9"
+                        "0\"");
+    for (unsigned i = 0; i < WHOLE; i++)
+        sprintf(token[n++], "\"k%u\"", i);
+    for (unsigned i = 0; i < CLOSING; i++)
+        sprintf(token[n++], "g%u\"", i);
+    return n;
+}
+
+static void add_bytes(struct constraint_run *run, const char *text, char (*token)[MOST_TOKEN + 1])
+{
+    for (; *text; text++) {
+        int32_t id = 0;
+
+        while (token[id][0] != *text || token[id][1])
+            id++;
+        assert_true(constraint_run_add(run, id));
+    }
+}
+
+/* Returns the processor time of 10 masks in milliseconds. */
+static double masks_ms(struct constraint_run *run, uint32_t *mask, size_t n_words)
+{
+    struct timespec from, to;
+    struct err e = {0};
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+    for (int i = 0; i < 10; i++) {
+        memset(mask, 0, n_words * sizeof(*mask));
+        if (constraint_run_mask(run, mask, &e) == 0)
+            fail_msg("no token is allowed: %s", e.msg);
+    }
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+    return (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) * 1e-6;
+}
+
+/* Masks cost no trial of each token against each earlier string, and no walk over the vocabulary for each of them. */
+static void many_strings_with_escapes_take_little_work(void **state)
+{
+    static const char schema[] = "{\"type\":\"array\",\"uniqueItems\":true,\"items\":{\"type\":\"string\"}}";
+    const struct constraint_source source = {
+        .kind = CONSTRAINT_JSON_SCHEMA, .text = schema, .n = sizeof(schema) - 1};
+    static char token[MOST_IDS][MOST_TOKEN + 1];
+    uint32_t mask[(MOST_IDS + 31) / 32];
+    size_t n = list_tokens(token), first = strlen("[]\"\\u0123456789abcdef,");
+    struct constraint_vocabulary *v = open_vocabulary(token, n);
+    struct constraint *c = NULL;
+    struct constraint_run run;
+    struct err e = {0};
+    char text[32];
+
+    (void)state;
+    assert_int_equal(constraint_new(&c, &source, v, NULL, &e), 0);
+    assert_int_equal(constraint_run_open(&run, c, ESCAPED * 16, &e), 0);
+    for (unsigned i = 0; i < ESCAPED; i++) {
+        snprintf(text, sizeof(text), "%s\"\\u00e9%u\"", i ? "," : "[", i);
+        add_bytes(&run, text, token);
+    }
+    add_bytes(&run, ",", token);
+    assert_true(masks_ms(&run, mask, sizeof(mask) / sizeof(*mask)) < 300);
+    assert_false(mask[first / 32] >> first % 32 & 1);
+    assert_true(mask[(first + 1) / 32] >> (first + 1) % 32 & 1);
+    add_bytes(&run, "\"\\u00", token);
+    assert_true(masks_ms(&run, mask, sizeof(mask) / sizeof(*mask)) < 100);
+    constraint_run_close(&run);
+    constraint_free(c);
+    constraint_vocabulary_free(v);
+}
+
+/* Names are counted within the limit of steps. */
+static void counting_names_is_charged(void **state)
+{
+    struct grammar g;
+    struct json_text j;
+    uint32_t many;
+    size_t before;
+
+    (void)state;
+    assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
+    json_text_init(&j, &g.regex, false);
+    many = regex_repeat(&g.regex, json_text_characters(&g.regex, 0x21, 0x2e), 1, 9);
+    json_names_count(&g.regex, many, 1 << 20);
+    before = g.regex.steps;
+    json_names_count(&g.regex, many, 1 << 20); /* all states are known */
+    assert_true(g.regex.steps - before > 100000);
+    g.regex.max_steps = g.regex.steps + 1000;
+    assert_int_equal(json_names_count(&g.regex, many, 9), 10);
+    assert_int_equal(json_names_count(&g.regex, many, 1 << 20), (1 << 20) + 1);
+    assert_int_equal(g.regex.fault, REGEX_OVER_WORK);
+    grammar_close(&g);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     static const char schema[] =
@@ -573,6 +689,8 @@ int main(void)
         cmocka_unit_test(long_arrays_of_distinct_strings_are_possible),
         cmocka_unit_test(names_of_an_expression_are_counted_by_value),
         cmocka_unit_test(masks_allow_no_name_twice),
+        cmocka_unit_test(many_strings_with_escapes_take_little_work),
+        cmocka_unit_test(counting_names_is_charged),
         cmocka_unit_test(every_allocation_may_fail),
     };
 

@@ -54,11 +54,7 @@ static void no_memory(struct recognizer *r)
 /* Counts the work on N tuples against the step limit: 8 tuples cost about as much as one step. */
 static void recognizer_charge(struct recognizer *r, size_t n)
 {
-    struct regex_store *s = &r->g->regex;
-
-    s->steps += n / 8;
-    if (s->steps > s->max_steps && s->fault == REGEX_FINE)
-        s->fault = REGEX_OVER_WORK;
+    regex_charge(&r->g->regex, n / 8);
 }
 
 /* ---- the closure of a kernel ---- */

@@ -606,6 +606,14 @@ static uint32_t derive_multiple(struct regex_store *s, uint32_t r, uint8_t byte)
     return regex_make(s, MULTIPLE, x.a, (uint32_t)((x.b * UINT64_C(10) + byte - '0') % x.a), 0, 0);
 }
 
+bool regex_charge(struct regex_store *s, size_t n)
+{
+    s->steps += n;
+    if (s->steps > s->max_steps)
+        fail(s, REGEX_OVER_WORK);
+    return s->fault == REGEX_FINE;
+}
+
 /* Computes the derivative of R by BYTE. The result may be an expression that matches no text. */
 static uint32_t derive(struct regex_store *s, uint32_t r, uint8_t byte)
 {

@@ -70,6 +70,9 @@ void regex_close(struct regex_store *s); /* S may be zeroed */
  * against the limit of S. Grammars and recognizers use this function too. False: a limit is reached. */
 bool regex_reserve(struct regex_store *s, void **array, size_t *cap, size_t used, size_t n, size_t size);
 
+/* Counts N steps of work outside of the store. False: the limit is exceeded, or there is another fault. */
+bool regex_charge(struct regex_store *s, size_t n);
+
 /* ---- constructors ---- */
 
 uint32_t regex_bytes(struct regex_store *s, const struct regex_set *set); /* matches one byte of SET */

@@ -5,7 +5,10 @@
 
 #include "base/utf8.h"
 
-enum { BEHIND_BACKSLASH = 1, FIRST_DIGIT = 2, LAST_DIGIT = 5, MOST_VISITS = 20000 };
+enum { BEHIND_BACKSLASH = 1, FIRST_DIGIT = 2, LAST_DIGIT = 5 };
+
+/* MOST_VISITS: states of one count. VISIT_STEPS: a visit takes as long as this number of steps. */
+enum { MOST_VISITS = 20000, VISIT_STEPS = 8 };
 
 static const char letters[] = "\"\\/bfnrt", characters[] = "\"\\/\b\f\n\r\t";
 
@@ -24,6 +27,15 @@ static size_t end_escape(struct json_names_decoder *d, char *out)
     d->high = 0;
     d->is_odd = d->is_odd || c >= ' ' || memchr(characters, (int)c, sizeof(characters) - 1);
     return utf8_encode(c, out);
+}
+
+bool json_names_fits(const struct json_names_decoder *d, uint8_t byte)
+{
+    if (d->part == 0)
+        return !d->high || byte == '\\';
+    if (d->part == BEHIND_BACKSLASH)
+        return byte == 'u' || (!d->high && byte && strchr(letters, byte));
+    return utf8_hex_digit((char)byte) >= 0;
 }
 
 size_t json_names_decode(struct json_names_decoder *d, uint8_t byte, char *out)
@@ -69,8 +81,10 @@ static void add_names(struct count *c, uint32_t state, struct json_names_decoder
     struct regex_set first;
     char out[4];
 
-    if (++c->n_visits > MOST_VISITS || c->depth > JSON_NAMES_LONGEST)
+    if (++c->n_visits > MOST_VISITS || c->depth > JSON_NAMES_LONGEST || !regex_charge(c->s, VISIT_STEPS)) {
         c->n = c->most + 1;
+        return;
+    }
     if (json_names_is_whole(&d) && regex_matches_empty(c->s, state))
         c->n++;
     regex_first(c->s, state, &first);

@@ -29,6 +29,9 @@ static inline bool json_names_is_whole(const struct json_names_decoder *d)
     return d->part == 0 && d->high == 0;
 }
 
+/* True if BYTE can follow in the contents of a string, as far as an escape that has begun tells. */
+bool json_names_fits(const struct json_names_decoder *d, uint8_t byte);
+
 /* Decodes BYTE. Writes the bytes of the value (UTF-8) that it completes to OUT [4] and returns their number. */
 size_t json_names_decode(struct json_names_decoder *d, uint8_t byte, char *out);
 
@@ -36,7 +39,7 @@ size_t json_names_decode(struct json_names_decoder *d, uint8_t byte, char *out);
 enum { JSON_NAMES_LONGEST = 512 };
 
 /* Returns the number of names that CONTENTS, a regular expression of strings without quotes, matches. Returns
- * MOST + 1 if there are more than MOST, or if finding out takes too much work. */
+ * MOST + 1 if there are more than MOST, or if finding out takes too much work. The work counts as steps of S. */
 size_t json_names_count(struct regex_store *s, uint32_t contents, size_t most);
 
 #endif
