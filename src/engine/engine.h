@@ -50,14 +50,25 @@ int engine_submit(struct gallop *g, const struct gallop_request *r, const struct
  * waiting. */
 void engine_await(struct gallop *g, double wait_s);
 
-/* The state of the executor. */
+/* The state of the executor, and what became of the programs of one with fixed shapes. */
 struct engine_executor {
     bool is_down; /* a run has failed, and it is being opened again (schedule/outage.h) */
     uint64_t n_restarts;
+    size_t n_programs; /* 0: shapes are not fixed, and the rest is 0 */
+    uint64_t n_compiled, n_loaded, n_kept, n_damaged;
+    double compile_s;
 };
 
-/* Any thread may ask for the state. */
+/* A program of an executor with fixed shapes. */
+struct engine_program {
+    const char *kind;                /* "prompt", "decode" or "head": logits of scored prompts */
+    size_t n_seqs, n_rows, n_seen;   /* sequences of a frame, rows of each, and cached rows that it reads */
+    uint64_t n_runs, n_padding_rows; /* so far, and rows of padding in all of them */
+};
+
+/* Any thread may ask for the state. Programs are numbered from 0 to n_programs - 1. */
 void engine_executor_state(const struct gallop *g, struct engine_executor *s);
+void engine_executor_program(const struct gallop *g, size_t i, struct engine_program *p);
 
 /* Returns the number, from 1 to ENGINE_FAIR_KEYS - 1, by which the policy "fair" identifies the client KEY
  * [n]; 0 if N is 0. */

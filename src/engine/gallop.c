@@ -390,6 +390,13 @@ void engine_executor_state(const struct gallop *g, struct engine_executor *s)
 
     *s = (struct engine_executor){.is_down = atomic_load(&o->is_down),
                                   .n_restarts = atomic_load(&o->n_restarts)};
+    if (g->frames)
+        frames_state(g->frames, s);
+}
+
+void engine_executor_program(const struct gallop *g, size_t i, struct engine_program *p)
+{
+    frames_program(g->frames, i, p);
 }
 
 uint32_t engine_fair_key(const char *key, size_t n)

@@ -202,11 +202,47 @@ static void write_gauges(const struct metrics_now *now, const struct labels *l, 
     counter(out, l, "vllm:generation_tokens_total", "Tokens of answers", (double)s->n_output_tokens);
 }
 
-static void write_executor(const struct engine_executor *x, const struct labels *l, struct buf *out)
+/* Writes a counter of each program of the executor: its runs, or their rows of PADDING. */
+static void write_programs(const struct metrics_now *now, const char *name, const char *help, bool padding,
+                           const struct labels *l, struct buf *out)
 {
+    char more[128];
+
+    head(out, name, "counter", help);
+    for (size_t i = 0; i < now->executor.n_programs; i++) {
+        struct engine_program p;
+
+        engine_executor_program(now->engine, i, &p);
+        snprintf(more, sizeof(more), ",kind=\"%s\",sequences=\"%zu\",rows=\"%zu\",context=\"%zu\"", p.kind,
+                 p.n_seqs, p.n_rows, p.n_seen);
+        sample(out, l, name, more, (double)(padding ? p.n_padding_rows : p.n_runs));
+    }
+}
+
+static void write_executor(const struct metrics_now *now, const struct labels *l, struct buf *out)
+{
+    const struct engine_executor *x = &now->executor;
+    const struct {
+        const char *name;
+        uint64_t n;
+    } result[] = {
+        {"compiled", x->n_compiled}, {"loaded", x->n_loaded}, {"kept", x->n_kept}, {"damaged", x->n_damaged}};
+    char more[64];
+
     gauge(out, l, "gallop:executor_up", "1, or 0 while an executor that failed is opened again", !x->is_down);
     counter(out, l, "gallop:executor_restarts_total", "Times that an executor that failed was opened again",
             (double)x->n_restarts);
+    if (!now->executor.n_programs)
+        return;
+    write_programs(now, "gallop:bucket_runs_total", "Runs of compiled programs", false, l, out);
+    write_programs(now, "gallop:bucket_padding_rows_total", "Rows of padding in these runs", true, l, out);
+    counter(out, l, "gallop:compile_seconds_total", "Seconds of compiling programs", x->compile_s);
+    head(out, "gallop:programs_total", "counter",
+         "Programs that were compiled or loaded from files, were kept in files, and had damaged files");
+    for (size_t i = 0; i < sizeof(result) / sizeof(result[0]); i++) {
+        snprintf(more, sizeof(more), ",result=\"%s\"", result[i].name);
+        sample(out, l, "gallop:programs_total", more, (double)result[i].n);
+    }
 }
 
 static void write_counters(const struct metrics *m, const struct labels *l, struct buf *out)
@@ -294,7 +330,7 @@ void metrics_write(const struct metrics *m, const struct metrics_now *now, struc
         write_histogram(m, (enum metrics_histogram)h, &l, out);
     write_grammars(&now->stats, &l, out);
     write_speculation(&now->stats, &l, out);
-    write_executor(&now->executor, &l, out);
+    write_executor(now, &l, out);
     write_machine(now, out);
     write_http(m, out);
     buf_fini(&l.text);

@@ -23,6 +23,7 @@ struct program {
     struct pjrt_loaded *loaded;
     enum stablehlo_part part;
     size_t n_seqs, rows, seen, n_wanted;
+    _Atomic uint64_t n_runs, n_padding; /* runs so far, and rows of padding in them */
 };
 
 /* What the frame of the last run has left on the device. */
@@ -480,6 +481,15 @@ static const struct program *fit(const struct frames *f, enum stablehlo_part par
     return best;
 }
 
+/* Counts a run of P with N_ROWS rows of N. */
+static void count_run(struct frames *f, const struct program *p, size_t n_rows, size_t n)
+{
+    struct program *counted = &f->program[p - f->program];
+
+    atomic_fetch_add_explicit(&counted->n_runs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&counted->n_padding, n - n_rows, memory_order_relaxed);
+}
+
 /* Runs the program P with f->in [N] and the other arguments ARG [n_args] and writes its results to f->out [N_OUT]. */
 static int run_with(struct frames *f, const struct program *p, size_t n, struct pjrt_buffer **arg,
                     size_t n_args, size_t n_out, struct err *e)
@@ -553,8 +563,10 @@ static int run_prompt(struct frames *f, const struct executor_rows *r, struct er
     put_rows(f, T, 0, r, T);
     f->in[4 * T] = (int32_t)r->slot;
     f->in[4 * T + 1] = (int32_t)from;
-    if ((rc = run_program(f, p, r->n_wanted, e)) == 0)
+    if ((rc = run_program(f, p, r->n_wanted, e)) == 0) {
         f->result.from = from;
+        count_run(f, p, r->n, T);
+    }
     return rc;
 }
 
@@ -562,12 +574,14 @@ static int run_prompt(struct frames *f, const struct executor_rows *r, struct er
 static int run_decode(struct frames *f, const struct executor_rows *rows, size_t n, struct err *e)
 {
     const struct program *p;
-    size_t seen = 0, most = 1, T, n_wanted = 0;
+    size_t seen = 0, most = 1, T, n_wanted = 0, n_rows = 0;
     int32_t *wanted;
+    int rc;
 
     for (size_t i = 0; i < n; i++) {
         seen = rows[i].pos + rows[i].n > seen ? rows[i].pos + rows[i].n : seen;
         most = rows[i].n > most ? rows[i].n : most;
+        n_rows += rows[i].n;
     }
     p = fit(f, STABLEHLO_STEP, n, most, seen);
     T = p->n_seqs * p->rows;
@@ -582,7 +596,9 @@ static int run_decode(struct frames *f, const struct executor_rows *rows, size_t
     }
     for (size_t i = n_wanted; i < p->n_wanted; i++)
         wanted[i] = 0;
-    return run_program(f, p, n_wanted, e);
+    if ((rc = run_program(f, p, n_wanted, e)) == 0)
+        count_run(f, p, n_rows, T);
+    return rc;
 }
 
 /* Notes that the device has failed, so that the rows of all slots are lost. */
@@ -606,9 +622,8 @@ static int run(void *ctx, const struct executor_rows *rows, size_t n, struct err
 
     ASSERT(n == 1 || !is_prompt(f, &rows[0]), "%zu sequences beside a prompt", n - 1);
     free_result(f);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         keep_rows(f, &rows[i]);
-    }
     rc = is_prompt(f, &rows[0]) ? run_prompt(f, &rows[0], e) : run_decode(f, rows, n, e);
     if (rc)
         lose_slots(f);
@@ -680,6 +695,7 @@ static int run_head(struct frames *f, size_t from, size_t n, float *to, struct e
         f->head[1 + k] = f->result.hidden[k];
     if ((rc = run_with(f, p, p->n_wanted, f->head, 1 + f->n_hidden + f->n_head, 2, e)) != 0)
         return rc;
+    count_run(f, p, n, p->n_wanted);
     rc = download(f, f->out[0], to, p->n_wanted * f->m->model.info.vocab * sizeof(float), e);
     plugin_free_buffer(&f->plugin, f->out[0]);
     plugin_free_buffer(&f->plugin, f->out[1]);
@@ -851,6 +867,32 @@ void frames_executor(struct frames *f, struct executor *x)
                            .clock_s = clock_s,
                            .sees = sees,
                            .truncate = truncate_rows};
+}
+
+void frames_state(const struct frames *f, struct engine_executor *s)
+{
+    const struct artifact_counts *n = &f->artifacts;
+
+    s->n_programs = f->n_programs;
+    s->n_compiled = atomic_load(&n->n_compiled);
+    s->n_loaded = atomic_load(&n->n_loaded);
+    s->n_kept = atomic_load(&n->n_kept);
+    s->n_damaged = atomic_load(&n->n_damaged);
+    s->compile_s = (double)atomic_load(&n->compile_ns) * 1e-9;
+}
+
+void frames_program(const struct frames *f, size_t i, struct engine_program *p)
+{
+    static const char *const kind[] = {
+        [STABLEHLO_PROMPT] = "prompt", [STABLEHLO_STEP] = "decode", [STABLEHLO_HEAD] = "head"};
+    const struct program *q = &f->program[i];
+
+    *p = (struct engine_program){.kind = kind[q->part],
+                                 .n_seqs = q->n_seqs,
+                                 .n_rows = q->rows,
+                                 .n_seen = q->seen,
+                                 .n_runs = atomic_load(&q->n_runs),
+                                 .n_padding_rows = atomic_load(&q->n_padding)};
 }
 
 void frames_stats(const struct frames *f, struct frames_stats *s)

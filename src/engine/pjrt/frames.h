@@ -17,6 +17,7 @@
 #ifndef GALLOP_ENGINE_PJRT_FRAMES_H
 #define GALLOP_ENGINE_PJRT_FRAMES_H
 
+#include "engine/engine.h"
 #include "engine/llm.h"
 #include "engine/pjrt/plugin_source.h"
 
@@ -50,6 +51,10 @@ void frames_close(struct frames *f); /* F may be NULL */
 
 /* Initializes *X as the executor F, which it borrows. */
 void frames_executor(struct frames *f, struct executor *x);
+
+/* Adds the facts of programs to *S, and writes those of program I to *P. Any thread may ask for them. */
+void frames_state(const struct frames *f, struct engine_executor *s);
+void frames_program(const struct frames *f, size_t i, struct engine_program *p);
 
 /* Facts for `inspect` and `compile`. */
 struct frames_stats {
