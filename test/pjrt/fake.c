@@ -193,6 +193,12 @@ static struct pjrt_error *device_description(void *args)
     return fails();
 }
 
+static struct pjrt_error *refuse(struct object *o, const char *why)
+{
+    snprintf(o->text, sizeof(o->text), "%s", why);
+    return (struct pjrt_error *)o;
+}
+
 /* Returns the bytes of a type such as "tensor<2x8xbf16>" at P. */
 static size_t type_bytes(const char *p)
 {
@@ -209,17 +215,24 @@ static struct pjrt_error *compile(void *args)
 {
     struct pjrt_client_compile *a = args;
     struct pjrt_error *e = fails();
+    char *text, *p, *end;
     struct object *o;
-    const char *p = strstr(a->program->code, "-> ("), *end;
 
     if (e)
         return e;
     o = new_object();
+    if (!(text = calloc(a->program->code_size + 1, 1)))
+        return refuse(o, "no memory");
+    memcpy(text, a->program->code, a->program->code_size);
+    p = strstr(text, "-> (");
     for (end = p ? strstr(p, ") {\n") : NULL; end && (p = strstr(p, "tensor<")) != NULL && p < end; p++) {
         if (o->n_results == MAX_RESULTS)
             abort();
         o->result[o->n_results++] = type_bytes(p);
     }
+    free(text);
+    if (o->n_results == 0)
+        return refuse(o, "no program");
     a->executable = (struct pjrt_loaded *)o;
     return NULL;
 }
@@ -307,8 +320,7 @@ static struct pjrt_error *deserialize(void *args)
         a->executable = (struct pjrt_loaded *)o;
         return NULL;
     }
-    snprintf(o->text, sizeof(o->text), "no program");
-    return (struct pjrt_error *)o;
+    return refuse(o, "no program");
 }
 
 static struct pjrt_error *free_executable(void *args)
@@ -351,7 +363,7 @@ static struct pjrt_error *to_host(void *args)
     if (e)
         return e;
     if (a->size != ((const struct object *)a->from)->bytes)
-        abort();
+        return refuse(new_object(), "another size");
     if (((const struct object *)a->from)->data)
         memcpy(a->to, ((const struct object *)a->from)->data, a->size);
     else

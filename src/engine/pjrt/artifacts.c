@@ -34,10 +34,11 @@ static void hash_text(XXH3_state_t *h, const char *s)
 /* Computes the hash of what the program TEXT on P belongs to. The plugin's file counts by path, size and time of its
  * last change; the processor counts, too, because plugins for CPUs compile for it. Returns false if memory is
  * exhausted. */
-static bool key_of(const struct plugin *p, const struct buf *text, XXH128_hash_t *key)
+static bool key_of(const struct plugin *p, const struct buf *text, uint64_t key[2])
 {
     XXH3_state_t *h = XXH3_createState();
     struct stat st = {0};
+    XXH128_hash_t digest;
     int64_t file[3];
 
     if (!h)
@@ -57,59 +58,94 @@ static bool key_of(const struct plugin *p, const struct buf *text, XXH128_hash_t
     hash_text(h, cpu_model());
     hash_text(h, cpu_isa_name(cpu_best()));
     XXH3_128bits_update(h, &p->device_number, sizeof(p->device_number));
-    *key = XXH3_128bits_digest(h);
+    digest = XXH3_128bits_digest(h);
+    key[0] = digest.low64;
+    key[1] = digest.high64;
     XXH3_freeState(h);
     return true;
 }
 
-static bool read_all(int fd, void *to, size_t n)
+const char *artifacts_find(const char *file, size_t n, const uint64_t key[2], size_t *n_program)
 {
-    char *p = to;
+    struct header h;
+
+    if (n <= sizeof(h))
+        return NULL;
+    memcpy(&h, file, sizeof(h));
+    if (memcmp(h.magic, magic, sizeof(magic)) != 0 || h.key[0] != key[0] || h.key[1] != key[1] ||
+        h.bytes != n - sizeof(h) || XXH3_64bits(file + sizeof(h), n - sizeof(h)) != h.sum)
+        return NULL;
+    *n_program = n - sizeof(h);
+    return file + sizeof(h);
+}
+
+static bool read_all(int fd, char *to, size_t n)
+{
     ssize_t got;
 
-    for (; n > 0; p += got, n -= (size_t)got)
-        if ((got = read(fd, p, n)) <= 0)
+    for (; n > 0; to += got, n -= (size_t)got)
+        if ((got = read(fd, to, n)) <= 0)
             return false;
     return true;
 }
 
-/* Loads the program from PATH. Returns false if there is no valid file, and counts one that is not. */
-static bool load(struct plugin *p, const char *path, XXH128_hash_t key, struct pjrt_loaded **out,
-                 struct artifact_counts *n)
+/* Reads the file FD, which is closed. Returns its N bytes; NULL: it is no file, or too large or too small for one. */
+static char *read_file(int fd, size_t *n)
 {
-    struct header h;
-    void *bytes = NULL;
+    struct stat st;
+    char *bytes = NULL;
+
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > (off_t)sizeof(struct header) &&
+        st.st_size <= (off_t)(sizeof(struct header) + MAX_BYTES)) {
+        *n = (size_t)st.st_size;
+        bytes = mem_alloc(*n, MEM_ENGINE);
+        if (bytes && !read_all(fd, bytes, *n)) {
+            mem_free(bytes);
+            bytes = NULL;
+        }
+    }
+    close(fd);
+    return bytes;
+}
+
+/* Loads the program from PATH. Returns false if there is no valid file. A file that the plugin does not take is deleted:
+ * if the plugin's process ends over it, the next one must not. Counts the result. */
+static bool load(struct plugin *p, const char *path, const uint64_t key[2], struct pjrt_loaded **out,
+                 struct artifact_counts *counts)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const char *program = NULL;
     struct err e = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t n = 0;
+    char *file;
     bool good;
 
     if (fd < 0)
         return false;
-    good = read_all(fd, &h, sizeof(h)) && memcmp(h.magic, magic, sizeof(magic)) == 0 &&
-           h.key[0] == key.low64 && h.key[1] == key.high64 && h.bytes > 0 && h.bytes <= MAX_BYTES &&
-           (bytes = mem_alloc((size_t)h.bytes, MEM_ENGINE)) != NULL && read_all(fd, bytes, (size_t)h.bytes) &&
-           XXH3_64bits(bytes, (size_t)h.bytes) == h.sum;
-    close(fd);
-    if (good && plugin_load(p, bytes, (size_t)h.bytes, out, &e) != 0)
-        good = false;
-    atomic_fetch_add(good ? &n->n_loaded : &n->n_damaged, 1);
+    if ((file = read_file(fd, &n)) != NULL)
+        program = artifacts_find(file, n, key, &n);
+    good = program && plugin_load(p, program, n, out, &e) == 0;
+    if (program && !good)
+        unlink(path);
+    atomic_fetch_add(good ? &counts->n_loaded : &counts->n_damaged, 1);
     if (!good)
         log_warn("%s is damaged or of another machine; the program is compiled again%s%s", path,
                  e.msg[0] ? ": " : "", e.msg);
-    mem_free(bytes);
+    mem_free(file);
     return good;
 }
 
 /* Writes a header and the PROGRAM to PATH. */
-static int save(const char *path, XXH128_hash_t key, const struct buf *program, struct err *e)
+static int save(const char *path, const uint64_t key[2], const struct buf *program, struct err *e)
 {
-    struct header h = {.key = {key.low64, key.high64},
-                       .bytes = program->len,
-                       .sum = XXH3_64bits(program->data, program->len)};
+    struct header h = {
+        .key = {key[0], key[1]}, .bytes = program->len, .sum = XXH3_64bits(program->data, program->len)};
     struct buf file;
-    int rc = cache_make_folders(path, e);
+    int rc;
 
-    if (rc)
+    if (program->len > MAX_BYTES)
+        return err_set(e, ERR_NOSPACE, "it has %zu bytes, expected at most %d", program->len, MAX_BYTES);
+    if ((rc = cache_make_folders(path, e)) != 0)
         return rc;
     memcpy(h.magic, magic, sizeof(magic));
     buf_init(&file, MEM_ENGINE);
@@ -121,7 +157,7 @@ static int save(const char *path, XXH128_hash_t key, const struct buf *program, 
 }
 
 /* Compiles TEXT and writes the program to PATH; NULL: there is no place for it. */
-static int compile_and_keep(struct plugin *p, const struct buf *text, const char *path, XXH128_hash_t key,
+static int compile_and_keep(struct plugin *p, const struct buf *text, const char *path, const uint64_t key[2],
                             struct pjrt_loaded **out, struct artifact_counts *n, struct err *e)
 {
     struct err why = {0};
@@ -146,12 +182,11 @@ static int compile_and_keep(struct plugin *p, const struct buf *text, const char
 int artifacts_open(struct plugin *p, const struct buf *text, struct pjrt_loaded **out,
                    struct artifact_counts *n, struct err *e)
 {
-    XXH128_hash_t key = {0};
+    uint64_t key[2] = {0, 0};
     char path[FILE_PATH_MAX], name[64];
-    bool has_file = key_of(p, text, &key);
+    bool has_file = key_of(p, text, key);
 
-    snprintf(name, sizeof(name), "%016llx%016llx", (unsigned long long)key.high64,
-             (unsigned long long)key.low64);
+    snprintf(name, sizeof(name), "%016llx%016llx", (unsigned long long)key[1], (unsigned long long)key[0]);
     has_file = has_file && cache_path(path, sizeof(path), "pjrt", name, NULL) == 0;
     if (has_file && load(p, path, key, out, n))
         return 0;

@@ -24,4 +24,8 @@ struct artifact_counts {
 int artifacts_open(struct plugin *p, const struct buf *text, struct pjrt_loaded **out,
                    struct artifact_counts *n, struct err *e);
 
+/* Finds the program in the bytes FILE [n] of a file for KEY. Returns it and its length, or NULL if the file is damaged,
+ * cut off or of another key. */
+const char *artifacts_find(const char *file, size_t n, const uint64_t key[2], size_t *n_program);
+
 #endif

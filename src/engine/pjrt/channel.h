@@ -17,6 +17,7 @@ enum {
     CHANNEL_VERSION = 1, /* changes with the messages */
     CHANNEL_DIMS = 8,
     CHANNEL_MOST_OBJECTS = 1 << 20, /* most arguments and results of a call */
+    CHANNEL_MOST_PROGRAM = 1 << 30, /* most bytes of a compiled program */
     /* Descriptors of the process */
     CHANNEL_SOCKET = 3,
     CHANNEL_MEMORY = 4

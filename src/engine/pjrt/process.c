@@ -281,7 +281,9 @@ static int run_with(struct process *p, size_t i, struct pjrt_buffer **arg, size_
         if (at != SIZE_MAX)
             number = keep_buffer(p, at, out[k]);
         else
-            rc = err_nomem(e, "a buffer"); /* the engine ends this process then */
+            rc = err_nomem(e, "a buffer"); /* the caches are lost; the engine makes new ones */
+        if (!out[k])
+            rc = no_sense(e, "number of results");
         memcpy(p->memory.bytes + k * sizeof(number), &number, sizeof(number));
     }
     return rc;

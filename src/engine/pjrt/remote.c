@@ -296,7 +296,10 @@ int remote_serialize(struct remote *r, struct pjrt_loaded *program, struct buf *
 
     if (rc || (rc = call_remote(r, &m, REMOTE_OPEN_SECONDS, e)) != 0)
         return rc;
-    buf_add(out, r->memory.bytes, m.bytes);
+    if (m.bytes > CHANNEL_MOST_PROGRAM)
+        return refuse_answer(r, CHANNEL_SERIALIZE, e);
+    if (m.bytes)
+        buf_add(out, r->memory.bytes, m.bytes);
     shared_drop(&r->memory, KEPT_BYTES);
     return out->oom ? err_nomem(e, "a compiled program") : 0;
 }
