@@ -527,6 +527,80 @@ static void masks_allow_no_name_twice(void **state)
     }
 }
 
+/* Writes an object of bytes, which closes as late as possible, and checks that each beginning can be continued. */
+static void write_long(struct constraint *c, const char *schema, const char *bytes, size_t n)
+{
+    enum { LENGTH = 4000 };
+    const uint32_t close = UINT32_C(1) << (strchr(bytes, '}') - bytes);
+    char text[LENGTH + 1];
+    struct constraint_run run;
+    struct err e = {0};
+    size_t at = 0;
+
+    assert_int_equal(constraint_run_open(&run, c, LENGTH, &e), 0);
+    for (; at < LENGTH; at++) {
+        int32_t id = (int32_t)short_dice((uint32_t)n);
+        uint32_t mask = 0;
+
+        if (constraint_run_mask(&run, &mask, &e) == 0)
+            break;
+        if (mask != close)
+            mask &= ~close;
+        while (!(mask >> id & 1))
+            id = (id + 1) % (int32_t)n;
+        text[at] = bytes[id];
+        if (!constraint_run_add(&run, id))
+            fail_msg("%s: %.*s: %d %s", schema, (int)at, text, constraint_error(c, &e), e.msg);
+    }
+    if (at == LENGTH || !constraint_run_may_end(&run))
+        fail_msg("%s: %.*s: %s %s", schema, (int)at, text, at == LENGTH ? "no end" : "a dead end", e.msg);
+    constraint_run_close(&run);
+}
+
+/* Where an object has all names that are possible, no comma follows. */
+static void objects_with_all_names_can_be_closed(void **state)
+{
+    static const char *const schema[] = {
+        /* 16, 17 and 81 names beside required ones that may come anywhere */
+        "{\"type\":\"object\",\"required\":[\"x\"],\"propertyNames\":{\"pattern\":\"^([ab]{4}|x)$\"},"
+        "\"additionalProperties\":{\"const\":1}}",
+        "{\"type\":\"object\",\"required\":[\"x\"],\"propertyNames\":{\"pattern\":\"^([ab]{4}|y|x)$\"},"
+        "\"additionalProperties\":{\"const\":1}}",
+        "{\"type\":\"object\",\"required\":[\"x\",\"y\",\"z\",\"xx\"],"
+        "\"propertyNames\":{\"pattern\":\"^([abc]{4}|x|y|z|xx)$\"},\"additionalProperties\":{\"const\":1}}",
+        "{\"type\":\"object\",\"required\":[\"x\",\"y\",\"z\",\"xx\"],"
+        "\"propertyNames\":{\"pattern\":\"^([abcxyz]{3}|x|y|z|xx)$\"},\"additionalProperties\":{\"const\":1}}",
+        /* a property that must not satisfy a schema; it may have few or many names */
+        "{\"type\":\"object\",\"not\":{\"additionalProperties\":{\"const\":1}},"
+        "\"propertyNames\":{\"pattern\":\"^[abc]{4}$\"},\"additionalProperties\":{\"enum\":[1,2]}}",
+        "{\"type\":\"object\",\"not\":{\"patternProperties\":{\"^a\":{\"const\":1}}},"
+        "\"propertyNames\":{\"pattern\":\"^[ab]$\"},\"additionalProperties\":{\"enum\":[1,2]}}",
+        "{\"type\":\"object\",\"not\":{\"patternProperties\":{\"^aa\":{\"const\":1}}},"
+        "\"propertyNames\":{\"pattern\":\"^[abc]{4}$\"},\"additionalProperties\":{\"enum\":[1,2]}}",
+    };
+    static const char bytes[] = "{}\"abcxyz:,12";
+    static char token[sizeof(bytes)][MOST_TOKEN + 1];
+    struct constraint_vocabulary *v;
+
+    (void)state;
+    for (size_t i = 0; bytes[i]; i++)
+        token[i][0] = bytes[i];
+    v = open_vocabulary(token, sizeof(bytes) - 1);
+    for (size_t i = 0; i < sizeof(schema) / sizeof(*schema); i++) {
+        struct constraint_source source = {
+            .kind = CONSTRAINT_JSON_SCHEMA, .text = schema[i], .n = strlen(schema[i]), .is_compact = true};
+        struct constraint *c = NULL;
+        struct err e = {0};
+
+        if (constraint_new(&c, &source, v, NULL, &e))
+            fail_msg("%s: %s", schema[i], e.msg);
+        for (int round = 0; round < 3; round++)
+            write_long(c, schema[i], bytes, sizeof(bytes) - 1);
+        constraint_free(c);
+    }
+    constraint_vocabulary_free(v);
+}
+
 /* Writes an object with names that are few, and computes the mask before each byte. */
 static void write_bytes(struct constraint *c, const char *text, const char token[IDS][MOST_TOKEN + 1])
 {
@@ -689,6 +763,7 @@ int main(void)
         cmocka_unit_test(long_arrays_of_distinct_strings_are_possible),
         cmocka_unit_test(names_of_an_expression_are_counted_by_value),
         cmocka_unit_test(masks_allow_no_name_twice),
+        cmocka_unit_test(objects_with_all_names_can_be_closed),
         cmocka_unit_test(many_strings_with_escapes_take_little_work),
         cmocka_unit_test(counting_names_is_charged),
         cmocka_unit_test(every_allocation_may_fail),

@@ -17,9 +17,8 @@ enum { MOST_STATES = 200000, MOST_PLACES = 64, MOST_FREE = 4, MOST_FREE_STATES =
 /* FEWEST_NAMES: members of objects whose names become a tree. MOST_TREE_STEPS: expressions made for trees. */
 enum { FEWEST_NAMES = 4, MOST_TREE_STEPS = 400000 };
 
-/* The largest numbers of names of properties that are not members that are counted: in any object, and beside free
- * members. */
-enum { MOST_COUNTED_NAMES = 1000, MOST_FREE_NAMES = 16 };
+/* The largest number of names of properties that are not members that are counted. */
+enum { MOST_COUNTED_NAMES = 1000 };
 
 /* The rest of an object in one state of its counts or free members. */
 struct state {
@@ -37,8 +36,10 @@ struct properties {
     uint32_t comma, close; /* regular expressions */
     uint32_t other;        /* a property that is not a member; GRAMMAR_NEVER: not allowed */
     uint32_t some;         /* a property that is not a member and satisfies o->some[0] */
-    uint32_t n_names;      /* the number of names of properties that are not members; SCHEMA_NO_LIMIT: many */
-    bool has_tree;         /* the names are in TREE */
+    /* The numbers of names of properties that are not members, and of those that satisfy o->some[0];
+     * SCHEMA_NO_LIMIT: many */
+    uint32_t n_names, n_some;
+    bool has_tree; /* the names are in TREE */
     struct key_tree tree;
 };
 
@@ -78,9 +79,9 @@ static uint32_t other_property(struct properties *p, uint32_t keys, bool is_any,
                             value);
 }
 
-/* Returns a property that is not a member. SOME, if not NULL, is a condition on its name and value. Otherwise sets
- * p->n_names. */
-static uint32_t other_properties(struct properties *p, const struct schema_names *some)
+/* Returns a property that is not a member. SOME, if not NULL, is a condition on its name and value. Sets *N to the
+ * number of its names. */
+static uint32_t other_properties(struct properties *p, const struct schema_names *some, uint32_t *n)
 {
     struct schema_compiler *c = p->c;
     const struct schema_object *o = p->o;
@@ -104,8 +105,7 @@ static uint32_t other_properties(struct properties *p, const struct schema_names
         if (of[i] != GRAMMAR_NEVER && n_names <= MOST_COUNTED_NAMES)
             n_names += is_any ? MOST_COUNTED_NAMES + 1 : json_names_count(c->s, keys, MOST_COUNTED_NAMES);
     }
-    if (!some)
-        p->n_names = n_names > MOST_COUNTED_NAMES ? SCHEMA_NO_LIMIT : (uint32_t)n_names;
+    *n = n_names > MOST_COUNTED_NAMES ? SCHEMA_NO_LIMIT : (uint32_t)n_names;
     return of ? grammar_choice(c->g, of, o->n_others) : GRAMMAR_NEVER;
 }
 
@@ -132,19 +132,22 @@ static uint32_t others_with_some(struct properties *p, bool first, uint32_t leas
     uint32_t of[MOST_PLACES], n = 0, before = 0;
     bool is_last = false;
 
-    if (p->n_names < MOST_PLACES && most > p->n_names)
+    if (most > p->n_names)
         most = p->n_names; /* each name is written at most once */
-    /* One alternative per number of properties before p->some; the last one covers all larger numbers. */
-    for (; !is_last && (most == SCHEMA_NO_LIMIT || before < most); before++) {
+    /* One alternative per number of properties before p->some; the last one covers all larger numbers. The properties
+     * before must leave a name for p->some. */
+    for (; !is_last && (most == SCHEMA_NO_LIMIT || before < most) && before < p->n_some; before++) {
         bool at_front = first && before == 0;
         uint32_t front, behind = least > before + 1 ? least - before - 1 : 0;
 
+        if (n == MOST_PLACES && p->n_some != SCHEMA_NO_LIMIT)
+            break; /* the property comes early enough */
         if (n == MOST_PLACES) {
             schema_over_limit(p->c, "minProperties",
                               "counting so many properties under `not` is not supported");
             return GRAMMAR_NEVER;
         }
-        is_last = most == SCHEMA_NO_LIMIT && !at_front && before + 1 >= least;
+        is_last = most == SCHEMA_NO_LIMIT && p->n_some == SCHEMA_NO_LIMIT && !at_front && before + 1 >= least;
         front = at_front ? GRAMMAR_END : others(p, first, before, is_last ? SCHEMA_NO_LIMIT : before);
         front = grammar_sequence(g, front, at_front ? p->some : next(p, p->some));
         of[n++] = grammar_sequence(
@@ -210,9 +213,9 @@ static bool begin(struct properties *p)
     p->other = p->some = GRAMMAR_NEVER;
     if (is_open) {
         p->not_members = schema_regex_not(c, names_of_members(p), c->text.string);
-        p->other = other_properties(p, NULL);
+        p->other = other_properties(p, NULL, &p->n_names);
         if (p->o->n_some)
-            p->some = other_properties(p, p->o->some);
+            p->some = other_properties(p, p->o->some, &p->n_some);
     }
     return !c->rc;
 }
@@ -296,14 +299,16 @@ struct free_members {
     struct state state[2 << MOST_FREE];
 };
 
-/* Moves the free members from P to F, if they are few enough to be written in any order. */
+/* Moves the free members from P to F, if they are few enough to be written in any order, and the other properties can
+ * be counted beside them. */
 static void take_free(struct properties *p, struct free_members *f)
 {
     size_t n = 0, n_free = 0;
 
     for (size_t i = 0; i < p->n; i++)
         n_free += p->member[i]->is_free;
-    if (n_free > MOST_FREE || (p->n + 1) << n_free > MOST_FREE_STATES || p->o->n_some > 0)
+    if (n_free > MOST_FREE || (p->n + 1) << n_free > MOST_FREE_STATES || p->o->n_some > 0 ||
+        (p->n_names != SCHEMA_NO_LIMIT && ((size_t)p->n_names + 1) << n_free > MOST_FREE_STATES))
         return;
     for (size_t i = 0; i < p->n; i++)
         if (p->member[i]->is_free)
@@ -363,9 +368,9 @@ static void begin_free(struct properties *p, struct free_members *f, uint32_t co
 static uint32_t with_free(struct properties *p, struct free_members *f)
 {
     struct schema_compiler *c = p->c;
-    uint32_t last = p->n_names <= MOST_FREE_NAMES ? p->n_names : SCHEMA_NO_LIMIT;
+    uint32_t last = p->n_names, count = last == SCHEMA_NO_LIMIT ? 0 : last;
 
-    for (uint32_t count = last == SCHEMA_NO_LIMIT ? 0 : last; count != UINT32_MAX; count--)
+    for (; count != UINT32_MAX && schema_work(c, 1U << f->n); count--)
         begin_free(p, f, count, last);
     if (!begin_states(p, f->state, (size_t)2 << f->n))
         return GRAMMAR_NEVER;
