@@ -1,11 +1,14 @@
-/* fake.c - a PJRT plugin for tests: it computes nothing and returns logits of zeros, and the call of a chosen number
- * fails.
+/* fake.c - a PJRT plugin for tests, whose call of a chosen number fails. It computes no model: results are zeros.
  *
- * FAKE_PJRT_FAIL=N in the environment lets the N-th call that may fail return an error, or with FAKE_PJRT_HOW crash,
- * hang or exit; FAKE_PJRT_MAJOR gives the table another major version, and FAKE_PJRT_SMALL a smaller size. With
- * FAKE_PJRT_KEEP programs can be serialized; FAKE_PJRT_LIE makes their size wrong. fake_pjrt_calls() and
- * fake_pjrt_objects() tell the test how many calls there were and how many objects exist, fake_pjrt_runs() how many
- * runs of programs there were. */
+ * With FAKE_PJRT_FRAMES in the environment it knows the arguments of frames (frames.c): the rows of the first cache are
+ * the tokens that were stored there, and the token that follows a row is a hash of the tokens of its slot up to it. A
+ * row that was lost gives another token. Caches that a failed run had taken over must not be used again.
+ *
+ * FAKE_PJRT_FAIL=N lets the N-th call that may fail return an error, or with FAKE_PJRT_HOW crash,
+ * hang or exit, and with FAKE_PJRT_TIMES=M the M - 1 calls behind it; FAKE_PJRT_MAJOR gives the table another major
+ * version, and FAKE_PJRT_SMALL a smaller size. With FAKE_PJRT_KEEP programs can be serialized; FAKE_PJRT_LIE makes
+ * their size wrong. fake_pjrt_calls() and fake_pjrt_objects() tell the test how many calls there were and how many
+ * objects exist, fake_pjrt_runs() how many runs of programs there were. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,7 +25,11 @@ struct object {
     char text[2000];
     size_t bytes;                          /* of a buffer */
     size_t n_results, result[MAX_RESULTS]; /* of a program: bytes of its results */
-    void *data;                            /* [bytes] of a buffer that the host copied; NULL: zeros */
+    size_t n_caches;                       /* of a program: the results that take over arguments */
+    void *data;                            /* [bytes] of a buffer; NULL: zeros */
+    int32_t *ids;                          /* of the first cache: [slots, rows] tokens */
+    size_t n_slots, n_rows;                /* of a cache, or rows of hidden states */
+    bool is_lost;                          /* a cache that was taken over */
 };
 
 static long n_calls, n_objects, n_runs;
@@ -67,6 +74,7 @@ static void free_object(void *p)
     if (p) {
         n_objects--;
         free(((struct object *)p)->data);
+        free(((struct object *)p)->ids);
     }
     free(p);
 }
@@ -74,10 +82,13 @@ static void free_object(void *p)
 /* Returns an error if this call is to fail. */
 static struct pjrt_error *fails(void)
 {
-    const char *n = getenv("FAKE_PJRT_FAIL"), *how = getenv("FAKE_PJRT_HOW");
+    const char *n = getenv("FAKE_PJRT_FAIL"), *how = getenv("FAKE_PJRT_HOW"),
+               *times = getenv("FAKE_PJRT_TIMES");
+    long first = n ? atol(n) : 0;
     struct object *e;
 
-    if (++n_calls != (n ? atol(n) : 0))
+    n_calls++;
+    if (!first || n_calls < first || n_calls >= first + (times ? atol(times) : 1))
         return NULL;
     if (how && strcmp(how, "crash") == 0)
         raise(SIGKILL);
@@ -225,6 +236,8 @@ static struct pjrt_error *compile(void *args)
         return refuse(o, "no memory");
     memcpy(text, a->program->code, a->program->code_size);
     p = strstr(text, "-> (");
+    for (const char *q = text; (q = strstr(q, "tf.aliasing_output")) != NULL; q++)
+        o->n_caches++;
     for (end = p ? strstr(p, ") {\n") : NULL; end && (p = strstr(p, "tensor<")) != NULL && p < end; p++) {
         if (o->n_results == MAX_RESULTS)
             abort();
@@ -251,6 +264,10 @@ static struct pjrt_error *from_host(void *args)
         o->bytes *= (size_t)a->dims[i];
     if ((o->data = malloc(o->bytes ? o->bytes : 1)) != NULL)
         memcpy(o->data, a->data, o->bytes);
+    if (a->n_dims == 4) {
+        o->n_slots = (size_t)a->dims[0];
+        o->n_rows = (size_t)a->dims[2];
+    }
     a->buffer = (struct pjrt_buffer *)o;
     a->done = (struct pjrt_event *)new_object();
     return NULL;
@@ -289,6 +306,7 @@ static struct pjrt_error *serialize(void *args)
     if (e || !getenv("FAKE_PJRT_KEEP"))
         return e;
     o = new_object();
+    snprintf(o->text, sizeof(o->text), "caches %zu ", program->n_caches);
     for (size_t i = 0; i < program->n_results; i++)
         snprintf(o->text + strlen(o->text), sizeof(o->text) - strlen(o->text), "fake %zu ",
                  program->result[i]);
@@ -306,12 +324,14 @@ static struct pjrt_error *deserialize(void *args)
     struct object *o;
     char text[2000];
     const char *p = text;
-    int n;
+    int n = 0;
 
     if (e)
         return e;
     o = new_object();
     snprintf(text, sizeof(text), "%.*s", (int)a->size, a->bytes);
+    if (sscanf(p, "caches %zu %n", &o->n_caches, &n) == 1)
+        p += n;
     while (o->n_results < MAX_RESULTS && sscanf(p, "fake %zu %n", &o->result[o->n_results], &n) == 1) {
         o->n_results++;
         p += n;
@@ -329,20 +349,129 @@ static struct pjrt_error *free_executable(void *args)
     return NULL;
 }
 
+/* ---- frames ---- */
+
+/* The objects of a run. */
+struct frame {
+    const struct object *program;
+    struct object **arg, **out;
+    const int32_t *in; /* [n_in] ids, positions, slots and rows of T rows; slots; wanted rows [n_wanted] */
+    size_t n_in, T, n_wanted;
+};
+
+/* Takes over the caches of F. A cache that was taken over before is an error of the engine. */
+static void take_caches(struct frame *f)
+{
+    for (size_t i = 0; i < f->program->n_caches; i++) {
+        struct object *from = f->arg[1 + i], *to = f->out ? f->out[i] : NULL;
+
+        if (from->is_lost)
+            abort();
+        from->is_lost = true;
+        if (!to)
+            continue;
+        to->n_slots = from->n_slots;
+        to->n_rows = from->n_rows;
+        to->ids = from->ids;
+        from->ids = NULL;
+    }
+}
+
+static uint64_t hash_of(const struct object *cache, size_t slot, size_t n)
+{
+    uint64_t h = 1;
+
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (uint32_t)cache->ids[slot * cache->n_rows + i]) * 0x9e3779b97f4a7c15u + 1;
+    return h;
+}
+
+/* Writes logits and best tokens of row W, whose hash is H. */
+static void put_token(struct frame *f, size_t w, uint64_t h)
+{
+    struct object *logits = f->out[f->program->n_caches], *best = f->out[f->program->n_caches + 1];
+    size_t V = logits->bytes / 4 / f->n_wanted, id = (size_t)(h >> 40) % V;
+
+    if (!logits->data)
+        logits->data = calloc(1, logits->bytes);
+    if (!best->data)
+        best->data = calloc(1, best->bytes);
+    ((float *)logits->data)[w * V + id] = 100;
+    ((int32_t *)best->data)[w] = (int32_t)id;
+}
+
+/* Stores the tokens of the T rows, and computes the wanted rows. Hidden states begin with the hash of their row. */
+static void compute_rows(struct frame *f)
+{
+    struct object *cache = f->out[0];
+    size_t n_caches = f->program->n_caches, n_hidden = f->program->n_results - n_caches - 2;
+
+    if (!cache->ids)
+        cache->ids = calloc(cache->n_slots * cache->n_rows, sizeof(*cache->ids));
+    f->T = n_hidden ? (f->n_in - 2) / 4 : f->n_wanted; /* a prompt of one sequence, or all rows are wanted */
+    for (size_t i = 0; i < f->T; i++)
+        cache->ids[(size_t)f->in[2 * f->T + i] * cache->n_rows + (size_t)f->in[3 * f->T + i]] = f->in[i];
+    for (size_t w = 0; w < f->n_wanted; w++) {
+        size_t row = (size_t)f->in[f->n_in - f->n_wanted + w];
+
+        put_token(f, w, hash_of(cache, (size_t)f->in[2 * f->T + row], 1 + (size_t)f->in[f->T + row]));
+    }
+    for (size_t k = 0; k < n_hidden; k++) {
+        struct object *hidden = f->out[n_caches + 2 + k];
+        size_t row_bytes = hidden->bytes / f->T;
+
+        hidden->data = calloc(1, hidden->bytes);
+        hidden->n_rows = f->T;
+        for (size_t i = 0; i < f->T; i++) {
+            uint64_t h = hash_of(cache, (size_t)f->in[2 * f->T + i], 1 + (size_t)f->in[f->T + i]);
+
+            memcpy((char *)hidden->data + i * row_bytes, &h, sizeof(h));
+        }
+    }
+}
+
+/* Computes the wanted rows of hidden states. */
+static void compute_head(struct frame *f)
+{
+    const struct object *hidden = f->arg[1];
+    size_t row_bytes = hidden->bytes / hidden->n_rows;
+
+    for (size_t w = 0; w < f->n_wanted; w++) {
+        uint64_t h;
+
+        memcpy(&h, (const char *)hidden->data + (size_t)f->in[w] * row_bytes, sizeof(h));
+        put_token(f, w, h);
+    }
+}
+
 static struct pjrt_error *execute(void *args)
 {
     struct pjrt_execute *a = args;
     const struct object *program = (const struct object *)a->executable;
     struct pjrt_error *e = fails();
+    struct frame f = {.program = program, .arg = (struct object **)(uintptr_t)a->arguments[0]};
+    bool is_frame = getenv("FAKE_PJRT_FRAMES") != NULL;
 
-    if (e)
+    if (e) {
+        if (is_frame)
+            take_caches(&f);
         return e;
+    }
     n_runs++;
+    f.out = (struct object **)a->outputs[0];
     for (size_t i = 0; i < program->n_results; i++) {
-        struct object *o = new_object();
-
-        o->bytes = program->result[i];
-        a->outputs[0][i] = (struct pjrt_buffer *)o;
+        f.out[i] = new_object();
+        f.out[i]->bytes = program->result[i];
+    }
+    if (is_frame) {
+        f.in = f.arg[0]->data;
+        f.n_in = f.arg[0]->bytes / 4;
+        f.n_wanted = program->result[program->n_caches + 1] / 4;
+        take_caches(&f);
+        if (program->n_caches)
+            compute_rows(&f);
+        else
+            compute_head(&f);
     }
     if (a->complete)
         a->complete[0] = (struct pjrt_event *)new_object();

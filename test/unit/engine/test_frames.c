@@ -33,6 +33,7 @@ static int load_fake(void **state)
     p = symbol(library, "fake_pjrt_reset");
     memcpy(&reset, &p, sizeof(p));
     setenv("XDG_CACHE_HOME", "cache", 1);
+    setenv("FAKE_PJRT_FRAMES", "1", 1);
     return 0;
 }
 
@@ -206,6 +207,7 @@ static void guesses_are_verified_in_one_frame(void **state)
     struct gallop *g;
 
     fail_call(0);
+    unsetenv("FAKE_PJRT_FRAMES");
     o.speculative_config = "{\"method\":\"ngram\",\"num_speculative_tokens\":3,\"adaptive\":false}";
     g = engines_open("demo", &o);
     reset();
@@ -221,6 +223,7 @@ static void guesses_are_verified_in_one_frame(void **state)
     assert_int_equal(a[0].n, 12);
     assert_int_equal(a[1].n, 12);
     gallop_close(g);
+    setenv("FAKE_PJRT_FRAMES", "1", 1);
 }
 
 static void a_scored_prompt_is_computed_once(void **state)
@@ -255,6 +258,82 @@ static void a_scored_prompt_is_computed_once(void **state)
         }
     }
     fail_call(0);
+    gallop_close(g);
+    assert_int_equal(objects(), before);
+}
+
+/* ---- failures under load ---- */
+
+enum { LOAD = 7 };
+
+/* Submits LOAD requests of many kinds, which need more slots than there are, and takes their answers. Returns the sum of
+ * the log-probabilities of scored prompts. */
+static double run_load(struct gallop *g, struct engines_answer *all)
+{
+    struct gallop_event ev;
+    double sum = 0;
+
+    memset(all, 0, LOAD * sizeof(*all));
+    for (size_t i = 0; i < LOAD; i++) {
+        struct gallop_request r;
+        int32_t ids[40];
+        char err[GALLOP_ERR_SIZE];
+
+        gallop_request_init(&r);
+        engines_text(3 * i, 0, 40, ids);
+        r.ids = ids;
+        r.n_ids = 3 + i * 6;
+        r.user = (void *)i;
+        r.sampling.max_new_tokens = (int64_t)(3 + i % 4);
+        r.sampling.ignore_eos = 1;
+        r.sampling.do_sample = i % 3 == 1;
+        r.sampling.has_seed = 1;
+        r.sampling.seed = i;
+        r.sampling.logprobs = i % 3 == 2 ? 2 : -1;
+        r.prompt_logprobs = i == 5 ? 1 : -1;
+        if (gallop_submit(g, &r, NULL, err) != 0)
+            fail_msg("%s", err);
+    }
+    while (gallop_next(g, &ev))
+        if (ev.type == GALLOP_PROMPT_TOKEN)
+            sum += (double)ev.logprob;
+        else
+            engines_take(all, &ev);
+    return sum;
+}
+
+static void every_call_may_fail_under_load(void **state)
+{
+    static struct engines_answer without[LOAD], with[LOAD];
+    struct gallop_options o = options();
+    struct gallop *g;
+    char says[256];
+    long n_good, before = objects();
+    double sum;
+
+    fail_call(0);
+    g = engines_open("demo", &o);
+    reset();
+    sum = run_load(g, without);
+    n_good = calls();
+    assert_int_not_equal(without[0].token[0], without[0].token[1]);
+    for (long times = 1; times <= 3; times++) {
+        char text[24];
+
+        /* After a second call the caches cannot be made again, and all is opened again; a third one fails then. */
+        snprintf(text, sizeof(text), "%ld", times);
+        setenv("FAKE_PJRT_TIMES", text, 1);
+        for (long n = times; n <= n_good; n += times == 1 ? 1 : 31) {
+            uint64_t n_restarts = restarts(g);
+
+            fail_call(n);
+            assert_true(run_load(g, with) == sum);
+            if (engines_differ(with, without, LOAD, says))
+                fail_msg("call %ld: %s", n, says);
+            assert_true(restarts(g) == n_restarts + 1 || calls() < n);
+        }
+    }
+    unsetenv("FAKE_PJRT_TIMES");
     gallop_close(g);
     assert_int_equal(objects(), before);
 }
@@ -420,6 +499,7 @@ int main(void)
         cmocka_unit_test(greedy_requests_copy_a_token_for_each_row),
         cmocka_unit_test(guesses_are_verified_in_one_frame),
         cmocka_unit_test(a_scored_prompt_is_computed_once),
+        cmocka_unit_test(every_call_may_fail_under_load),
         cmocka_unit_test(as_many_buckets_as_may_be_given_are_served),
         cmocka_unit_test(embeddings_and_other_kv_types_are_refused),
         cmocka_unit_test(other_versions_are_refused_by_their_numbers),
