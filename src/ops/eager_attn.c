@@ -322,12 +322,11 @@ static void store_tile(const struct attn_job *j, const struct batch_seq *q, size
     }
 }
 
-static void store_share(void *ctx, int thread, int n_threads)
+/* Computes the tasks [begin, end) of phase one. */
+static void store_tasks(const struct attn_job *j, size_t begin, size_t end)
 {
-    struct attn_job *j = ctx;
-    size_t begin, end, s = 0, first = 0; /* first task of sequence S */
+    size_t s = 0, first = 0; /* first task of sequence S */
 
-    pool_share(j->plan[j->b->n_seqs - 1].store_end, 1, thread, n_threads, &begin, &end);
     for (size_t at = begin; at < end; at++) {
         const struct batch_seq *q;
 
@@ -336,6 +335,20 @@ static void store_share(void *ctx, int thread, int n_threads)
         q = &j->b->seq[s];
         store_tile(j, q, q->pos / KERN_TILE + (at - first) % tiles_of(q), (at - first) / tiles_of(q));
     }
+}
+
+static size_t n_store_tasks(const struct attn_job *j)
+{
+    return j->plan[j->b->n_seqs - 1].store_end;
+}
+
+static void store_share(void *ctx, int thread, int n_threads)
+{
+    const struct attn_job *j = ctx;
+    size_t begin, end;
+
+    pool_share(n_store_tasks(j), 1, thread, n_threads, &begin, &end);
+    store_tasks(j, begin, end);
 }
 
 /* ---- phase two: chunks ---- */
@@ -693,7 +706,7 @@ size_t eager_attn_task_rows(void)
 static void await_columns(const struct eager_attn_team *own, size_t begin, size_t n)
 {
     for (size_t p = begin / KERN_NR; p <= (begin + n - 1) / KERN_NR; p++)
-        team_wait(own->team, &own->panel[p], own->number);
+        team_wait(own->team, own->thread, &own->panel[p], own->number);
 }
 
 static void await_head(const struct attn_job *j, size_t head)
@@ -811,7 +824,10 @@ bool eager_attn_in_team(struct eager *g, const struct eager_attn_team *own, floa
     j.fused = eager_attn_is_fused(g, own->alone, w, b, layer);
     plan(&j, own->plan);
     if (!j.fused) {
-        store_share(&j, own->thread, pool_threads(g->pool));
+        size_t begin, end;
+
+        team_share(own->team, own->thread, n_store_tasks(&j), &begin, &end);
+        store_tasks(&j, begin, end);
         team_meet(own->team, own->thread);
     }
     team_tasks(own->team, own->thread, j.n_tasks, team_range, &j);

@@ -3,14 +3,16 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/files/map.h"
 #include "base/mem.h"
 #include "ops/eager_priv.h"
 
 enum {
     SPANS = 16,       /* spans that are remembered between two meetings, and in own memory */
-    LEAST_PAUSE = 32, /* steps left to the eager sink after a thread has slept */
-    MOST_PAUSE = 4096,
+    LEAST_TIMES = 32, /* planned.times */
+    MOST_TIMES = 1024,
+    CALM = 256,  /* jobs after which planned.times is halved */
     EVERYONE = 0 /* struct span.rows: any thread may write or read each part */
 };
 
@@ -69,8 +71,10 @@ struct planned {
     const struct op_sink *first;
     planned_walk *walk;
     void *walk_ctx;
-    /* Steps that are still left to the eager sink, and how many after the next sleep. */
-    size_t pause, next_pause;
+    /* The time until which steps are left to the eager sink; after the next job in which a thread sleeps, so many times
+     * its duration; jobs since the last one in which a thread has slept. */
+    uint64_t pause_until_ns, times;
+    size_t calm;
     uint64_t sleeps;
     bool insists;
 };
@@ -182,7 +186,7 @@ static void rows_of(const struct walker *w, size_t T, size_t *begin, size_t *end
     *begin = 0;
     *end = T;
     if (!w->p->solo)
-        pool_share(T, 1, w->thread, pool_threads(w->g->pool), begin, end);
+        team_share(w->p->team, w->thread, T, begin, end);
 }
 
 /* ---- attention ---- */
@@ -308,7 +312,7 @@ static void op_begin(const struct op_sink *o, const struct rope *ropes, size_t n
     struct eager *g = w->g;
     size_t begin, end, T = b->n_tokens;
 
-    pool_share(T, 1, w->thread, pool_threads(g->pool), &begin, &end);
+    team_share(w->p->team, w->thread, T, &begin, &end);
     for (size_t i = 0; i < n_ropes; i++) {
         will_write(w, g->cos[i], T * g->lim.rope_half[i], T);
         if (begin < end)
@@ -409,7 +413,7 @@ static void op_softcap(const struct op_sink *o, float *x, float cap, size_t n, s
 
     will_read(w, x, n * T, EVERYONE);
     will_write(w, x, n * T, EVERYONE);
-    pool_share(n * T, 1, w->thread, pool_threads(w->g->pool), &begin, &end);
+    team_share(w->p->team, w->thread, n * T, &begin, &end);
     if (begin < end)
         w->g->kern->softcap(x + begin, cap, end - begin);
 }
@@ -544,13 +548,33 @@ bool planned_is_solo(size_t rows)
     return rows <= PLANNED_SOLO;
 }
 
+/* Leaves steps to the eager sink if a thread has slept in the job that began at BEGIN_NS: for so long that such jobs
+ * take a small share of the time. */
+static void note_sleeps(struct planned *p, uint64_t begin_ns)
+{
+    uint64_t sleeps = team_sleeps(p->team), now = clock_ns();
+
+    if (sleeps != p->sleeps) {
+        p->pause_until_ns = now + (now - begin_ns) * p->times;
+        p->times = p->times * 2 < MOST_TIMES ? p->times * 2 : MOST_TIMES;
+        p->calm = 0;
+    } else if (++p->calm % CALM == 0 && p->times > LEAST_TIMES) {
+        p->times /= 2;
+    }
+    p->sleeps = sleeps;
+}
+
 void planned_run(struct planned *p, size_t rows, const struct op_sink *first, planned_walk *walk, void *ctx)
 {
+    uint64_t begin_ns = clock_ns();
+
     p->solo = planned_is_solo(rows);
     p->first = first;
     p->walk = walk;
     p->walk_ctx = ctx;
+    team_begin(p->team);
     pool_run(p->g->pool, walk_share, p);
+    note_sleeps(p, begin_ns);
 }
 
 void planned_copy(const struct planned *p, float *to, const float *from, size_t n)
@@ -560,38 +584,21 @@ void planned_copy(const struct planned *p, float *to, const float *from, size_t 
     memcpy(to, is_mine(w, from) ? copy_of(w, from) : from, n * sizeof(float));
 }
 
-/* Returns true if this step is left to the eager sink because a thread has slept not long ago. */
-static bool pauses(struct planned *p)
-{
-    uint64_t sleeps = team_sleeps(p->team);
-
-    if (p->insists)
-        return false;
-    if (sleeps != p->sleeps) {
-        p->sleeps = sleeps;
-        p->pause = p->next_pause;
-        p->next_pause = p->next_pause * 2 < MOST_PAUSE ? p->next_pause * 2 : MOST_PAUSE;
-    } else if (p->pause == 0 && p->next_pause > LEAST_PAUSE) {
-        p->next_pause--;
-    }
-    p->pause -= p->pause > 0;
-    return p->pause > 0;
-}
-
 bool planned_takes(struct planned *p, const struct batch *b, bool tail)
 {
     const struct eager *g = p->g;
     bool fits = !g->hidden && !g->lim.n_experts;
 
+    if (p->pause_until_ns && !p->insists && clock_ns() < p->pause_until_ns)
+        return false;
     if (tail)
-        return fits && b->n_wanted && b->n_wanted <= PLANNED_ROWS && p->pause == 0;
+        return fits && b->n_wanted && b->n_wanted <= PLANNED_ROWS;
     fits &= b->n_tokens <= PLANNED_ROWS && b->n_tokens > 0;
     for (size_t s = 0; s < b->n_seqs; s++)
         fits &= b->seq[s].n <= PLANNED_SEQ;
-    if (!fits || pauses(p))
-        return false;
-    p->g->batch = b;
-    return true;
+    if (fits)
+        p->g->batch = b;
+    return fits;
 }
 
 const struct op_sink *planned_sink(const struct planned *p)
@@ -675,7 +682,7 @@ int planned_new(struct planned **out, struct eager *g, char *buffers, size_t byt
     *out = NULL;
     if (!p)
         return err_nomem(e, "the operator sinks of threads");
-    *p = (struct planned){.g = g, .buffers = buffers, .buffer_bytes = bytes, .next_pause = LEAST_PAUSE};
+    *p = (struct planned){.g = g, .buffers = buffers, .buffer_bytes = bytes, .times = LEAST_TIMES};
     if ((rc = team_new(&p->team, g->pool, e)) != 0) {
         planned_free(p);
         return rc;

@@ -7,9 +7,9 @@
  * itself, in its own memory, so that threads meet only after linears and attention; with more rows, each thread has
  * some of the rows.
  *
- * Steps with many rows, mixtures of experts and captured hidden states are left to the eager sink, and so are some
- * steps after one in which a thread slept at a meeting: another process uses the processor, and the jobs of the pool
- * suffer less from that (team.h).
+ * Steps with many rows, mixtures of experts and captured hidden states are left to the eager sink, and so are the steps
+ * for a while after one in which a thread slept at a meeting: another process uses the processor, and the jobs of the
+ * pool suffer less from that (team.h).
  */
 #ifndef GALLOP_OPS_PLANNED_H
 #define GALLOP_OPS_PLANNED_H
@@ -37,7 +37,7 @@ int planned_new(struct planned **out, struct eager *g, char *buffers, size_t byt
 void planned_free(struct planned *p); /* P may be NULL */
 
 /* Returns true if the step of batch B, or the last norm and logits of B's wanted rows (TAIL), is to be computed by
- * planned_run(). Must be called once for each step or tail. */
+ * planned_run(). */
 bool planned_takes(struct planned *p, const struct batch *b, bool tail);
 
 /* Returns true if a step or tail with this number of rows is solo. */

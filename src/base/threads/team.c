@@ -35,14 +35,18 @@ struct member {
     _Alignas(LINE) _Atomic uint64_t left; /* the phase, and the untaken tasks of the thread's range */
     _Alignas(LINE) unsigned meetings;     /* used by the thread itself, as the members below */
     uint16_t phase;
+    bool has_parted;
     uint64_t n_meetings;
 };
 
 struct team {
     _Alignas(LINE) atomic_uint sleepers; /* threads that sleep at a meeting or are about to */
     _Atomic uint64_t sleeps;
+    /* The meeting of this job at or after which a thread slept first; 0: none has slept. It is written before the thread comes to the next
+     * meeting, so that all threads know it there. */
+    atomic_uint slept_at;
     _Alignas(LINE) int n_threads;
-    bool crowded;
+    bool crowded, stays;
     void *memory; /* the allocation that contains this struct */
     struct member member[];
 };
@@ -54,19 +58,20 @@ static bool has_come(atomic_uint *word, unsigned meeting)
     return (int)(atomic_load_explicit(word, memory_order_acquire) - meeting) >= 0;
 }
 
-void team_wait(struct team *t, atomic_uint *word, unsigned meeting)
+void team_wait(struct team *t, int thread, atomic_uint *word, unsigned number)
 {
     int patience = wait_spins(t->crowded);
-    unsigned seen;
+    unsigned seen, nobody = 0;
 
     for (int i = 0; i < patience; i++) {
-        if (has_come(word, meeting))
+        if (has_come(word, number))
             return;
         wait_briefly(t->crowded);
     }
     atomic_fetch_add(&t->sleepers, 1);
     atomic_fetch_add_explicit(&t->sleeps, 1, memory_order_relaxed);
-    while ((int)((seen = atomic_load(word)) - meeting) < 0)
+    atomic_compare_exchange_strong(&t->slept_at, &nobody, t->member[thread].meetings);
+    while ((int)((seen = atomic_load(word)) - number) < 0)
         wait_sleep(word, seen);
     atomic_fetch_sub_explicit(&t->sleepers, 1, memory_order_relaxed);
 }
@@ -85,7 +90,7 @@ static void meet_flat(struct team *t, int thread, unsigned meeting)
 {
     team_say(t, &t->member[thread].come, 1, meeting);
     for (int i = 0; i < t->n_threads; i++)
-        team_wait(t, &t->member[i].come, meeting);
+        team_wait(t, thread, &t->member[i].come, meeting);
 }
 
 static void meet_in_tree(struct team *t, int thread, unsigned meeting)
@@ -94,10 +99,10 @@ static void meet_in_tree(struct team *t, int thread, unsigned meeting)
 
     for (; step < t->n_threads && thread % (step * FAN) == 0; step *= FAN)
         for (int i = 1; i < FAN && thread + i * step < t->n_threads; i++)
-            team_wait(t, &t->member[thread + i * step].come, meeting);
+            team_wait(t, thread, &t->member[thread + i * step].come, meeting);
     if (thread > 0) {
         team_say(t, &t->member[thread].come, 1, meeting);
-        team_wait(t, &t->member[thread - thread % (step * FAN)].gone, meeting);
+        team_wait(t, thread, &t->member[thread - thread % (step * FAN)].gone, meeting);
     }
     if (thread % FAN == 0)
         team_say(t, &t->member[thread].gone, 1, meeting);
@@ -107,13 +112,39 @@ void team_meet(struct team *t, int thread)
 {
     struct member *m = &t->member[thread];
 
+    unsigned slept_at;
+
     m->n_meetings++;
-    if (t->n_threads == 1)
+    if (t->n_threads == 1 || m->has_parted)
         return;
     if (t->n_threads <= FLAT)
         meet_flat(t, thread, ++m->meetings);
     else
         meet_in_tree(t, thread, ++m->meetings);
+    slept_at = atomic_load_explicit(&t->slept_at, memory_order_relaxed);
+    m->has_parted = slept_at && !t->stays && (int)(slept_at - m->meetings) < 0;
+}
+
+void team_stay(struct team *t)
+{
+    t->stays = true;
+}
+
+void team_begin(struct team *t)
+{
+    atomic_store_explicit(&t->slept_at, 0, memory_order_relaxed);
+    for (int i = 0; i < t->n_threads; i++)
+        t->member[i].has_parted = false;
+}
+
+void team_share(const struct team *t, int thread, size_t n, size_t *begin, size_t *end)
+{
+    if (!t->member[thread].has_parted) {
+        pool_share(n, 1, thread, t->n_threads, begin, end);
+        return;
+    }
+    *begin = 0;
+    *end = thread == 0 ? n : 0;
 }
 
 uint64_t team_meetings(const struct team *t)
@@ -128,8 +159,8 @@ uint64_t team_sleeps(const struct team *t)
 
 /* ---- ranges of tasks ---- */
 
-/* Takes half of the tasks left in the range of OWNER, rounded up, from their beginning or (TAIL) end. False: none is
- * left in PHASE. */
+/* Takes three quarters of the tasks left in the range of OWNER from their beginning, or (TAIL) half of them from their
+ * end, rounded up. False: none is left in PHASE. */
 static bool take(struct team *t, int owner, uint16_t phase, size_t n, bool tail, size_t *begin, size_t *end,
                  size_t *end_of_range)
 {
@@ -151,7 +182,7 @@ static bool take(struct team *t, int owner, uint16_t phase, size_t n, bool tail,
         }
         if (first >= last)
             return false;
-        count = (last - first + 1) / 2;
+        count = tail ? (last - first + 1) / 2 : last - first - (last - first) / 4;
         *begin = tail ? last - count : first;
         *end = tail ? last : first + count;
         *end_of_range = last;
@@ -165,12 +196,13 @@ static bool take(struct team *t, int owner, uint16_t phase, size_t n, bool tail,
 void team_tasks(struct team *t, int thread, size_t n, pool_range_fn *fn, void *ctx)
 {
     uint16_t phase = ++t->member[thread].phase;
+    bool alone = t->n_threads == 1 || t->member[thread].has_parted;
     size_t begin, end, end_of_range;
 
     ASSERT(n >> TASK_BITS == 0, "%zu tasks", n);
-    if (t->n_threads == 1 && n)
+    if (alone && thread == 0 && n)
         fn(ctx, 0, 0, n, n);
-    for (int i = 0; i < t->n_threads && i <= HELPED && t->n_threads > 1; i++)
+    for (int i = 0; i < t->n_threads && i <= HELPED && !alone; i++)
         while (take(t, (thread + i) % t->n_threads, phase, n, i > 0, &begin, &end, &end_of_range))
             fn(ctx, thread, begin, end, end_of_range);
 }

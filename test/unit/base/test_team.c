@@ -54,6 +54,7 @@ static void what_threads_wrote_before_a_meeting_is_seen_after_it(void **state)
         struct pool *p;
 
         open_both(sizes[i], &p, &s.team);
+        team_stay(s.team);
         pool_run(p, write_and_read, &s);
         assert_int_equal(team_meetings(s.team), 2 * MEETINGS);
         close_both(p, s.team);
@@ -92,7 +93,10 @@ static void every_task_runs_once(void **state)
 
         memset(&s, 0, sizeof(s));
         open_both(sizes[i], &p, &s.team);
+        if (i % 2)
+            team_stay(s.team);
         for (int job = 1; job <= 3; job++) { /* phases go on from job to job */
+            team_begin(s.team);
             pool_run(p, run_phases, &s);
             for (size_t m = 0; m < MEETINGS; m++)
                 for (size_t t = 0; t < TASKS; t++)
@@ -120,7 +124,7 @@ static void come_late(void *ctx, int thread, int n_threads)
         s->number[1] = 4;
         team_say(s->team, &s->word, 1, 7);
     }
-    team_wait(s->team, &s->word, 7);
+    team_wait(s->team, thread, &s->word, 7);
     assert_int_equal(s->number[1], 4);
 }
 
@@ -131,8 +135,60 @@ static void threads_sleep_until_a_late_one_comes(void **state)
         struct pool *p;
 
         open_both(n, &p, &s.team);
+        team_stay(s.team);
         pool_run(p, come_late, &s);
         assert_true(team_sleeps(s.team) >= 4);
+        close_both(p, s.team);
+    }
+}
+
+struct parting {
+    struct team *team;
+    atomic_uint rows[2], tasks;
+};
+
+static void count_tasks(void *ctx, int thread, size_t begin, size_t end, size_t end_of_range)
+{
+    assert_int_equal(thread, 0);
+    assert_int_equal(end, end_of_range);
+    atomic_fetch_add((atomic_uint *)ctx, (unsigned)(end - begin));
+}
+
+static void part(void *ctx, int thread, int n_threads)
+{
+    struct parting *s = ctx;
+    size_t begin, end;
+
+    (void)n_threads;
+    for (int i = 0; i < 2; i++) {
+        if (thread == 1 && i == 0)
+            nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        team_meet(s->team, thread);
+    }
+    team_share(s->team, thread, TASKS, &begin, &end);
+    atomic_fetch_add(&s->rows[thread == 0], (unsigned)(end - begin));
+    team_tasks(s->team, thread, TASKS, count_tasks, &s->tasks);
+    team_meet(s->team, thread);
+}
+
+static void a_team_parts_after_a_thread_has_slept_until_the_next_job(void **state)
+{
+    for (int n = 2; n <= 9; n += 7) {
+        struct parting s = {0};
+        struct pool *p;
+        size_t begin, end;
+
+        open_both(n, &p, &s.team);
+        for (unsigned job = 1; job <= 2; job++) {
+            team_begin(s.team);
+            pool_run(p, part, &s);
+            assert_int_equal(s.rows[1], job * TASKS);
+            assert_int_equal(s.rows[0], 0);
+            assert_int_equal(s.tasks, job * TASKS);
+        }
+        team_begin(s.team);
+        team_share(s.team, 1, TASKS, &begin, &end);
+        assert_true(begin > 0 && end > begin);
         close_both(p, s.team);
     }
 }
@@ -157,6 +213,7 @@ int main(void)
         cmocka_unit_test(what_threads_wrote_before_a_meeting_is_seen_after_it),
         cmocka_unit_test(every_task_runs_once),
         cmocka_unit_test(threads_sleep_until_a_late_one_comes),
+        cmocka_unit_test(a_team_parts_after_a_thread_has_slept_until_the_next_job),
         cmocka_unit_test(a_team_without_memory_is_an_error),
     };
 
