@@ -6,10 +6,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-enum {
-    PROMPT_END = 32, /* tokens of a prompt that are searched for a mark at its end */
-    MAX_BLANKS = 64, /* blank bytes between the mark of tool calls and a tool call */
-};
+enum { PROMPT_END = 32 /* tokens of a prompt that are searched for a mark at its end */ };
 
 /* Returns whether the prompt ends with the mark TEXT. White space before and after the mark is ignored. */
 static bool prompt_ends_with(const struct tok *tok, const int32_t *ids, size_t n, const char *text)
@@ -84,26 +81,28 @@ int reasoning_init(struct reasoning *r, const struct reasoning_request *q, const
 
 int reasoning_run_open(struct reasoning_run *s, const struct reasoning *r)
 {
-    *s = (struct reasoning_run){.text = {.tag = MEM_ENGINE}};
+    *s = (struct reasoning_run){.text = {.tag = MEM_ENGINE}, .held = {.tag = MEM_ENGINE}};
     if (!r->tok)
         return 0;
     s->r = r;
     s->is_inside = r->begins_inside;
-    return buf_reserve(&s->text, REASONING_MAX_MARK) ? tok_stream_new(&s->stream, r->tok, false, NULL)
-                                                     : ERR_NOMEM;
+    return buf_reserve(&s->text, REASONING_MAX_MARK) && buf_reserve(&s->held, 2 * CALL_HEAD_MOST)
+               ? tok_stream_new(&s->stream, r->tok, false, NULL)
+               : ERR_NOMEM;
 }
 
 void reasoning_run_close(struct reasoning_run *s)
 {
     tok_stream_free(s->stream);
     buf_fini(&s->text);
+    buf_fini(&s->held);
     *s = (struct reasoning_run){0};
 }
 
 int32_t reasoning_run_forced(const struct reasoning_run *s)
 {
-    if (!s->r || !s->is_inside || s->place == REASONING_AT_CALL ||
-        (s->n_spent < s->r->budget && !s->n_forced))
+    if (!s->r || !s->is_inside || (s->n_spent < s->r->budget && !s->n_forced) ||
+        (s->place == REASONING_AT_CALL && s->n_spent - s->r->budget < CALL_HEAD_MOST))
         return -1;
     return s->r->forced[s->n_forced];
 }
@@ -137,7 +136,8 @@ static void go_to(struct reasoning_run *s, enum reasoning_place place, bool is_i
     s->place = place;
     s->is_inside = is_inside;
     memset(s->matched, 0, sizeof(s->matched));
-    s->n_begun = s->n_blanks = 0;
+    s->n_begun = 0;
+    s->head = (struct call_head){.takes_name = !s->r->call_close};
 }
 
 /* Searches C for the marks that may follow here: the one that opens or closes reasoning, and those of tool calls. */
@@ -167,21 +167,25 @@ static void search_marks(struct reasoning_run *s, char c)
         go_to(s, REASONING_CONTENT, false);
 }
 
-/* Decides by C, which follows the mark of tool calls, whether it is one. Otherwise the mark was only mentioned. */
+/* Reads C, a byte after the mark of tool calls. */
 static void read_call(struct reasoning_run *s, char c)
 {
-    bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-
-    if (utf8_is_blank(c) && ++s->n_blanks <= MAX_BLANKS)
-        return;
-    if (c == '{' || c == '[' || (is_word && !s->r->call_close)) {
-        go_to(s, REASONING_IN_CALL, false);
-    } else if (s->is_inside) {
-        go_to(s, REASONING_AT_MARK, true);
-        search_marks(s, c);
-    } else {
-        go_to(s, REASONING_CONTENT, false);
+    switch (call_head_add(&s->head, c)) {
+    case CALL_HEAD_OPEN: break;
+    case CALL_HEAD_CALL: go_to(s, REASONING_IN_CALL, false); break;
+    case CALL_HEAD_MENTION:
+        go_to(s, s->is_inside ? REASONING_AT_MARK : REASONING_CONTENT, s->is_inside);
+        s->at = 0; /* the bytes may have marks */
+        break;
     }
+}
+
+/* Drops the bytes that were read, which are no part of what may be a tool call. */
+static void drop_read(struct reasoning_run *s)
+{
+    s->held.len -= s->at;
+    memmove(s->held.data, s->held.data + s->at, s->held.len);
+    s->at = 0;
 }
 
 static void read_byte(struct reasoning_run *s, char c)
@@ -189,7 +193,11 @@ static void read_byte(struct reasoning_run *s, char c)
     const char *close = s->r->call_close;
 
     switch (s->place) {
-    case REASONING_AT_MARK: search_marks(s, c); break;
+    case REASONING_AT_MARK:
+        search_marks(s, c);
+        if (s->place == REASONING_AT_CALL)
+            drop_read(s);
+        break;
     case REASONING_AT_CALL: read_call(s, c); break;
     case REASONING_IN_CALL:
         if (close && !close[s->matched[0] = match(close, s->matched[0], c)])
@@ -209,8 +217,13 @@ int reasoning_run_add(struct reasoning_run *s, int32_t id, struct err *e)
     buf_clear(&s->text);
     if ((rc = tok_stream_put(s->stream, id, &s->text, e)) != 0)
         return rc;
-    for (size_t i = 0; i < s->text.len; i++)
-        read_byte(s, s->text.data[i]);
+    for (size_t i = 0; i < s->text.len; i++) {
+        buf_char(&s->held, s->text.data[i]);
+        while (s->at < s->held.len)
+            read_byte(s, s->held.data[s->at++]);
+        if (s->place != REASONING_AT_CALL)
+            drop_read(s);
+    }
     s->n_spent += was_inside && s->is_inside && !was_forced;
     s->n_forced = was_forced ? s->n_forced + 1 : 0;
     if (s->n_forced == s->r->n_forced && s->is_inside) /* the text of all forced tokens is not the mark */

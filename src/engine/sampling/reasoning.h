@@ -5,7 +5,8 @@
  * in the text of all tokens, including special tokens, and may span several tokens. Reasoning opens only
  * before the content of an answer, because content may mention the mark. It ends at its closing mark, and
  * also at a tool call, which models write without closing their reasoning: at the mark of tool calls with
- * the beginning of a call behind it. The parser of answers in text/markup has the same rules.
+ * a name and arguments behind it (text/markup/call_head.h). The parser of answers in text/markup has the same
+ * rules. As long as it is open whether a text is a tool call, nothing is forced.
  *
  * The budget counts the tokens between the marks, over all reasoning of an answer together. When the budget
  * is used up, the tokens of the closing mark are generated next, whatever tokens the model would choose. The
@@ -20,6 +21,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "text/markup/call_head.h"
 #include "text/tok/tok.h"
 
 enum {
@@ -41,7 +43,7 @@ struct reasoning {
 
 enum reasoning_place {
     REASONING_AT_MARK, /* a mark may follow: in reasoning, or where the answer has no content yet */
-    REASONING_AT_CALL, /* after the mark of tool calls: the next byte that is not blank shows whether it is one */
+    REASONING_AT_CALL, /* after the mark of tool calls: what follows shows whether it is a tool call */
     REASONING_IN_CALL, /* in a tool call, which has ended the reasoning */
     REASONING_CONTENT, /* the content has begun: no reasoning follows */
 };
@@ -55,10 +57,12 @@ struct reasoning_run {
     bool is_inside; /* the next token is reasoning, or part of the closing mark */
     /* For each mark that is searched: number of its first bytes that the text ends with. */
     size_t matched[1 + REASONING_CALLS];
-    size_t n_begun;  /* outside of reasoning: number of bytes that may be the beginning of a mark */
-    size_t n_blanks; /* after the mark of tool calls: number of blank bytes */
-    size_t n_spent;  /* tokens of reasoning */
-    size_t n_forced; /* number of tokens of the closing mark that were forced so far */
+    size_t n_begun;        /* outside of reasoning: number of bytes that may be the beginning of a mark */
+    struct call_head head; /* after the mark of tool calls */
+    struct buf held;       /* the bytes after this mark, which are searched again if it was only mentioned */
+    size_t at;             /* offset of the next byte in `held` */
+    size_t n_spent;        /* tokens of reasoning */
+    size_t n_forced;       /* number of tokens of the closing mark that were forced so far */
 };
 
 /* The arguments of a request that limit its reasoning. All zero: no limit. */

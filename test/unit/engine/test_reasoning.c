@@ -247,23 +247,36 @@ static void calls_end_reasoning_and_mentions_do_not_open_it(void **state)
         {&plain, false, "<<think>hm"},
         {&plain, false, "<th<think>hm"},
         {&plain, true, "|a<tool_call>{"},
-        {&hermes, true, "|a<tool_call>|\n{\"a\": \"</think>\"}\n</tool_call>x<think>y"},
-        {&hermes, true, "|a<tool_call>|[{}]</tool_call>\n<think>|hm</think>|x"},
+        {&hermes, true,
+         "|a<tool_call>|\n{\"name\": \"f\", \"arguments\": {\"a\": \"</think>\"}}\n</tool_call>x<think>y"},
+        {&hermes, true, "|a<tool_call>|[{\"name\": \"f\"}]</tool_call>\n<think>|hm</think>|x"},
         {&hermes, true, "|the <tool_call>| t|ag</think>|x"},
         {&hermes, true, "|the <tool_call>|s| and <tool_call>|`|, </think>|x"},
         {&hermes, true, "|<tool_call>|<|/think>|x"},
-        {&hermes, true, "|<tool_<tool_call>|{</tool_call>\n</think><think>x"},
-        {&hermes, false, "<tool_call>{}</tool_call> <think>|hm"},
+        {&hermes, true,
+         "|<tool_<tool_call>|{\"arguments\": {}, \"name\": \"f\"}</tool_call>\n</think><think>x"},
+        {&hermes, true, "|the <tool_call>|{`| opens</think>|x"},
+        {&hermes, true, "|the <tool_call>|{\"name\": <|f>, \"arguments\": {</think>|x"},
+        {&hermes, true, "|the <tool_call>|{\"name\": \"f\", \"arguments\": .|..}</tool_call></think>|x"},
+        {&hermes, true, "|the <tool_call>|{}| and <tool_call>|[]|</think>|x"},
+        {&hermes, true, "|<tool_call>|{\"id\": [1, \"]\"], \"name\": \"f\", \"parameters\": {</think>"},
+        {&hermes, true, "|<tool_call>|{\"a\": \"<tool_call>\"}| <tool_call>|{\"name\": \"f\"}</think>"},
+        {&hermes, false, "<tool_call>{\"name\": \"f\"}</tool_call> <think>|hm"},
+        {&hermes, false, "<tool_call>{} <think>hm"},
         {&hermes, false, "<tool_call> is <think>"},
         {&hermes, false, "x<tool_call>{}</tool_call> <think>hm"},
         {&mistral, false, "[THINK]|a[TOOL_CALLS]|get_it[ARGS]{}[THINK]b"},
         {&mistral, true, "|a[TOOL_CALLS]| (|b[/THINK]|c"},
+        {&mistral, true, "|the [TOOL_CALLS]| mark b|egins[/THINK]|c"},
+        {&mistral, true, "|[TOOL_CALLS]|get[CALL_ID]x1[ARGS] {[/THINK]"},
+        {&mistral, true, "|[TOOL_CALLS]|[{\"name\": \"f\", \"arguments\": {[/THINK]"},
         {&phi, true, "|functools|[{"},
-        {&phi, true, "|functools| f|or <%tool_call%>|[{<%/tool_call%>\n<think>|a"},
+        {&phi, true, "|functools| f|or <%tool_call%>|[{\"name\": \"f\"}<%/tool_call%>\n<think>|a"},
+        {&phi, true, "|functools|[1|, 2]</think>|x"},
     };
     struct gallop *g = ways_open(&ways[0], 64, 1, 0);
     const struct tok *tok = engine_info(g)->tok;
-    char text[128];
+    char text[2000];
 
     for (size_t i = 0; i < sizeof(example) / sizeof(example[0]); i++) {
         struct reasoning_request q = *example[i].q;
@@ -278,6 +291,40 @@ static void calls_end_reasoning_and_mentions_do_not_open_it(void **state)
         snprintf(text, sizeof(text), "|<tool_call>|%*s%s", blanks, "", blanks > 64 ? "|{" : "{");
         check_places(tok, &q, text);
     }
+    gallop_close(g);
+}
+
+/* The end is forced 1024 tokens later, even if it is still open whether they are a tool call. */
+static void an_endless_beginning_of_a_call_is_cut(void **state)
+{
+    const struct reasoning_request q = {.is_limited = true,
+                                        .open = "<think>",
+                                        .close = close,
+                                        .call = {"<tool_call>"},
+                                        .call_close = "</tool_call>",
+                                        .begun = true};
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
+    const struct tok *tok = engine_info(g)->tok;
+    struct reasoning_run run;
+    struct tok_ids ids = {0};
+    struct reasoning r;
+    struct arena a;
+
+    arena_init(&a, MEM_ENGINE);
+    assert_int_equal(reasoning_init(&r, &q, NULL, 0, tok, &a, NULL), 0);
+    assert_int_equal(reasoning_run_open(&run, &r), 0);
+    assert_int_equal(tok_encode(tok, "<tool_call>{", strlen("<tool_call>{"), 0, &ids, NULL), 0);
+    for (size_t i = 0; i < ids.n; i++)
+        assert_int_equal(reasoning_run_add(&run, ids.id[i], NULL), 0);
+    while (run.n_spent < 1024) {
+        assert_int_equal(reasoning_run_forced(&run), -1);
+        assert_int_equal(reasoning_run_add(&run, ids.id[0], NULL), 0);
+        run.place = REASONING_AT_CALL; /* as if it were open */
+    }
+    assert_int_equal(reasoning_run_forced(&run), r.forced[0]);
+    tok_ids_fini(&ids);
+    reasoning_run_close(&run);
+    arena_fini(&a);
     gallop_close(g);
 }
 
@@ -502,6 +549,7 @@ int main(void)
         cmocka_unit_test(reasoning_begins_where_the_prompt_says_so),
         cmocka_unit_test(reasoning_that_the_model_opens_is_closed_once),
         cmocka_unit_test(calls_end_reasoning_and_mentions_do_not_open_it),
+        cmocka_unit_test(an_endless_beginning_of_a_call_is_cut),
         cmocka_unit_test(a_constrained_answer_follows_the_forced_end),
         cmocka_unit_test(a_constraint_counts_more_than_the_budget),
         cmocka_unit_test(what_is_forced_is_not_forbidden),
