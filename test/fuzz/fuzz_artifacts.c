@@ -1,5 +1,6 @@
-/* fuzz_artifacts.c - any bytes as a file of a compiled program: it is taken only if it is what was written for this key.
- * If the first byte of an input is 0, its magic, length and checksum are corrected, so that the program is found. */
+/* fuzz_artifacts.c - any bytes as a file of a compiled program: it is taken only if it is what was written for this
+ * key. If the first byte of an input is 0, its magic, length and checksum are corrected, so that the program is found.
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

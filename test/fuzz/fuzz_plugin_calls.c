@@ -1,7 +1,7 @@
-/* fuzz_plugin_calls.c - both ends of the channel to the process of a PJRT plugin. If the first byte of an input is even,
- * the rest is calls to the process, which has the plugin test/pjrt/fake.c; otherwise it is answers to an engine, with
- * any contents of the shared memory. The process must answer each call and free all objects in the end; the engine must
- * return an error or what was asked for. */
+/* fuzz_plugin_calls.c - both ends of the channel to the process of a PJRT plugin. If the first byte of an input is
+ * even, the rest is calls to the process, which has the plugin test/pjrt/fake.c; otherwise it is answers to an engine,
+ * with any contents of the shared memory. The process must answer each call and free all objects in the end; the
+ * engine must return an error or what was asked for. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>

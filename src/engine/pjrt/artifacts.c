@@ -90,7 +90,7 @@ static bool read_all(int fd, char *to, size_t n)
 }
 
 /* Reads the file FD, which is closed. Returns its N bytes; NULL: it is no file, or too large or too small for one. */
-static char *read_file(int fd, size_t *n)
+static char *artifact_bytes(int fd, size_t *n)
 {
     struct stat st;
     char *bytes = NULL;
@@ -108,8 +108,8 @@ static char *read_file(int fd, size_t *n)
     return bytes;
 }
 
-/* Loads the program from PATH. Returns false if there is no valid file. A file that the plugin does not take is deleted:
- * if the plugin's process ends over it, the next one must not. Counts the result. */
+/* Loads the program from PATH, and counts the result. Returns false if there is no valid file. A file that the plugin
+ * does not take is deleted: if the plugin's process ends over it, the next one must not. */
 static bool load(struct plugin *p, const char *path, const uint64_t key[2], struct pjrt_loaded **out,
                  struct artifact_counts *counts)
 {
@@ -122,7 +122,7 @@ static bool load(struct plugin *p, const char *path, const uint64_t key[2], stru
 
     if (fd < 0)
         return false;
-    if ((file = read_file(fd, &n)) != NULL)
+    if ((file = artifact_bytes(fd, &n)) != NULL)
         program = artifacts_find(file, n, key, &n);
     good = program && plugin_load(p, program, n, out, &e) == 0;
     if (program && !good)
