@@ -8,6 +8,7 @@
 #   make test-clients             clients and measuring programs that others wrote, from the package index, against the server
 #                                 (not part of make test)
 #   make test-python              the Python package: its wheel, installed and tested in virtual environments
+#   make test-python-asan         the same under the address sanitizer
 #   make test-doors               the Python package inside llm, LangChain, lm_eval and others (not part of make test)
 #   make test-pace                gallop.pace beside AMD PACE 1.3.0 from the package index (1.5 GB; not part of make test)
 #   make test-vllm                Gallop inside vLLM, from the package index (3 GB; not part of make test)
@@ -39,11 +40,11 @@ LAYERS ?= 4
 QUICK  ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help test-pjrt setup configure configure-program program build demo test test-all test-real test-clients test-python test-doors test-pace test-vllm wheel test-mixed test-sim test-page test-grammar test-packages soak lint bench bench-report bench-peers fmt map fuzz install deb image clean
+.PHONY: help test-pjrt setup configure configure-program program build demo test test-all test-real test-clients test-python test-python-asan test-doors test-pace test-vllm wheel test-mixed test-sim test-page test-grammar test-packages soak lint bench bench-report bench-peers fmt map fuzz install deb image clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo 'targets: build program demo test test-all test-real test-clients test-python test-doors test-pace test-vllm wheel test-mixed test-sim test-page test-grammar test-packages soak lint bench bench-report bench-peers fmt map fuzz install deb image clean'
+	@echo 'targets: build program demo test test-all test-real test-clients test-python test-python-asan test-doors test-pace test-vllm wheel test-mixed test-sim test-page test-grammar test-packages soak lint bench bench-report bench-peers fmt map fuzz install deb image clean'
 
 setup:
 	@tools/setup
@@ -87,6 +88,11 @@ test-clients: build
 
 test-python: build
 	@test/python/run || [ $$? = 77 ]
+
+# The library under the sanitizer is that of the tests (make test PRESET=asan), or is built here.
+test-python-asan: PRESET = asan
+test-python-asan: program
+	@test/python/run asan || [ $$? = 77 ]
 
 test-doors: build
 	@test/doors/run || [ $$? = 77 ]

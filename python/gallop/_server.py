@@ -48,13 +48,13 @@ class Server:
     def __init__(self, arguments: list[str], timeout_s: float, log: Any) -> None:
         from .__main__ import program
 
-        self._log = log
+        self._log, self._pid = log, os.getpid()
         self._lines: list[str] = []
         self._ready = threading.Event()
         self.url = ""
         self._process = subprocess.Popen(
             [program(), "serve", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True)
+            stderr=subprocess.PIPE, bufsize=0, start_new_session=True)
         _servers.add(self)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -70,15 +70,25 @@ class Server:
             raise GallopError(re.sub(r"^gallop( serve)?: ", "", said))
 
     def _read(self) -> None:
-        for line in self._process.stderr or ():
-            found = _ADDRESS.search(line) if not self.url else None
-            if found:
-                self.url = found[1].rstrip("/.")
-                self._ready.set()
-            elif not self.url:
-                self._lines.append(line.rstrip("\n"))
-            self._write(line)
+        """Reads the log in a thread. The file has no buffer, whose lock a fork could leave locked."""
+        data = rest = b""
+        while True:
+            data = self._process.stderr.read(1 << 16) if self._process.stderr else b""
+            *lines, rest = (rest + data).split(b"\n")
+            for line in [*lines, rest] if not data and rest else lines:
+                self._take(line.decode("utf-8", "replace"))
+            if not data:
+                break
         self._ready.set()
+
+    def _take(self, line: str) -> None:
+        found = _ADDRESS.search(line) if not self.url else None
+        if found:
+            self.url = found[1].rstrip("/.")
+            self._ready.set()
+        elif not self.url:
+            self._lines.append(line)
+        self._write(line + "\n")
 
     def _write(self, line: str) -> None:
         """Writes a line to the log; a log that fails gets no more lines."""
@@ -100,7 +110,10 @@ class Server:
         return self._process.poll()
 
     def close(self, timeout_s: float = 35.0) -> None:
-        """Ends the server: running requests have up to 30 s to finish."""
+        """Ends the server: running requests have up to 30 s to finish. A forked process leaves the
+        server of its parent alone."""
+        if os.getpid() != self._pid:
+            return
         if self._process.poll() is None:
             self._process.terminate()
             try:

@@ -314,7 +314,7 @@ def test_opening_and_closing_leaks_neither_memory_nor_threads_nor_files():
 
     work(20)
     pages, files, threads = state()
-    work(int(os.environ.get("GALLOP_OPENINGS", "60")))
+    work(10000 if os.environ.get("GALLOP_SLOW_TESTS") else 60)
     after = state()
     assert after[1:] == (files, threads)
     assert (after[0] - pages) * os.sysconf("SC_PAGE_SIZE") < 4 << 20
@@ -414,3 +414,78 @@ def test_a_coroutine_in_a_fork_is_refused_before_it_takes_a_lock(llm):
     assert os.waitpid(pid, 0)[1] == 0
     assert os.read(out, 1000).count(b"parent process") == 2
     os.close(out), os.close(into)
+
+
+# What the parent has when it forks, and how the parent goes on.
+FORKS = {
+    "nothing": ("", "print(gallop.LLM().generate('Once', max_new_tokens=2).n_output)"),
+    "idle": ("llm = gallop.LLM()", "print(llm.generate('Once', max_new_tokens=2).n_output)"),
+    "streaming": ("llm = gallop.LLM(); s = llm.stream('Once', **LONG); next(s)",
+                  "print(1 + sum(c.token is not None for c in s) - 398)"),
+    "queue": ("llm = gallop.LLM(max_num_seqs=1); s = [llm.stream('Once', **LONG) for _ in range(9)]",
+              "print(len([x.close() for x in s]) - 7)"),
+    "closing": ("llm = gallop.LLM(); s = llm.stream('Once', **LONG)\n"
+                "t = threading.Thread(target=llm.close); t.start()", "t.join(); print(2)"),
+    "closed": ("llm = gallop.LLM(); llm.close()", "print(2)"),
+    "dropped": ("s = gallop.LLM().stream('Once', **LONG)", "print(len([next(s), next(s)]))"),
+    "threads": ("llm = gallop.LLM()\n"
+                "ts = [threading.Thread(target=lambda: llm.generate('Once', max_new_tokens=40)) "
+                "for _ in range(8)]\nfor t in ts: t.start()", "for t in ts: t.join()\nprint(2)"),
+    "shared": ("a = gallop.LLM(); llm = gallop.LLM(share_pool=a)",
+               "a.close(); print(llm.generate('Once', max_new_tokens=2).n_output)"),
+    "executor": ("x = gallop.Executor(gallop.DEMO); rows = x.run([gallop.Rows([1, 2])])",
+                 "print(len(x.run([gallop.Rows([3], pos=2)]).picks) + 1)"),
+    "server": ("server = gallop.serve()", "print(2 if server.returncode is None else 'ended')"),
+    "chat": ("llm = gallop.LLM(); chat = llm.chat(); s = chat.stream('Hi', **LONG); next(s)",
+             "s.close(); print(2 + len(chat.messages))"),
+    "conversation": ("llm = gallop.LLM(); from gallop._text import Prompt\n"
+                     "p = Prompt(llm, [{'role': 'user', 'content': 'a'}])", "print(2)"),
+}
+ENDS = {"exit": "sys.exit(0)", "_exit": "os._exit(0)", "exception": "raise SystemExit(0)",
+        "collected": "globals().clear(); import gc; gc.collect()"}
+
+
+@pytest.mark.parametrize("state", FORKS)
+def test_a_fork_ends_in_every_way_and_leaves_its_parent(python, state):
+    before, after = FORKS[state]
+    ends = "\n".join(f"if os.fork() == 0:\n    {text}\n    import sys; sys.exit(0)\n"
+                     "assert os.wait()[1] == 0" for text in ENDS.values())
+    done = python("import gallop, os, sys, threading\nLONG = dict(max_new_tokens=400, ignore_eos=True)\n"
+                  f"{before}\n{ends}\n{after}\n")
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr + done.stdout
+
+
+def test_a_fork_while_a_model_is_opened(python):
+    done = python("""if True:
+        import gallop, os, sys
+        ends = []
+        def progress(done, total):
+            if not ends:
+                pid = os.fork()
+                if pid == 0:
+                    os._exit(0)
+                ends.append(os.waitpid(pid, 0)[1])
+        with gallop.LLM(progress=progress) as llm:
+            print(ends, llm.generate("Once", max_new_tokens=2).n_output)
+        """)
+    assert done.stdout == "[0] 2\n", done.stderr
+
+
+def test_a_fork_in_an_event_loop(python):
+    done = python("""if True:
+        import asyncio, gallop, os, sys
+        async def main():
+            llm = gallop.LLM()
+            stream = llm.astream("Once", max_new_tokens=20, ignore_eos=True)
+            await stream.__anext__()
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    await llm.agenerate("Once")
+                except gallop.GallopError as e:
+                    os._exit(7 if "parent" in str(e) else 1)
+            code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            print(code, 1 + len([c async for c in stream if c.token is not None]))
+        asyncio.run(main())
+        """)
+    assert done.stdout == "7 20\n", done.stderr
