@@ -26,6 +26,7 @@ struct engine_info {
     const struct sampling *defaults; /* values of generation_config.json, with the model's end tokens */
     const char *headless;            /* the reason why the model cannot generate tokens; NULL: it can */
     const char *model_type;          /* "model_type" of config.json */
+    const char *kv_cache_type;       /* as in struct gallop_options */
     bool is_gguf;
     bool is_bidirectional; /* every token attends to the whole prompt, so a prompt is computed in one step */
     bool has_store;        /* there is a KV store */

@@ -258,6 +258,7 @@ static void fill_info(struct gallop *g)
                                    .is_gguf = c && c->gguf.n,
                                    .is_bidirectional = w->bidirectional,
                                    .has_store = m->store != NULL,
+                                   .kv_cache_type = m->kv.type->name,
                                    .max_len = m->max_len,
                                    .max_step_tokens = m->max_tokens,
                                    .vocab = w->info.vocab,

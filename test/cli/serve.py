@@ -724,7 +724,7 @@ def small_answers():
     expect(server.post("/detokenize", tokens=got["tokens"][1:])[1], {"prompt": "Hello"},
            "/detokenize")
     expect(server.post("/detokenize", tokens=[99999])[0], 400, "a token that is none")
-    for path in ("/load", "/v1/health", "/v1/queue/status", "/v1/server_metrics"):
+    for path in ("/load", "/v1/health", "/v1/queue/status", "/v1/server_metrics", "/v1/config"):
         status, _, body = server.request("GET", path)
         check(status == 200 and isinstance(json.loads(body), dict), f"{path}: {status} {body}")
     expect(server.request("GET", "/v1/status/none")[0], 404, "a request that is not there")

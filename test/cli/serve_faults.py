@@ -212,7 +212,8 @@ def the_admin_key_is_apart():
     admin, mine, none = {"Authorization": "Bearer admin-key"}, {"X-Api-Key": "client-key"}, {}
     with Server("--api-key", "client-key", env={"GALLOP_ADMIN_API_KEY": "admin-key"}) as s:
         get = lambda path, head: s.request("GET", path, headers=head)[0]
-        for path in ("/metrics", "/load", "/v1/health", "/v1/queue/status", "/v1/server_metrics"):
+        for path in ("/metrics", "/load", "/v1/health", "/v1/queue/status", "/v1/server_metrics",
+                     "/v1/config"):
             expect([get(path, h) for h in (admin, mine, none)], [200, 401, 401], path)
         for path in ("/v1/models", "/openapi.json"):
             expect([get(path, h) for h in (admin, mine, none)], [401, 200, 401], path)

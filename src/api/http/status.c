@@ -2,6 +2,7 @@
 #include "api/http/status.h"
 
 #include "api/api_priv.h"
+#include "api/dialect/dialect.h"
 #include "api/http/load.h"
 #include "api/http/reply.h"
 #include "api/http/routes.h"
@@ -125,6 +126,18 @@ void status_pace_queue(const struct api *a, struct buf *out)
 
     load_gauges(a, &now);
     buf_fmt(out, "{\"queue_size\":%zu,\"active_requests\":%zu}", now.n_waiting, now.n_running);
+}
+
+const struct schema status_pace_config_schema = {
+    "PaceConfig", "{'type':'object','required':['model','kv_cache_type','attention_backend']}", NULL};
+
+void status_pace_config(const struct api *a, struct buf *out)
+{
+    buf_str(out, "{\"model\":");
+    dialect_put_string(out, a->opt.name[0]);
+    /* PACE writes "N/A" if no backend of attention was asked for. */
+    buf_fmt(out, ",\"kv_cache_type\":\"%s\",\"attention_backend\":\"N/A\"}",
+            engine_info(a->opt.engine)->kv_cache_type);
 }
 
 const struct schema status_pace_metrics_schema = {
