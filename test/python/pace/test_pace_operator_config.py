@@ -63,9 +63,34 @@ def test_unknown_keys_stay_in_the_dict():
 
 
 @pytest.mark.parametrize("value", ["fast", 3, None, AttentionBackendType.SLAB])
-def test_value_of_another_kind_is_refused(value):
-    with pytest.raises(AssertionError, match="is not a valid BackendType. Valid values are: "):
-        OperatorConfig(mlp=value)
+def test_value_of_another_kind_is_refused_when_it_is_used(value):
+    for config in (OperatorConfig(mlp=value), OperatorConfig(), OperatorConfig(extra=value)):
+        if not config.data:
+            config["norm"] = value
+        with pytest.raises(AssertionError) as e:
+            config.finalize(KVCacheType.BMC)
+        assert str(e.value) == (
+            "%s is not a valid BackendType. Valid values are: [<BackendType.NATIVE: 'native'>, "
+            "<BackendType.JIT: 'jit'>, <BackendType.TPP: 'tpp'>, <BackendType.IMBPS: 'imbps'>, "
+            "<BackendType.AOCLDLP: 'aocldlp'>]" % value
+        )
+
+
+def test_attention_has_backends_of_its_own():
+    with pytest.raises(AssertionError) as e:
+        OperatorConfig(attention=LLMBackendType.IMBPS).finalize(KVCacheType.BMC)
+    assert str(e.value) == (
+        "imbps is not a valid AttentionBackendType. Valid values are: [<AttentionBackendType.JIT: "
+        "'jit'>, <AttentionBackendType.NATIVE: 'native'>, <AttentionBackendType.SLAB: 'slab'>, "
+        "<AttentionBackendType.PAGED: 'paged'>]"
+    )
+
+
+@pytest.mark.parametrize("wish, runs", [(None, "SLAB"), ("NATIVE", "NATIVE"), ("PAGED", "PAGED")])
+def test_without_a_cache_type_attention_is_what_was_asked_for(wish, runs):
+    config = OperatorConfig(**({"attention": AttentionBackendType[wish]} if wish else {}))
+    assert config.finalize() is config
+    assert config.attention is AttentionBackendType[runs]
 
 
 def test_names_of_backends_are_accepted():

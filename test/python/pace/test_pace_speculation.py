@@ -79,6 +79,26 @@ def test_draft_without_a_mask_token(demo, draft, tmp_path):
         LLMModel(demo, spec_config=PardSpecDecodeConfig(str(folder)), disable_tqdm=True)
 
 
+@pytest.mark.parametrize("of_the_draft, of_the_user", [(0, 9), (None, 0)])
+def test_mask_token_of_the_draft_or_of_the_user(
+    demo, draft, tmp_path, of_the_draft, of_the_user
+):
+    """The draft's own counts. An engine for parallel drafting refuses a draft without one."""
+    folder = shutil.copytree(draft, tmp_path / "draft")
+    if of_the_draft is None:
+        config = folder / "config.json"
+        config.write_text(config.read_text().replace('"pard_token": 0,', ""))
+        settings = {"method": "draft_model", "model": str(folder), "parallel_drafting": True}
+        with pytest.raises(ValueError, match="names no mask token"):
+            LLMModel(demo, spec_config=GallopSpecDecodeConfig(**settings), disable_tqdm=True)
+    config = PardSpecDecodeConfig(str(folder), of_the_user, num_speculative_tokens=4)
+    model = LLMModel(demo, dtype="float32", spec_config=config, disable_tqdm=True)
+    out = model.generate(np.array([ONCE]), SamplingConfig(max_new_tokens=12))
+    assert out.output_token_ids.tolist() == [ONCE + STORY]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["draft"]
+    model.close()
+
+
 def test_lookup_serves_batches_and_sampling(demo, model):
     config = GallopSpecDecodeConfig(method="ngram", num_speculative_tokens=4)
     lookup = LLMModel(demo, dtype="float32", spec_config=config, disable_tqdm=True)

@@ -319,6 +319,7 @@ class PardSpecDecodeConfig(SpecDecodeConfig):
 
     def engine_options(self):
         options = {"method": "draft_model", "model": str(self.model_name_or_path)}
+        options["parallel_drafting"] = True  # A draft without a mask token is refused.
         if self.num_speculative_tokens is not None:
             # The engine's limit is 32.
             options["num_speculative_tokens"] = max(1, min(32, int(self.num_speculative_tokens)))

@@ -3,6 +3,8 @@
 import json
 import os
 import pathlib
+import shutil
+import tempfile
 
 from gallop.pace.llm.configs import loads_tolerant
 
@@ -70,6 +72,30 @@ class ModelFiles:
         values = self.json("config.json")
         text = values.get("text_config")
         return {**values, **text} if isinstance(text, dict) else values
+
+
+def with_config(folder, values):
+    """Makes a folder with the files of FOLDER, and VALUES as further members of config.json. The
+    caller removes it with cleanup().
+
+    It is made beside FOLDER, where files can be linked; elsewhere they are copied."""
+    folder = pathlib.Path(folder).resolve()
+    try:
+        out = tempfile.TemporaryDirectory(prefix=".gallop", dir=folder.parent)
+    except OSError:
+        out = tempfile.TemporaryDirectory(prefix="gallop")
+    for path in folder.iterdir():
+        source, target = path.resolve(), os.path.join(out.name, path.name)
+        if path.name == "config.json" or not source.is_file():
+            continue
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copyfile(source, target)
+    config = loads_tolerant((folder / "config.json").read_text(encoding="utf-8"))
+    text = json.dumps({**config, **values})
+    pathlib.Path(out.name, "config.json").write_text(text, encoding="utf-8")
+    return out
 
 
 class SpecialTokens:

@@ -9,7 +9,7 @@ from gallop.pace import core
 from gallop.pace.llm.attention import KVCacheType
 from gallop.pace.llm.configs import PardSpecDecodeConfig, SpecDecodeConfig
 from gallop.pace.llm.engine import Engine
-from gallop.pace.llm.files import ModelFiles, SpecialTokens, object_of
+from gallop.pace.llm.files import ModelFiles, SpecialTokens, object_of, with_config
 from gallop.pace.llm.generator import Generator
 from gallop.pace.llm.tokenizer import Tokenizer, transformers_tokenizer
 from gallop.pace.utils.logging import PACE_LLM_ASSERT, PACE_LLM_WARNING
@@ -112,15 +112,20 @@ class LLMModel:
         tokenizer_files = ModelFiles(tokenizer_name_or_path) if tokenizer_name_or_path else files
         tokenizer_files.check_tokenizer()
         settings.update(_environment(cache_type, files.config()))
+        draft = None  # a folder that is needed until the draft model is open
         if spec_config is not None:
-            settings["speculative_config"] = self._speculation(spec_config)
+            settings["speculative_config"], draft = self._speculation(spec_config)
         backends = {}
         if opconfig is not None:
             opconfig.finalize(cache_type)
             backends = opconfig.engine_options()
         settings.update(options)
         bar = _Bar(disable_tqdm)
-        engine = self._open(settings, backends)
+        try:
+            engine = self._open(settings, backends)
+        finally:
+            if draft:
+                draft.cleanup()
         bar.end()
         if files.folder is None:  # a model of the hub, which is in the cache now
             files = ModelFiles(self._name)
@@ -139,20 +144,24 @@ class LLMModel:
         )
 
     def _speculation(self, config):
-        """Returns speculative_config of the engine."""
+        """Returns speculative_config of the engine, and a folder that it names, or None."""
         if not isinstance(config, SpecDecodeConfig):
             raise ValueError("spec_config: %s is not a SpecDecodeConfig" % type(config))
-        members = config.engine_options()
+        members, folder = config.engine_options(), None
         if isinstance(config, PardSpecDecodeConfig):
             draft = ModelFiles(config.model_name_or_path)
             draft.check()
-            found = draft.config().get("pard_token", config.pard_token)
+            found = draft.config().get("pard_token")
             PACE_LLM_ASSERT(
-                found is not None or draft.folder is None,
+                found is not None or config.pard_token is not None or draft.folder is None,
                 "pard_token should be in the config.json of the draft model or in "
                 "PardSpecDecodeConfig",
             )
-        return json.dumps(members)
+            # The engine reads the mask token in config.json only.
+            if found is None and draft.path("config.json") and not draft.is_file:
+                folder = with_config(draft.folder, {"pard_token": config.pard_token})
+                members["model"] = folder.name
+        return json.dumps(members), folder
 
     def _open(self, settings, backends):
         """Opens the engine. Where this build lacks a backend, the engine chooses all of them."""

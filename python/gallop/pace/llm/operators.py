@@ -54,15 +54,15 @@ _FROZEN = "This OperatorConfig instance is finalized and cannot be modified."
 
 
 def _backend(value, kind):
-    """Returns the member of the enum KIND that VALUE is or names."""
-    if isinstance(value, kind):
-        return value
+    """Returns the member of the enum KIND that VALUE names, or VALUE."""
     if type(value) is str and value.lower() in [member.value for member in kind]:
         return kind(value.lower())
-    PACE_LLM_ASSERT(
-        False,
-        "%s is not a valid %s. Valid values are: %s" % (value, kind.__name__, list(kind)),
-    )
+    return value
+
+
+def _kind(name):
+    """Returns the enum of the backends of an operator."""
+    return AttentionBackendType if name == LLMOperatorType.Attention else BackendType
 
 
 class OperatorConfig(collections.UserDict):
@@ -78,9 +78,8 @@ class OperatorConfig(collections.UserDict):
     def __init__(self, **backends):
         super().__init__()
         for name, value in backends.items():
-            kind = AttentionBackendType if name == LLMOperatorType.Attention else BackendType
-            self.data[str(name)] = _backend(value, kind)
-        self._asked = dict(self.data)
+            self.data[str(name)] = _backend(value, _kind(name))
+        self._asked = {}
         self._finalized = False
 
     def __setattr__(self, name, value):
@@ -89,17 +88,26 @@ class OperatorConfig(collections.UserDict):
 
     def __setitem__(self, key, value):
         PACE_LLM_ASSERT(not self.__dict__.get("_finalized", False), _FROZEN)
-        kind = AttentionBackendType if key == LLMOperatorType.Attention else BackendType
-        self.data[str(key)] = self._asked[str(key)] = _backend(value, kind)
+        self.data[str(key)] = _backend(value, _kind(key))
 
-    def finalize(self, cache_type):
-        """Moves the backends of known kinds into attributes, sets the others to PACE's defaults for
-        CACHE_TYPE, and freezes the object. LLMModel calls it."""
+    def finalize(self, cache_type=None):
+        """Checks the backends, moves those of known kinds into attributes, sets the others to
+        PACE's defaults for CACHE_TYPE, and freezes the object, which it returns. LLMModel calls
+        it."""
         PACE_LLM_ASSERT(not self._finalized, _FROZEN)
+        for name, value in self.data.items():
+            kind = _kind(name)
+            PACE_LLM_ASSERT(
+                isinstance(value, kind),
+                "%s is not a valid %s. Valid values are: %s" % (value, kind.__name__, list(kind)),
+            )
+        self._asked = dict(self.data)
         for kind, attribute in _ATTRIBUTES.items():
             if kind is not LLMOperatorType.Attention:
                 setattr(self, attribute, self.data.pop(kind, _DEFAULTS[kind]))
-        allowed = _ATTENTION[KVCacheType.get_kv_cache_type(cache_type)]
+        allowed = (AttentionBackendType.SLAB, *AttentionBackendType)  # without a cache type
+        if cache_type is not None:
+            allowed = _ATTENTION[KVCacheType.get_kv_cache_type(cache_type)]
         wish = self.data.pop(LLMOperatorType.Attention, allowed[0])
         if wish not in allowed:
             PACE_LLM_WARNING(
@@ -109,6 +117,7 @@ class OperatorConfig(collections.UserDict):
             wish = allowed[0]
         self.attention = wish
         self._finalized = True
+        return self
 
     def engine_options(self):
         """Returns op_config and attention_backend, as gallop.LLM takes them, of what was given."""

@@ -238,6 +238,19 @@ def _():
 @case("operator config")
 def _():
     config = llm.OperatorConfig(**{llm.LLMOperatorType.MLP: 5})
+    config.finalize(Cache.BMC)
+
+
+@case("operator config, attention of another kind")
+def _():
+    config = llm.OperatorConfig(**{llm.LLMOperatorType.Attention: llm.LLMBackendType.IMBPS})
+    config.finalize(Cache.BMC)
+
+
+@case("operator config without a cache type")
+def _():
+    config = llm.OperatorConfig()
+    return [config.finalize() is config, str(config.attention)]
 
 
 @case("operator config, twice")
