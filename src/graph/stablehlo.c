@@ -11,7 +11,9 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "ops/linear_ints.h"
 #include "ops/moe.h"
+#include "ops/rotate.h"
 
 enum { MAX_DIMS = 5 };
 
@@ -72,6 +74,7 @@ static struct text type_text(struct shape s)
              s.type == DT_F32    ? "f32"
              : s.type == DT_BF16 ? "bf16"
              : s.type == DT_I32  ? "i32"
+             : s.type == DT_I8   ? "i8"
                                  : "i1");
     return t;
 }
@@ -300,7 +303,7 @@ static struct value weight(struct writer *w, struct stablehlo_weight x)
     struct shape s = {.type = x.dtype, .n = x.n_dims};
 
     for (size_t i = 0; i < p->n_weights; i++)
-        if (p->weight[i].kind == x.kind && p->weight[i].of == x.of && p->weight[i].down == x.down)
+        if (stablehlo_is_same(&p->weight[i], &x))
             return w->weight[i];
     memcpy(s.d, x.shape, sizeof(x.shape));
     if (!mem_grow((void **)&p->weight, &p->cap_weights, p->n_weights + 1, sizeof(x), MEM_MODEL) ||
@@ -320,13 +323,138 @@ static struct value vector_of(struct writer *w, const float *x, size_t n)
                          .kind = STABLEHLO_VECTOR, .of = x, .shape = {n}, .n_dims = 1, .dtype = DT_F32});
 }
 
-static struct value matrix_weight(struct writer *w, const struct linear *l)
+/* The weights of a matrix [.., n, k]: numbers, or integers that are numbers times scales [.., n]. */
+struct matrix {
+    struct value numbers; /* int4: codes, two in a byte */
+    struct value multiples, offsets, scales;
+    enum linear_ints ints;
+    size_t k, group;
+};
+
+/* Returns the weight X with the matrix of L, or if N_EXPERTS is not 0 with the matrices of so many linears. */
+static struct value piece_of(struct writer *w, struct stablehlo_weight x, const struct linear *l,
+                             size_t n_experts, enum stablehlo_piece piece, size_t columns)
 {
-    return weight(w, (struct stablehlo_weight){.kind = STABLEHLO_LINEAR,
-                                               .of = l,
-                                               .shape = {l->n, l->k},
-                                               .n_dims = 2,
-                                               .dtype = l->dtype == DT_F32 ? DT_F32 : DT_BF16});
+    size_t shape[] = {l->n, columns, 0};
+
+    x.piece = piece;
+    x.dtype = piece == STABLEHLO_SCALES ? DT_F32 : DT_I8;
+    if (piece == STABLEHLO_NUMBERS)
+        x.dtype = l->dtype == DT_F32 || l->dtype == DT_I8 ? l->dtype : DT_BF16;
+    x.n_dims = columns ? 2 : 1;
+    x.shape[0] = n_experts;
+    memcpy(x.shape + (n_experts != 0), shape, (size_t)x.n_dims * sizeof(shape[0]));
+    x.n_dims += n_experts != 0;
+    return weight(w, x);
+}
+
+static struct matrix matrix_of(struct writer *w, struct stablehlo_weight x, const struct linear *l,
+                               size_t n_experts)
+{
+    struct matrix m = {.ints = linear_ints_of(l), .k = l->k, .group = l->group};
+
+    if (m.ints == LINEAR_INT4) {
+        m.numbers = piece_of(w, x, l, n_experts, STABLEHLO_CODES, (l->k + 1) / 2);
+        m.multiples = piece_of(w, x, l, n_experts, STABLEHLO_MULTIPLES, linear_ints_groups(l));
+        m.offsets = piece_of(w, x, l, n_experts, STABLEHLO_OFFSETS, linear_ints_groups(l));
+    } else {
+        m.numbers = piece_of(w, x, l, n_experts, STABLEHLO_NUMBERS, l->k);
+    }
+    if (m.ints)
+        m.scales = piece_of(w, x, l, n_experts, STABLEHLO_SCALES, 0);
+    return m;
+}
+
+static struct matrix matrix_of_linear(struct writer *w, const struct linear *l)
+{
+    return matrix_of(w, (struct stablehlo_weight){.kind = STABLEHLO_LINEAR, .of = l}, l, 0);
+}
+
+/* ---- integers ---- */
+
+/* Returns X [.., pieces, size], of which each piece is multiplied by a Hadamard matrix: that of its first and of its last
+ * bits one after the other, whose Kronecker product it is. */
+static struct value hadamard(struct writer *w, struct value x)
+{
+    size_t T = x.s.d[0], P = x.s.d[1], size = x.s.d[2], last = 1;
+    static const int back[] = {0, 1, 3, 2};
+    struct value h;
+
+    while (last * last < size)
+        last *= 2;
+    x = reshape(w, x, shape_of(DT_F32, 4, T, P, size / last, last, 0));
+    h = weight(w, (struct stablehlo_weight){
+                      .kind = STABLEHLO_HADAMARD, .shape = {last, last}, .n_dims = 2, .dtype = DT_F32});
+    x = transpose(w, dot(w, x, h, 0, 3, 0), back);
+    if (size / last > 1) {
+        h = weight(w, (struct stablehlo_weight){.kind = STABLEHLO_HADAMARD,
+                                                .shape = {size / last, size / last},
+                                                .n_dims = 2,
+                                                .dtype = DT_F32});
+        x = dot(w, x, h, 0, 3, 0);
+    }
+    return reshape(w, transpose(w, x, back), shape_of(DT_F32, 3, T, P, size, 0, 0));
+}
+
+/* Rotates pieces of SIZE elements of X [T, pieces x size]. */
+static struct value rotate_pieces(struct writer *w, struct value x, size_t size)
+{
+    struct shape s = shape_of(DT_F32, 3, x.s.d[0], x.s.d[1] / size, size, 0, 0);
+    struct value signs = weight(
+        w, (struct stablehlo_weight){.kind = STABLEHLO_SIGNS, .shape = {size}, .n_dims = 1, .dtype = DT_F32});
+
+    return reshape(w, hadamard(w, binary(w, "multiply", reshape(w, x, s), spread_rows(w, signs, s))), x.s);
+}
+
+/* Rotates the rows of X [T, k] as rotate() does. */
+static struct value rotate_rows(struct writer *w, struct value x)
+{
+    size_t k = x.s.d[1], size = rotate_size(k), whole = k / size * size;
+    struct value y = rotate_pieces(w, slice(w, x, 1, 0, whole), size);
+
+    if (whole == k)
+        return y;
+    y = concatenate(w, y, slice(w, x, 1, whole, k - whole), 1);
+    return concatenate(w, slice(w, y, 1, 0, k - whole),
+                       rotate_pieces(w, slice(w, y, 1, k - whole, whole), size), 1);
+}
+
+/* Returns X [.., groups] with each number copied for the GROUP elements of its group, [.., k], as TYPE. */
+static struct value spread_groups(struct writer *w, struct value x, size_t group, size_t k, enum dtype type)
+{
+    struct shape s = x.s, flat = x.s;
+
+    s.d[s.n++] = group;
+    flat.d[flat.n - 1] *= group;
+    return slice(w, reshape(w, spread_last(w, convert_to(w, x, type), s), flat), flat.n - 1, 0, k);
+}
+
+/* Returns the integers of M as numbers [.., n, k] of the type TYPE, which has them all. */
+static struct value integers_of(struct writer *w, const struct matrix *m, enum dtype type)
+{
+    int last = m->numbers.s.n - 1;
+    struct value low, high, y;
+
+    if (m->ints == LINEAR_INT8)
+        return convert_to(w, m->numbers, type);
+    low = binary(w, "and", m->numbers, integer_of(w, 15, m->numbers.s));
+    high = binary(w, "shift_right_logical", m->numbers, integer_of(w, 4, m->numbers.s));
+    y = slice(w, concatenate(w, low, high, last), last, 0, m->k);
+    y = binary(w, "multiply", convert_to(w, y, type), spread_groups(w, m->multiples, m->group, m->k, type));
+    return binary(w, "add", y, spread_groups(w, m->offsets, m->group, m->k, type));
+}
+
+/* Returns X [T, k] times the matrix M, whose first dim is T if N_BATCH is 1: fp32 [T, n]. */
+static struct value product(struct writer *w, struct value x, const struct matrix *m, int n_batch)
+{
+    struct value numbers = m->numbers, y;
+    int last = numbers.s.n - 1;
+
+    if (!m->ints)
+        return dot(w, convert_to(w, x, numbers.s.type), numbers, n_batch, 1, last);
+    numbers = integers_of(w, m, w->f->dtype);
+    y = dot(w, convert_to(w, rotate_rows(w, x), w->f->dtype), numbers, n_batch, 1, last);
+    return binary(w, "multiply", y, n_batch ? m->scales : spread_rows(w, m->scales, y.s));
 }
 
 /* ---- operators ---- */
@@ -339,7 +467,7 @@ static struct value lower_embed(struct writer *w, const struct graph_node *n, st
                                    .shape = {e->table.shape[0], e->table.shape[1]},
                                    .n_dims = 2,
                                    .dtype = e->table.dtype == DT_BF16 ? DT_BF16 : DT_F32};
-    struct value table = e->head ? matrix_weight(w, e->head) : weight(w, own), x;
+    struct value table = e->head ? matrix_of_linear(w, e->head).numbers : weight(w, own), x;
 
     if (e->offset)
         index = binary(w, "add", index, integer_of(w, e->offset, index.s));
@@ -370,8 +498,8 @@ static struct value norm_of(struct writer *w, struct value x, const struct op_no
 
 static struct value linear_of(struct writer *w, struct value x, const struct linear *l)
 {
-    struct value matrix_of = matrix_weight(w, l);
-    struct value y = dot(w, convert_to(w, x, matrix_of.s.type), matrix_of, 0, 1, 1);
+    struct matrix m = matrix_of_linear(w, l);
+    struct value y = product(w, x, &m, 0);
 
     if (l->bias) {
         struct value bias =
@@ -487,8 +615,8 @@ static struct value lower_heads(struct writer *w, const struct op_attn *a, struc
 }
 
 /* Rotates the first 2 half dims of X [T, n, D] by COS and SIN [T, half]. */
-static struct value rotate(struct writer *w, const struct op_attn *a, struct value x, struct value cos,
-                           struct value sin)
+static struct value rope_heads(struct writer *w, const struct op_attn *a, struct value x, struct value cos,
+                               struct value sin)
 {
     size_t T = x.s.d[0], n = x.s.d[1], D = x.s.d[2], half = cos.s.d[1];
     bool next = a->pairs == ROPE_PAIRS_NEXT;
@@ -532,10 +660,10 @@ static struct value lower_rope(struct writer *w, const struct op_attn *a, struct
 {
     const struct rope *r = &w->m->info.rope[a->rope];
     struct value cos = table_of(w, r, STABLEHLO_COS), sin = table_of(w, r, STABLEHLO_SIN);
-    struct value q = rotate(w, a, heads_of(w, qkv, 0, a->n_heads, a->d), cos, sin), k = q, v = q;
+    struct value q = rope_heads(w, a, heads_of(w, qkv, 0, a->n_heads, a->d), cos, sin), k = q, v = q;
 
     if (!a->shared) {
-        k = rotate(w, a, heads_of(w, qkv, a->n_heads, a->n_kv, a->d), cos, sin);
+        k = rope_heads(w, a, heads_of(w, qkv, a->n_heads, a->n_kv, a->d), cos, sin);
         v = heads_of(w, qkv, a->n_heads + a->n_kv, a->n_kv, a->d);
     }
     return joined(w, q, k, v, !a->shared);
@@ -724,32 +852,49 @@ static void choose_experts(struct writer *w, const struct moe *m, struct value l
 }
 
 /* Returns the matrices of all experts, [experts, n, k]. */
-static struct value experts_weight(struct writer *w, const struct moe *m, bool down)
+static struct matrix matrix_of_experts(struct writer *w, const struct moe *m, bool down)
 {
     const struct linear *l = down ? &m->expert->down : &m->expert->up;
 
-    return weight(w, (struct stablehlo_weight){.kind = STABLEHLO_EXPERTS,
-                                               .of = m,
-                                               .down = down,
-                                               .shape = {m->n_experts, l->n, l->k},
-                                               .n_dims = 3,
-                                               .dtype = l->dtype == DT_F32 ? DT_F32 : DT_BF16});
+    return matrix_of(w, (struct stablehlo_weight){.kind = STABLEHLO_EXPERTS, .of = m, .down = down}, l,
+                     m->n_experts);
+}
+
+/* Returns PART applied to all weights of M. */
+static struct matrix parts_of(struct writer *w, struct matrix m, struct value i,
+                              struct value (*part)(struct writer *w, struct value all, struct value i))
+{
+    m.numbers = part(w, m.numbers, i);
+    if (m.ints == LINEAR_INT4) {
+        m.multiples = part(w, m.multiples, i);
+        m.offsets = part(w, m.offsets, i);
+    }
+    if (m.ints)
+        m.scales = part(w, m.scales, i);
+    return m;
+}
+
+static struct value gather_all(struct writer *w, struct value all, struct value index)
+{
+    return gather_rows(w, all, index, 0);
 }
 
 /* Few rows: the matrices of each row's experts are gathered. */
 static struct value experts_of_rows(struct writer *w, const struct moe *m, struct value h,
                                     const struct routing *r)
 {
-    struct value up = experts_weight(w, m, false), down = experts_weight(w, m, true), sum = h;
+    struct matrix up = matrix_of_experts(w, m, false), down = matrix_of_experts(w, m, true);
+    struct value sum = h;
 
     for (size_t i = 0; i < m->top_k; i++) {
+        struct matrix own = parts_of(w, up, r->index[i], gather_all);
         struct value x = h, y;
 
         if (m->scale_input)
             x = binary(w, "multiply", h, spread_last(w, r->weight[i], h.s));
-        y = dot(w, convert_to(w, x, up.s.type), gather_rows(w, up, r->index[i], 0), 1, 1, 2);
-        y = middle_of(w, y, m->expert->up.paired, m->act);
-        y = dot(w, convert_to(w, y, down.s.type), gather_rows(w, down, r->index[i], 0), 1, 1, 2);
+        y = middle_of(w, product(w, x, &own, 1), m->expert->up.paired, m->act);
+        own = parts_of(w, down, r->index[i], gather_all);
+        y = product(w, y, &own, 1);
         if (!m->scale_input)
             y = binary(w, "multiply", y, spread_last(w, r->weight[i], y.s));
         sum = i ? binary(w, "add", sum, y) : y;
@@ -757,19 +902,25 @@ static struct value experts_of_rows(struct writer *w, const struct moe *m, struc
     return sum;
 }
 
-/* Returns matrix number I, a scalar, of ALL [experts, n, k]. */
-static struct value matrix_at(struct writer *w, struct value all, struct value i, struct value zero)
+/* Returns number I, a scalar, of ALL [experts, ..], as [..]. */
+static struct value one_of(struct writer *w, struct value all, struct value i)
 {
-    struct shape s = all.s, two = all.s;
+    struct shape s = all.s, rest = all.s;
+    struct value zero = integer_of(w, 0, i.s);
+    struct text at = {""}, types = {""}, sizes = {""};
 
     s.d[0] = 1;
-    two = shape_of(all.s.type, 2, all.s.d[1], all.s.d[2], 0, 0, 0);
+    memmove(rest.d, rest.d + 1, (size_t)--rest.n * sizeof(rest.d[0]));
+    for (int d = 0; d < s.n; d++) {
+        snprintf(at.s + strlen(at.s), sizeof(at.s) - strlen(at.s), ", %%%u", d ? zero.id : i.id);
+        snprintf(types.s + strlen(types.s), sizeof(types.s) - strlen(types.s), ", tensor<i32>");
+        snprintf(sizes.s + strlen(sizes.s), sizeof(sizes.s) - strlen(sizes.s), "%s%zu", d ? ", " : "",
+                 s.d[d]);
+    }
     return reshape(w,
-                   emit(w, s,
-                        "stablehlo.dynamic_slice %%%u, %%%u, %%%u, %%%u, sizes = [1, %zu, %zu] : (%s, "
-                        "tensor<i32>, tensor<i32>, tensor<i32>) -> %s",
-                        all.id, i.id, zero.id, zero.id, s.d[1], s.d[2], type_text(all.s).s, type_text(s).s),
-                   two);
+                   emit(w, s, "stablehlo.dynamic_slice %%%u%s, sizes = [%s] : (%s%s) -> %s", all.id, at.s,
+                        sizes.s, type_text(all.s).s, types.s, type_text(s).s),
+                   rest);
 }
 
 /* Returns column I, a scalar, of X [T, experts] as [T]. */
@@ -791,16 +942,15 @@ static struct value column_at(struct writer *w, struct value x, struct value i, 
 static struct value expert_at(struct writer *w, const struct moe *m, struct value h, struct value weights,
                               struct value hot, struct value i)
 {
-    struct value zero = integer_of(w, 0, i.s), up, down, x = h, y;
+    struct value zero = integer_of(w, 0, i.s), x = h, y;
     struct value own = column_at(w, weights, i, zero);
+    struct matrix up = parts_of(w, matrix_of_experts(w, m, false), i, one_of);
+    struct matrix down = parts_of(w, matrix_of_experts(w, m, true), i, one_of);
 
-    up = matrix_at(w, experts_weight(w, m, false), i, zero);
-    down = matrix_at(w, experts_weight(w, m, true), i, zero);
     if (m->scale_input)
         x = binary(w, "multiply", h, spread_last(w, own, h.s));
-    y = dot(w, convert_to(w, x, up.s.type), up, 0, 1, 1);
-    y = middle_of(w, y, m->expert->up.paired, m->act);
-    y = dot(w, convert_to(w, y, down.s.type), down, 0, 1, 1);
+    y = middle_of(w, product(w, x, &up, 0), m->expert->up.paired, m->act);
+    y = product(w, y, &down, 0);
     if (m->scale_input)
         own = column_at(w, hot, i, zero);
     return binary(w, "multiply", y, spread_last(w, own, y.s));
@@ -1093,6 +1243,12 @@ int stablehlo_write(struct stablehlo *p, const struct graph *g, const struct mod
     if (w.rc == ERR_NOMEM)
         return err_nomem(e, "the program of a step");
     return w.rc ? err_set(e, w.rc, "pjrt: %s", w.why) : 0;
+}
+
+bool stablehlo_is_same(const struct stablehlo_weight *a, const struct stablehlo_weight *b)
+{
+    return a->kind == b->kind && a->piece == b->piece && a->of == b->of && a->down == b->down &&
+           a->shape[0] == b->shape[0];
 }
 
 void stablehlo_fini(struct stablehlo *p)

@@ -55,7 +55,19 @@ enum stablehlo_kind {
     STABLEHLO_VECTOR,  /* an fp32 vector */
     STABLEHLO_TABLE,   /* the table of an embedding */
     STABLEHLO_COS,     /* cosines of a rope for all positions, fp32 [context, half] */
-    STABLEHLO_SIN      /* sines */
+    STABLEHLO_SIN,     /* sines */
+    STABLEHLO_SIGNS,   /* fp32 [n], the signs of a rotation (ops/rotate.h) */
+    STABLEHLO_HADAMARD /* fp32 [n, n], a Hadamard matrix of length 1 */
+};
+
+/* What of a matrix: its numbers, or of integers (ops/linear_ints.h) the parts. */
+enum stablehlo_piece {
+    STABLEHLO_NUMBERS, /* fp32, bf16, or the integers of int8 */
+    STABLEHLO_CODES, /* int4: [.., n, (k + 1) / 2] bytes with the codes of element i and, in the upper half, of
+                          * element i + (k + 1) / 2 */
+    STABLEHLO_MULTIPLES, /* int4: [.., n, groups] */
+    STABLEHLO_OFFSETS,   /* int4: [.., n, groups] */
+    STABLEHLO_SCALES     /* fp32 [.., n] */
 };
 
 /* A weight, which is an argument of the program. */
@@ -64,6 +76,7 @@ struct stablehlo_weight {
     /* LINEAR, BIAS: struct linear; EXPERTS: struct moe; VECTOR: the floats; TABLE: struct op_embed; COS, SIN: struct
      * rope. Borrowed from the model. */
     const void *of;
+    enum stablehlo_piece piece; /* LINEAR, EXPERTS */
     /* EXPERTS: false for the up linears, true for the down linears. */
     bool down;
     size_t shape[3];
@@ -91,6 +104,9 @@ struct stablehlo {
  * case. */
 int stablehlo_write(struct stablehlo *p, const struct graph *g, const struct model *m,
                     const struct stablehlo_frame *f, struct err *e);
+
+/* Returns whether A and B are the same weight. */
+bool stablehlo_is_same(const struct stablehlo_weight *a, const struct stablehlo_weight *b);
 
 /* P may be zeroed. */
 void stablehlo_fini(struct stablehlo *p);

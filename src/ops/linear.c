@@ -291,8 +291,7 @@ bool linear_has_rows(const struct linear *l)
     return l->backend->row && (l->dtype == DT_F32 || l->dtype == DT_BF16);
 }
 
-/* Returns the column of the panels that holds row I of the joined matrix: the inverse of linear_column(). */
-static size_t column_of_row(const struct linear *l, size_t i)
+size_t linear_column_of_row(const struct linear *l, size_t i)
 {
     const size_t half = KERN_PAIRS;
     bool is_up = l->paired && i >= l->n / 2;
@@ -304,13 +303,13 @@ static size_t column_of_row(const struct linear *l, size_t i)
 void linear_row(const struct linear *l, size_t i, float *out)
 {
     ASSERT(i < l->n && linear_has_rows(l), "row %zu of %s", i, l->name);
-    l->backend->row(l, column_of_row(l, i), out);
+    l->backend->row(l, linear_column_of_row(l, i), out);
 }
 
 float linear_bias(const struct linear *l, size_t i)
 {
     ASSERT(i < l->n && l->bias, "element %zu of the bias of %s", i, l->name);
-    return l->bias[column_of_row(l, i)];
+    return l->bias[linear_column_of_row(l, i)];
 }
 
 size_t linear_in_bytes(size_t k)

@@ -319,6 +319,9 @@ const char *linear_backend_lacks(const char *name);
  * the column is padding, which holds zeros. */
 size_t linear_column(const struct linear_desc *d, size_t column, size_t *p);
 
+/* Returns the column of the panels of L that holds row I of the joined matrix: the inverse of linear_column(). */
+size_t linear_column_of_row(const struct linear *l, size_t i);
+
 /* Returns the number of rows of all parts of D together. */
 size_t linear_joined_rows(const struct linear_desc *d);
 

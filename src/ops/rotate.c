@@ -35,13 +35,24 @@ static void flip(float *out, const float *x, size_t n)
     }
 }
 
-void rotate(const struct kern *kern, float *out, const float *x, size_t k)
+size_t rotate_size(size_t k)
 {
-    size_t size = 1, whole; /* order of the Hadamard matrix; elements of the first rotation */
+    size_t size = 1;
 
     while (size * 2 <= k && size < KERN_ROTATED)
         size *= 2;
-    whole = k / size * size;
+    return size;
+}
+
+float rotate_sign(size_t i)
+{
+    return signs[i] ? -1 : 1;
+}
+
+void rotate(const struct kern *kern, float *out, const float *x, size_t k)
+{
+    size_t size = rotate_size(k), whole = k / size * size; /* whole: elements of the first rotation */
+
     flip(out, x, whole);
     kern->hadamard(out, whole);
     if (whole < k) {

@@ -17,4 +17,10 @@
  * 64) would leave pieces of different size, of which the largest would determine the scale. */
 void rotate(const struct kern *kern, float *out, const float *x, size_t k);
 
+/* Returns S for rows of K elements. */
+size_t rotate_size(size_t k);
+
+/* Returns the sign, 1 or -1, that element I of a piece is multiplied by, I < KERN_ROTATED. */
+float rotate_sign(size_t i);
+
 #endif

@@ -243,18 +243,13 @@ static int open_arguments(struct frames *f, const struct stablehlo *p, struct er
     return open_caches(f, e);
 }
 
-static bool is_same_weight(const struct stablehlo_weight *a, const struct stablehlo_weight *b)
-{
-    return a->kind == b->kind && a->of == b->of && a->down == b->down;
-}
-
 /* Sets the weights of f->head to those of P, a program of STABLEHLO_HEAD. */
 static void take_head(struct frames *f, const struct stablehlo *p)
 {
     for (f->n_head = 0; f->n_head < p->n_weights; f->n_head++) {
         size_t i = 0;
 
-        while (i < f->n_weights && !is_same_weight(&f->weight[i], &p->weight[f->n_head]))
+        while (i < f->n_weights && !stablehlo_is_same(&f->weight[i], &p->weight[f->n_head]))
             i++;
         ASSERT(i < f->n_weights, "weight %zu of a head", f->n_head);
         f->head[1 + f->n_hidden + f->n_head] = f->arg[1 + f->n_caches + i];
@@ -266,7 +261,7 @@ static void check_arguments(const struct frames *f, const struct stablehlo *p)
 {
     ASSERT(p->n_weights == f->n_weights && 2 * p->n_caches == f->n_caches, "%zu weights", p->n_weights);
     for (size_t i = 0; i < p->n_weights; i++)
-        ASSERT(is_same_weight(&p->weight[i], &f->weight[i]), "weight %zu", i);
+        ASSERT(stablehlo_is_same(&p->weight[i], &f->weight[i]), "weight %zu", i);
 }
 
 /* Compiles program I, or takes it from the cache folder. */

@@ -1,18 +1,22 @@
 /* weights.c - reads packed weights back row by row, and copies them to the device. */
 #include "engine/pjrt/weights.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "ops/linear_ints.h"
 #include "ops/moe.h"
+#include "ops/rotate.h"
 
 int weights_check(const struct model *m, struct err *e)
 {
     for (size_t i = 0; i < m->n_linears; i++)
-        if (!linear_has_rows(m->linear[i]))
+        if (!linear_has_rows(m->linear[i]) && linear_ints_of(m->linear[i]) == LINEAR_NO_INTS)
             return err_set(
                 e, ERR_UNSUPPORTED,
-                "pjrt: %s is packed by backend %s, whose weights are not served; quant \"none\" is expected",
+                "pjrt: %s is packed by backend %s, whose weights are not served; quant \"none\", \"int8\" "
+                "or \"int4\" is expected",
                 m->linear[i]->name, m->linear[i]->backend->name);
     return 0;
 }
@@ -28,13 +32,53 @@ static void put_numbers(void *to, enum dtype type, size_t at, const float *x, si
         ((uint16_t *)to)[at + i] = dtype_f32_to_bf16(x[i]);
 }
 
-/* Writes the matrix of L [n, k] to TO, beginning with element AT. ROW has room for a row. */
-static void put_linear(void *to, enum dtype type, size_t at, const struct linear *l, float *row)
+/* Writes the PIECE of the integers of L to TO, as matrix number AT. ROW has room for a row. */
+static void put_ints(void *to, enum stablehlo_piece piece, size_t at, const struct linear *l, void *row)
 {
+    bool is_int4 = linear_ints_of(l) == LINEAR_INT4;
+    size_t half = (l->k + 1) / 2, n_groups = is_int4 ? linear_ints_groups(l) : 0;
+    int8_t *numbers = row, *groups = numbers + 2 * half; /* multiples and offsets */
+
+    numbers[2 * half - 1] = 0;
+    for (size_t i = 0; i < l->n; i++) {
+        size_t r = at * l->n + i;
+        float scale =
+            is_int4 ? linear_ints_row4(l, i, row, groups, groups + n_groups) : linear_ints_row8(l, i, row);
+
+        if (piece == STABLEHLO_SCALES)
+            ((float *)to)[r] = scale;
+        else if (piece == STABLEHLO_NUMBERS)
+            memcpy((int8_t *)to + r * l->k, numbers, l->k);
+        else if (piece != STABLEHLO_CODES)
+            memcpy((int8_t *)to + r * n_groups, groups + (piece == STABLEHLO_OFFSETS ? n_groups : 0),
+                   n_groups);
+        for (size_t k = 0; k < half && piece == STABLEHLO_CODES; k++)
+            ((uint8_t *)to)[r * half + k] =
+                (uint8_t)((unsigned)numbers[k] | (unsigned)numbers[half + k] << 4);
+    }
+}
+
+/* Writes the PIECE of L, a matrix [n, k], to TO, as matrix number AT. ROW has room for a row. */
+static void put_linear(void *to, const struct stablehlo_weight *w, size_t at, const struct linear *l,
+                       float *row)
+{
+    if (linear_ints_of(l)) {
+        put_ints(to, w->piece, at, l, row);
+        return;
+    }
     for (size_t i = 0; i < l->n; i++) {
         linear_row(l, i, row);
-        put_numbers(to, type, at + i * l->k, row, l->k);
+        put_numbers(to, w->dtype, (at * l->n + i) * l->k, row, l->k);
     }
+}
+
+/* Writes the Hadamard matrix [n, n] whose rows have the length 1. */
+static void put_hadamard(float *to, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < n; k++)
+            to[i * n + k] =
+                (float)(__builtin_popcountll(i & k) % 2 ? -1 / sqrt((double)n) : 1 / sqrt((double)n));
 }
 
 static void put_rope(float *to, const struct rope *r, bool cos, size_t context, float *other)
@@ -53,11 +97,10 @@ static void fill(void *to, const struct stablehlo_weight *w, size_t context, flo
     const struct moe *moe = w->of;
 
     switch (w->kind) {
-    case STABLEHLO_LINEAR: put_linear(to, w->dtype, 0, l, row); break;
+    case STABLEHLO_LINEAR: put_linear(to, w, 0, l, row); break;
     case STABLEHLO_EXPERTS:
         for (size_t x = 0; x < w->shape[0]; x++)
-            put_linear(to, w->dtype, x * w->shape[1] * w->shape[2],
-                       w->down ? &moe->expert[x].down : &moe->expert[x].up, row);
+            put_linear(to, w, x, w->down ? &moe->expert[x].down : &moe->expert[x].up, row);
         break;
     case STABLEHLO_BIAS:
         for (size_t i = 0; i < w->shape[0]; i++)
@@ -72,14 +115,32 @@ static void fill(void *to, const struct stablehlo_weight *w, size_t context, flo
         break;
     case STABLEHLO_COS:
     case STABLEHLO_SIN: put_rope(to, w->of, w->kind == STABLEHLO_COS, context, row); break;
+    case STABLEHLO_SIGNS:
+        for (size_t i = 0; i < w->shape[0]; i++)
+            ((float *)to)[i] = rotate_sign(i);
+        break;
+    case STABLEHLO_HADAMARD: put_hadamard(to, w->shape[0]); break;
     }
+}
+
+/* Returns the number of elements in a row of W, or in what fill() needs of it. */
+static size_t row_of(const struct stablehlo_weight *w)
+{
+    const struct linear *l = w->of;
+
+    if (w->kind == STABLEHLO_EXPERTS) {
+        const struct moe *m = w->of;
+
+        l = w->down ? &m->expert->down : &m->expert->up;
+    }
+    return w->kind == STABLEHLO_LINEAR || w->kind == STABLEHLO_EXPERTS ? l->k + 4 : w->shape[w->n_dims - 1];
 }
 
 int weights_upload(struct plugin *p, const struct stablehlo_weight *w, size_t context,
                    struct pjrt_buffer **out, struct err *e)
 {
     bool is_table = w->kind == STABLEHLO_COS || w->kind == STABLEHLO_SIN;
-    size_t n = 1, last = w->shape[w->n_dims - 1];
+    size_t n = 1, last = row_of(w);
     void *host;
     float *row;
     int rc;
