@@ -113,6 +113,7 @@ static bool make_wild(struct input *in, struct channel_message *m)
 
     fill(in, &wild, sizeof(wild));
     wild.kind = m->kind;
+    wild.what[sizeof(wild.what) - 1] = 0; /* as channel_receive() has checked */
     wild.bytes &= take(in, 1) & 1 ? UINT64_MAX : MEMORY - 1;
     *m = wild;
     return m->kind != CHANNEL_COMPILE && m->kind != CHANNEL_LOAD && m->kind != CHANNEL_RUN &&
@@ -192,6 +193,7 @@ static void send_answers(struct input *in, int socket)
                                               CHANNEL_UPLOAD,    CHANNEL_RUN,  CHANNEL_DOWNLOAD,
                                               CHANNEL_SERIALIZE, CHANNEL_FREE, CHANNEL_LOAD};
     static const size_t bytes[] = {0, sizeof(struct channel_facts), 0, 0, 16, 24, 100, 0, 0};
+    char sent[256] = {0}; /* a message may be longer, too */
 
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]) && in->at < in->end; i++) {
         struct channel_message m = {.version = CHANNEL_VERSION,
@@ -211,7 +213,8 @@ static void send_answers(struct input *in, int socket)
             m.number = take(in, 8);
         if (how & 16)
             fill(in, &m, sizeof(m));
-        if (send(socket, &m, how & 32 ? (size_t)take(in, 1) : sizeof(m), MSG_DONTWAIT) < 0)
+        memcpy(sent, &m, sizeof(m));
+        if (send(socket, sent, how & 32 ? (size_t)take(in, 1) : sizeof(m), MSG_DONTWAIT) < 0)
             return;
     }
 }

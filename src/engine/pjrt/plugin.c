@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/mem.h"
 #include "base/utf8.h"
 #include "engine/pjrt/remote.h"
 
@@ -278,6 +279,17 @@ static enum pjrt_type type_of(enum dtype type)
     case DT_I8: return PJRT_S8;
     default: return PJRT_F32;
     }
+}
+
+void *plugin_staging(struct plugin *p, size_t bytes)
+{
+    return p->remote ? remote_staging(p->remote, bytes) : mem_alloc(bytes, MEM_ENGINE);
+}
+
+void plugin_free_staging(struct plugin *p, void *staging)
+{
+    if (!p->remote)
+        mem_free(staging);
 }
 
 int plugin_upload(struct plugin *p, const void *data, enum dtype type, const size_t *dims, int n_dims,

@@ -48,6 +48,12 @@ int plugin_serialize(struct plugin *p, struct pjrt_loaded *program, struct buf *
 int plugin_load(struct plugin *p, const void *bytes, size_t n, struct pjrt_loaded **out, struct err *e);
 void plugin_free_program(struct plugin *p, struct pjrt_loaded *program); /* PROGRAM may be NULL */
 
+/* Returns memory for the data of the next upload, which is not copied on its way to a plugin in a process of its own. No
+ * other function of P may be called between plugin_staging(), plugin_upload() and plugin_free_staging(). NULL: memory
+ * is exhausted, or the process has ended. */
+void *plugin_staging(struct plugin *p, size_t bytes);
+void plugin_free_staging(struct plugin *p, void *staging); /* STAGING may be NULL */
+
 /* Copies DATA, dense with the shape DIMS [n_dims], to a new buffer on the device. TYPE is DT_F32, DT_BF16, DT_I32 or
  * DT_I8. */
 int plugin_upload(struct plugin *p, const void *data, enum dtype type, const size_t *dims, int n_dims,

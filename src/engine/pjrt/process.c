@@ -229,7 +229,7 @@ static int upload(struct process *p, const struct channel_message *call, struct 
     struct pjrt_buffer *buffer;
     int rc;
 
-    if (upload_bytes(call) != call->bytes)
+    if (call->bytes == 0 || upload_bytes(call) != call->bytes)
         return no_sense(e, "shape");
     if ((i = new_object(p)) == SIZE_MAX)
         return err_nomem(e, "a buffer");
@@ -249,8 +249,8 @@ static int download(struct process *p, const struct channel_message *call, struc
     size_t i = place_of(p, call->object, OBJECT_BUFFER);
     int rc;
 
-    if (i == SIZE_MAX)
-        return no_sense(e, "buffer");
+    if (i == SIZE_MAX || call->bytes == 0)
+        return no_sense(e, i == SIZE_MAX ? "buffer" : "length");
     rc = plugin_download(&p->plugin, p->object[i].of.buffer, p->memory.bytes, call->bytes, e);
     answer->bytes = rc ? 0 : call->bytes;
     return rc;

@@ -80,7 +80,8 @@ static int take_error(const struct remote *r, const struct channel_message *a, s
     char text[sizeof(e->msg)];
     size_t n = a->bytes;
 
-    memcpy(text, r->memory.bytes, n);
+    if (n)
+        memcpy(text, r->memory.bytes, n);
     text[n] = 0;
     utf8_printable(text);
     for (char *c = text; *c; c++) /* errors are one line */
@@ -306,13 +307,18 @@ int remote_serialize(struct remote *r, struct pjrt_loaded *program, struct buf *
 
 /* ---- buffers ---- */
 
+void *remote_staging(struct remote *r, size_t bytes)
+{
+    return begin_call(r, NULL, bytes, NULL) == 0 ? r->memory.bytes : NULL;
+}
+
 int remote_upload(struct remote *r, const void *data, enum dtype type, const size_t *dims, int n_dims,
                   struct pjrt_buffer **out, struct err *e)
 {
     struct channel_message m = {.kind = CHANNEL_UPLOAD, .type = (uint32_t)type, .n_dims = (uint64_t)n_dims};
     size_t bytes = dtype_bytes(type);
     void *object = NULL;
-    int rc;
+    int rc = 0;
 
     *out = NULL;
     for (int d = 0; d < n_dims; d++) {
@@ -321,7 +327,9 @@ int remote_upload(struct remote *r, const void *data, enum dtype type, const siz
         m.dims[d] = dims[d];
     }
     m.bytes = bytes;
-    if ((rc = begin_call(r, data, bytes, e)) == 0 && (rc = call_remote(r, &m, r->step_seconds, e)) == 0)
+    if (!data || data != r->memory.bytes) /* otherwise it is in its place already, see remote_staging() */
+        rc = begin_call(r, data, bytes, e);
+    if (rc == 0 && (rc = call_remote(r, &m, r->step_seconds, e)) == 0)
         rc = take_object(r, &m, &object, e);
     *out = object;
     if (bytes > KEPT_BYTES)

@@ -34,6 +34,8 @@ int remote_compile(struct remote *r, const char *text, size_t n, const char *wha
                    struct err *e);
 int remote_serialize(struct remote *r, struct pjrt_loaded *program, struct buf *out, struct err *e);
 int remote_load(struct remote *r, const void *bytes, size_t n, struct pjrt_loaded **out, struct err *e);
+/* Returns shared memory for the data of the next upload. */
+void *remote_staging(struct remote *r, size_t bytes);
 int remote_upload(struct remote *r, const void *data, enum dtype type, const size_t *dims, int n_dims,
                   struct pjrt_buffer **out, struct err *e);
 int remote_download(struct remote *r, struct pjrt_buffer *buffer, void *to, size_t bytes, struct err *e);

@@ -148,7 +148,7 @@ int weights_upload(struct plugin *p, const struct stablehlo_weight *w, size_t co
     for (int i = 0; i < w->n_dims; i++)
         if (__builtin_mul_overflow(n, w->shape[i], &n))
             return err_nomem(e, "a weight");
-    host = mem_alloc(n * dtype_bytes(w->dtype), MEM_ENGINE);
+    host = plugin_staging(p, n * dtype_bytes(w->dtype));
     row = mem_alloc((is_table ? n : last) * sizeof(float), MEM_ENGINE);
     if (!host || !row) {
         rc = err_nomem(e, "a weight");
@@ -156,7 +156,7 @@ int weights_upload(struct plugin *p, const struct stablehlo_weight *w, size_t co
         fill(host, w, context, row);
         rc = plugin_upload(p, host, w->dtype, w->shape, w->n_dims, out, e);
     }
-    mem_free(host);
+    plugin_free_staging(p, host);
     mem_free(row);
     return rc;
 }

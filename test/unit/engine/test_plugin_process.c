@@ -176,7 +176,22 @@ static void large_tensors_are_whole(void **state)
         assert_memory_equal(x, y, bytes);
         plugin_free_buffer(&p, b);
     }
+    for (int turn = 0; turn < 2; turn++) { /* the same from memory that both processes have */
+        unsigned char *staging = plugin_staging(&p, bytes);
+
+        assert_non_null(staging);
+        for (size_t i = 0; i < bytes; i++)
+            staging[i] = (unsigned char)(x[i] + turn);
+        assert_int_equal(plugin_upload(&p, staging, DT_I8, dims, 3, &b, &e), 0);
+        plugin_free_staging(&p, staging);
+        assert_int_equal(plugin_download(&p, b, y, bytes, &e), 0);
+        for (size_t i = 0; i < bytes; i++)
+            if (y[i] != (unsigned char)(x[i] + turn))
+                fail_msg("byte %zu", i);
+        plugin_free_buffer(&p, b);
+    }
     plugin_close(&p);
+    assert_null(plugin_staging(&p, SIZE_MAX));
     plugin_source_fini(&s);
     free(x);
     free(y);
