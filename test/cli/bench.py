@@ -249,6 +249,24 @@ def guesses_gain_what_their_share_of_right_ones_allows():
         check(r.returncode == 2 and why in r.stderr, f"--speculate {args}: {r.stderr}")
 
 
+def executors_are_measured_beside_each_other():
+    r = call("bench", "--executors", "-m", DEMO, "--batch", "1,3", "--context", "0,20", "--reps", 1,
+             "--threads", 2, "--json", "--quiet")
+    check(r.returncode == 0, f"executors: {r.stderr}")
+    rows = [json.loads(line) for line in r.stdout.splitlines()]
+    check([(r["context"], r["batch"], r["rows"]) for r in rows]
+          == [(c, n, 1) for c in (0, 20) for n in (1, 3)], f"rows of executors: {rows}")
+    for r in rows:
+        check(all(r[k] > 0 for k in ("eager_step_s", "planned_step_s", "ratio", "eager_layer_us",
+                                     "planned_layer_us", "pairs")), f"times of executors: {r}")
+        check(r["meetings_a_layer"] <= (5 if r["batch"] == 1 else 7), f"meetings: {r}")
+    r = call("bench", "--executors", "-m", DEMO, "--batch", 2, "--reps", 1, "--quiet")
+    check(r.returncode == 0 and b"meetings" in r.stdout, f"executors as text: {r.stderr}")
+    for args, why in ((("--batch", 0), b"--batch"), (("--max-model-len", 20), b"--max-model-len")):
+        r = call("bench", "--executors", "-m", DEMO, "--reps", 1, "--quiet", *args)
+        check(r.returncode == 2 and why in r.stderr, f"--executors {args}: {r.stderr}")
+
+
 def every_cache_is_measured():
     for kind in ("dynamic", "bmc", "slab_pool", "paged"):
         for model in (DEMO, GEMMA):

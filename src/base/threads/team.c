@@ -4,7 +4,7 @@
  * threads read each other's words: a meeting takes as long as one cache line travels. More threads form a tree:
  * thread t waits for threads t + i * 8^j, i = 1..7, for every j for which t is a multiple of 8^(j + 1), then reports to
  * its own parent, and waits until the parent says that all have come. Neighbouring threads are on neighbouring
- * processors, so that most words are read within a node. No word has more than seven readers.
+ * processors, so that most words are read within a node. A word has at most seven readers on each level of the tree.
  *
  * The untaken tasks of a thread's range are one word with the number of the phase, so that a thread may take tasks of
  * a range whose owner has not begun the phase. A thread leaves a phase only when the ranges that it helps are empty;
