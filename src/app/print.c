@@ -230,6 +230,11 @@ json_t *print_json_string(const char *text, size_t n)
     return string;
 }
 
+json_t *print_json_text(const char *text)
+{
+    return text ? print_json_string(text, strlen(text)) : json_null();
+}
+
 void print_ids(const struct tok_ids *ids)
 {
     for (size_t i = 0; i < ids->n; i++)

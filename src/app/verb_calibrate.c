@@ -235,8 +235,8 @@ static int write_file(const struct calibrate *c, size_t n_tokens)
                     (rc = save_write(&s, "\n", 1, c->e)) != 0 || (rc = save_commit(&s, c->e)) != 0))
         save_abort(&s);
     if (rc == 0 && c->o->out.json)
-        print_json(json_pack("{s:s,s:I,s:I,s:I}", "file", path, "tokens", (json_int_t)n_tokens, "linears",
-                             (json_int_t)n, "dynamic", (json_int_t)open));
+        print_json(json_pack("{s:o,s:I,s:I,s:I}", "file", print_json_text(path), "tokens",
+                             (json_int_t)n_tokens, "linears", (json_int_t)n, "dynamic", (json_int_t)open));
     else if (rc == 0 && !c->o->out.quiet)
         print_fmt("%s: %zu linears from %zu tokens; %zu keep a scale for each row\n", path, n, n_tokens,
                   open);
@@ -302,8 +302,8 @@ static int write_feedback(const struct calibrate *c, size_t n_tokens)
     if (rc || (rc = save_commit(&s, c->e)) != 0)
         save_abort(&s);
     if (rc == 0 && c->o->out.json)
-        print_json(json_pack("{s:s,s:I,s:I}", "file", path, "tokens", (json_int_t)n_tokens, "linears",
-                             (json_int_t)n));
+        print_json(json_pack("{s:o,s:I,s:I}", "file", print_json_text(path), "tokens", (json_int_t)n_tokens,
+                             "linears", (json_int_t)n));
     else if (rc == 0 && !c->o->out.quiet)
         print_fmt("%s: %zu linears from %zu tokens\n", path, n, n_tokens);
     return rc;

@@ -9,6 +9,7 @@
 #include "app/print.h"
 #include "app/verb.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/opt.h"
 #include "base/threads/topo.h"
 #include "base/utf8.h"
@@ -50,12 +51,12 @@ static json_t *tensor_json(const struct model_tensor *t)
 
     for (int d = 0; d < t->view->n_dims; d++)
         json_array_append_new(shape, json_integer((json_int_t)t->view->shape[d]));
-    o = json_pack("{s:s,s:s,s:o,s:s,s:I,s:s}", "name", t->view->name, "dtype", dtype_name(t->view->dtype),
-                  "shape", shape, "file", t->view->file, "bytes", (json_int_t)view_bytes(t->view), "use",
-                  t->use);
+    o = json_pack("{s:o,s:s,s:o,s:o,s:I,s:s}", "name", print_json_text(t->view->name), "dtype",
+                  dtype_name(t->view->dtype), "shape", shape, "file", print_json_text(t->view->file), "bytes",
+                  (json_int_t)view_bytes(t->view), "use", t->use);
     if (t->linear && strcmp(t->use, "linear") == 0) {
         json_object_set_new(o, "op", json_string(linear_kind_name(t->linear->kind)));
-        json_object_set_new(o, "packed_in", json_string(t->linear->name));
+        json_object_set_new(o, "packed_in", print_json_text(t->linear->name));
         json_object_set_new(o, "backend", json_string(t->linear->backend->name));
         json_object_set_new(o, "why", json_string(t->linear->why));
         json_object_set_new(o, "same_bits_for_any_rows", json_boolean(!linear_is_loose(t->linear)));
@@ -100,8 +101,8 @@ static json_t *kv_json(const struct llm *m, const struct gallop_options *opt)
                                       (json_int_t)m->sparse.window));
     if (m->store)
         json_object_set_new(o, "store",
-                            json_pack("{s:s,s:f,s:I}", "where", opt->kv_store, "gib", opt->kv_store_size,
-                                      "slot_bytes", (json_int_t)m->store_bytes));
+                            json_pack("{s:o,s:f,s:I}", "where", print_json_text(opt->kv_store), "gib",
+                                      opt->kv_store_size, "slot_bytes", (json_int_t)m->store_bytes));
     return o;
 }
 
@@ -249,8 +250,9 @@ static json_t *executor_json(const struct frames *f)
     struct frames_stats s;
 
     frames_stats(f, &s);
-    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:f,s:I,s:I}", "name", "pjrt", "plugin",
-                     s.plugin, "platform", s.platform, "version", s.version, "device", s.kind, "devices",
+    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:I,s:I,s:f,s:I,s:I}", "name", "pjrt", "plugin",
+                     print_json_text(s.plugin), "platform", print_json_text(s.platform), "version",
+                     print_json_text(s.version), "device", print_json_text(s.kind), "devices",
                      (json_int_t)s.n_devices, "memory_bytes", (json_int_t)s.memory_bytes, "programs",
                      (json_int_t)s.n_programs, "compiled", (json_int_t)s.n_compiled, "loaded",
                      (json_int_t)s.n_loaded, "compile_s", s.compile_s, "device_weight_bytes",
@@ -368,8 +370,8 @@ static void print_text_page(const struct gallop *g, const struct llm *m, const s
 
 /* ---- the graph of a step ---- */
 
-/* Prints the operators of a step of ROWS rows, of which the last gives logits. */
-static int print_graph(const struct model *m, size_t rows, struct err *e)
+/* Prints the operators of a step of ROWS rows, of which the last gives logits, as text or as JSON. */
+static int print_graph(const struct model *m, size_t rows, bool as_json, struct err *e)
 {
     struct graph graph;
     struct buf text;
@@ -378,7 +380,11 @@ static int print_graph(const struct model *m, size_t rows, struct err *e)
     if (rc)
         return rc;
     buf_init(&text, MEM_MODEL);
-    graph_print(&graph, &text);
+    if (as_json)
+        graph_json(&graph, &text);
+    else
+        graph_print(&graph, &text);
+    buf_str(&text, as_json ? "\n" : "");
     graph_fini(&graph);
     if (text.oom)
         rc = err_nomem(e, "the text of the graph");
@@ -393,16 +399,18 @@ struct inspect_options {
     struct options_output out;
     bool graph;
     int64_t rows;
+    bool rows_given;
 };
 
 static const struct opt_row graph_options[] = {
     {"graph", 0, OPT_FLAG, NULL, EVERYDAY,
      .help =
-         "print the operators that a step computes, one on each line, with the shapes of their results; nothing "
-         "else is printed",
+         "print the operators that a step computes, one on each line, with the shapes of their results, or as a JSON "
+         "object with --json; nothing else is printed",
      OPT_INTO(struct inspect_options, graph)},
     {"rows", 0, OPT_INT, "T", EVERYDAY, .help = "with --graph, number of rows (tokens) of the step",
-     .fallback = "16", .range = "[1,65536]", OPT_INTO(struct inspect_options, rows)},
+     .fallback = "16", .range = "[1,65536]", OPT_INTO(struct inspect_options, rows),
+     OPT_SOURCE(struct inspect_options, rows_given)},
     {0}};
 
 static int inspect_run(const struct opt_values *v, struct err *e)
@@ -414,10 +422,12 @@ static int inspect_run(const struct opt_values *v, struct err *e)
     load_init(&o.load);
     opt_read(v, &o, sizeof(o));
     o.load.headless = true;
+    if (o.rows_given && !o.graph)
+        log_warn("--rows changes nothing without --graph");
     if ((rc = load_prepare(&o.load, e)) != 0)
         return rc;
     if ((rc = load_engine(&o.load, NULL, &g, e)) == 0 && o.graph)
-        rc = print_graph(&engine_llm(g)->model, (size_t)o.rows, e);
+        rc = print_graph(&engine_llm(g)->model, (size_t)o.rows, o.out.json, e);
     else if (rc == 0 && o.out.json)
         print_json_page(g, engine_llm(g), &o.load.o);
     else if (rc == 0)

@@ -32,8 +32,9 @@ static const struct opt_row rows[] = {
 static void pack_print(const char *path, const struct packing_result *r, const struct options_output *out)
 {
     if (out->json)
-        print_json(json_pack("{s:s,s:I,s:I,s:s,s:s}", "file", path, "files", (json_int_t)r->n_files, "bytes",
-                             (json_int_t)r->bytes, "dtype", r->dtype, "quant", r->quant));
+        print_json(json_pack("{s:o,s:I,s:I,s:s,s:s}", "file", print_json_text(path), "files",
+                             (json_int_t)r->n_files, "bytes", (json_int_t)r->bytes, "dtype", r->dtype,
+                             "quant", r->quant));
     else if (!out->quiet)
         print_fmt("%s: %.1f MB in %zu file%s, dtype %s, quant %s\n", path, (double)r->bytes / 1e6, r->n_files,
                   r->n_files == 1 ? "" : "s", r->dtype, r->quant);

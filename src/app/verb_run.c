@@ -276,7 +276,7 @@ static void take_end(struct run_prompts *r, struct request *q, struct request_an
     if (!q->warnings && ev->n_warnings)
         q->warnings = json_array();
     for (size_t i = json_array_size(q->warnings); i < ev->n_warnings; i++)
-        json_array_append_new(q->warnings, json_string(ev->warnings[i]));
+        json_array_append_new(q->warnings, print_json_text(ev->warnings[i]));
     if (!ev->error || q->fault.code)
         return;
     err_set(&q->fault, ERR_INPUT, "%s", ev->error);
@@ -322,7 +322,7 @@ static void add_answer(const struct run_prompts *r, const struct request_answer 
     json_object_set_new(o, "finish_reason",
                         json_string(ev->finish == GALLOP_FINISH_LENGTH ? "length" : "stop"));
     json_object_set_new(o, "stop_reason",
-                        a->stop_string        ? json_string(a->stop_string)
+                        a->stop_string        ? print_json_text(a->stop_string)
                         : ev->stop_token >= 0 ? json_integer(ev->stop_token)
                                               : json_null());
     if (ev->has_score) {
@@ -375,7 +375,7 @@ static json_t *result_json(const struct run_prompts *r, const struct request *q,
         json_object_set(o, "custom_id", q->custom_id);
     if (q->fault.code) {
         err_text(&q->fault, text, sizeof(text));
-        json_object_set_new(o, "error", json_string(text));
+        json_object_set_new(o, "error", print_json_text(text));
         return o;
     }
     if (q->answer[i].end.has_score)

@@ -63,6 +63,11 @@ uint32_t graph_add(struct graph *g, const struct graph_node *node);
 /* Appends the graph as text to OUT: one line for each node, with its shape, operator, inputs and weights. */
 void graph_print(const struct graph *g, struct buf *out);
 
+/* Appends the graph to OUT as a JSON object on one line. Member "nodes" has an object for each node: "op", "shape",
+ * "in" (numbers of nodes), "weights" (names of tensors), and the numbers of the operator. "result" is the number of
+ * a node. */
+void graph_json(const struct graph *g, struct buf *out);
+
 /* Frees the memory. G may be zeroed. */
 void graph_fini(struct graph *g);
 

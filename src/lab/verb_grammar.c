@@ -299,11 +299,11 @@ static int print_result(struct grammar_job *j, enum constraint_kind kind)
     size_t n_accepted = 0;
 
     if (j->o->out.json) {
-        print_json(json_pack("{s:b,s:s?,s:s?,s:O,s:f,s:o,s:O*}", "compiled", fine, "error",
-                             j->error.code ? j->error.msg : NULL, "pointer",
-                             fine || !has_place ? NULL : j->fault.pointer, "accepts", j->accepts,
-                             "compile_us", (double)j->compile_ns / 1e3, "mask_us", mask_times(j), "masks",
-                             j->o->masks ? j->masks : NULL));
+        print_json(json_pack("{s:b,s:o,s:o,s:O,s:f,s:o,s:O*}", "compiled", fine, "error",
+                             print_json_text(j->error.code ? j->error.msg : NULL), "pointer",
+                             print_json_text(fine || !has_place ? NULL : j->fault.pointer), "accepts",
+                             j->accepts, "compile_us", (double)j->compile_ns / 1e3, "mask_us", mask_times(j),
+                             "masks", j->o->masks ? j->masks : NULL));
         return print_flush(j->e);
     }
     if (!fine)

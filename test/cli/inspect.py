@@ -5,6 +5,7 @@ import json
 import os
 import re
 import struct
+import tempfile
 
 from _cli import DEMO, ROOT, call, check, expect, run_all
 
@@ -180,6 +181,31 @@ def a_graph_has_the_operators_of_every_layer_in_the_order_of_the_model():
         expect(nodes[3][2], str(rows), "rows of the embedding")
         expect((nodes[-1][2], nodes[-1][3]), ("1", str(config["vocab_size"])), "shape of the logits")
         expect(lines[-2:], [f"result %{len(nodes) - 1}", ""], "the end")
+
+
+def a_graph_in_json_has_the_same_nodes():
+    lines = call("inspect", "-m", DEMO, "--graph", "--rows", "3").stdout.decode().split("\n")
+    o = _inspect("-m", DEMO, "--graph", "--rows", "3")
+    expect(len(o["nodes"]), len(lines) - 2, "number of nodes")
+    for i, (n, line) in enumerate(zip(o["nodes"], lines)):
+        parts = [f"%{i}", str(n["shape"]), "=", n["op"], *[f"%{k}" for k in n["in"]]]
+        check(line.startswith(" ".join(parts)), f"{n} is {line}")
+        check(all(w in line for w in n["weights"]), f"weights of {n}")
+    expect(f"result %{o['result']}", lines[-2], "the result")
+    attention = [n for n in o["nodes"] if n["op"] == "attn"]
+    expect([n["layer"] for n in attention], list(range(len(attention))), "layers")
+    r = call("inspect", "-m", DEMO, "--rows", "3", "--json")
+    check(b"--rows changes nothing without --graph" in r.stderr, r.stderr)
+    check("tensors" in json.loads(r.stdout), "the page without --graph")
+
+
+def names_that_are_not_utf8_are_valid_json():
+    with tempfile.TemporaryDirectory() as where:
+        name = os.path.join(where, os.fsdecode(b"n\xffn"))
+        o = _inspect("-m", DEMO, "--kv-store", name)
+        check(o["kv"]["store"]["where"].endswith("n\ufffdn"), o["kv"])
+        r = call("pack", "-m", DEMO, "-o", name + ".gallop", "--json")
+        check(json.loads(r.stdout)["file"].endswith("n\ufffdn.gallop"), r.stderr)
 
 
 run_all(list(globals().items()))

@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/utf8.h"
+
+enum { MOST_LABEL = 1000 /* bytes of the value of a label */ };
 
 /* Upper bounds of the buckets, as in vLLM, and additional bounds for times on CPUs. Each list ends with 0. */
 static const double to_first[] = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75, 1,    2.5,  5,
@@ -77,6 +80,26 @@ void metrics_count_http(struct metrics *m, const char *route, const char *method
 struct labels {
     struct buf text;
 };
+
+/* Appends TEXT as the value of a label. The text format has fewer escapes than JSON: control characters and bytes
+ * that are not UTF-8 are replaced. */
+static void put_label(struct buf *out, const char *text)
+{
+    char clean[MOST_LABEL + 1];
+
+    snprintf(clean, sizeof(clean), "%s", text);
+    utf8_printable(clean);
+    buf_char(out, '"');
+    for (const char *p = clean; *p; p++) {
+        if (*p == '"' || *p == '\\')
+            buf_char(out, '\\');
+        if (*p == '\n' || *p == '\t')
+            buf_str(out, *p == '\n' ? "\\n" : " ");
+        else
+            buf_char(out, *p);
+    }
+    buf_char(out, '"');
+}
 
 static void head(struct buf *out, const char *name, const char *type, const char *help)
 {
@@ -323,7 +346,7 @@ void metrics_write(const struct metrics *m, const struct metrics_now *now, struc
     struct labels l = {.text = {.tag = MEM_API}};
 
     buf_str(&l.text, "engine=\"0\",model_name=");
-    buf_json_str(&l.text, now->model, strlen(now->model));
+    put_label(&l.text, now->model);
     write_gauges(now, &l, out);
     write_counters(m, &l, out);
     for (int h = 0; h < METRICS_N_HISTOGRAMS; h++)

@@ -338,8 +338,8 @@ static json_t *refusal(const struct request *q)
     char text[sizeof(q->fault)];
 
     err_text(&q->fault, text, sizeof(text));
-    return json_pack("{s:{s:s,s:s,s:n,s:i}}", "error", "message", text, "type", "BadRequestError", "param",
-                     "code", 400);
+    return json_pack("{s:{s:o,s:s,s:n,s:i}}", "error", "message", print_json_text(text), "type",
+                     "BadRequestError", "param", "code", 400);
 }
 
 json_t *openai_line(const struct openai_form *f, const struct request *q, json_t *seed)

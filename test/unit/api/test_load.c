@@ -2,6 +2,7 @@
 #include "api/api_priv.h"
 #include "api/flight.h"
 #include "api/http/load.h"
+#include "api/http/metrics.h"
 
 static const char *const names[] = {"m", "alias"};
 
@@ -44,10 +45,36 @@ static void who_comes_too_early_comes_back_when_the_queue_is_gone(void **state)
     }
 }
 
+/* Prometheus knows the escapes of a backslash, a quote and a line end, and no others. */
+static void labels_have_the_escapes_of_prometheus(void **state)
+{
+    static const struct {
+        const char *model, *label;
+    } rows[] = {{"a", "\"a\""},
+                {"a\xff\x7f\x01", "\"a???\""},
+                {"\\\"\n\t", "\"\\\\\\\"\\n \""},
+                {"\xc3\xa9\xe2\x80\xa8", "\"\xc3\xa9?\""}};
+    static struct metrics m;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct metrics_now now = {.model = rows[i].model};
+        struct buf out = {.tag = MEM_API};
+        char sample[200];
+
+        metrics_write(&m, &now, &out);
+        snprintf(sample, sizeof(sample), "\nvllm:num_requests_running{engine=\"0\",model_name=%s} 0\n",
+                 rows[i].label);
+        if (!strstr(out.data, sample))
+            fail_msg("row %zu: %.300s", i, out.data);
+        buf_fini(&out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_run_or_wait),
+        cmocka_unit_test(answers_run_or_wait), cmocka_unit_test(labels_have_the_escapes_of_prometheus),
         cmocka_unit_test(who_comes_too_early_comes_back_when_the_queue_is_gone)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

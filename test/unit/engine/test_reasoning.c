@@ -218,62 +218,64 @@ static void check_places(const struct tok *tok, const struct reasoning_request *
     arena_fini(&a);
 }
 
-static void calls_end_reasoning_and_mentions_do_not_open_it(void **state)
-{
-    const struct reasoning_request hermes = {.is_limited = true,
+/* Texts as check_places() reads them. */
+static const struct reasoning_request hermes = {.is_limited = true,
+                                                .open = "<think>",
+                                                .close = close,
+                                                .call = {"<tool_call>"},
+                                                .call_close = "</tool_call>"},
+                                      mistral = {.is_limited = true,
+                                                 .open = "[THINK]",
+                                                 .close = "[/THINK]",
+                                                 .call = {"[TOOL_CALLS]"}},
+                                      phi = {.is_limited = true,
                                              .open = "<think>",
                                              .close = close,
-                                             .call = {"<tool_call>"},
-                                             .call_close = "</tool_call>"},
-                                   mistral = {.is_limited = true,
-                                              .open = "[THINK]",
-                                              .close = "[/THINK]",
-                                              .call = {"[TOOL_CALLS]"}},
-                                   phi = {.is_limited = true,
-                                          .open = "<think>",
-                                          .close = close,
-                                          .call = {"functools", "<%tool_call%>"},
-                                          .call_close = "<%/tool_call%>"},
-                                   plain = {.is_limited = true, .open = "<think>", .close = close};
-    const struct {
-        const struct reasoning_request *q;
-        bool begun;
-        const char *text;
-    } example[] = {
-        {&plain, true, "|hm</think>| x <think> y"},
-        {&plain, true, "|hm</think>|\n<think>|so</think>|x<think>y"},
-        {&plain, false, " \n<think>|hm</think>|x"},
-        {&plain, false, "x <think>hm"},
-        {&plain, false, "<<think>hm"},
-        {&plain, false, "<th<think>hm"},
-        {&plain, true, "|a<tool_call>{"},
-        {&hermes, true,
-         "|a<tool_call>|\n{\"name\": \"f\", \"arguments\": {\"a\": \"</think>\"}}\n</tool_call>x<think>y"},
-        {&hermes, true, "|a<tool_call>|[{\"name\": \"f\"}]</tool_call>\n<think>|hm</think>|x"},
-        {&hermes, true, "|the <tool_call>| t|ag</think>|x"},
-        {&hermes, true, "|the <tool_call>|s| and <tool_call>|`|, </think>|x"},
-        {&hermes, true, "|<tool_call>|<|/think>|x"},
-        {&hermes, true,
-         "|<tool_<tool_call>|{\"arguments\": {}, \"name\": \"f\"}</tool_call>\n</think><think>x"},
-        {&hermes, true, "|the <tool_call>|{`| opens</think>|x"},
-        {&hermes, true, "|the <tool_call>|{\"name\": <|f>, \"arguments\": {</think>|x"},
-        {&hermes, true, "|the <tool_call>|{\"name\": \"f\", \"arguments\": .|..}</tool_call></think>|x"},
-        {&hermes, true, "|the <tool_call>|{}| and <tool_call>|[]|</think>|x"},
-        {&hermes, true, "|<tool_call>|{\"id\": [1, \"]\"], \"name\": \"f\", \"parameters\": {</think>"},
-        {&hermes, true, "|<tool_call>|{\"a\": \"<tool_call>\"}| <tool_call>|{\"name\": \"f\"}</think>"},
-        {&hermes, false, "<tool_call>{\"name\": \"f\"}</tool_call> <think>|hm"},
-        {&hermes, false, "<tool_call>{} <think>hm"},
-        {&hermes, false, "<tool_call> is <think>"},
-        {&hermes, false, "x<tool_call>{}</tool_call> <think>hm"},
-        {&mistral, false, "[THINK]|a[TOOL_CALLS]|get_it[ARGS]{}[THINK]b"},
-        {&mistral, true, "|a[TOOL_CALLS]| (|b[/THINK]|c"},
-        {&mistral, true, "|the [TOOL_CALLS]| mark b|egins[/THINK]|c"},
-        {&mistral, true, "|[TOOL_CALLS]|get[CALL_ID]x1[ARGS] {[/THINK]"},
-        {&mistral, true, "|[TOOL_CALLS]|[{\"name\": \"f\", \"arguments\": {[/THINK]"},
-        {&phi, true, "|functools|[{"},
-        {&phi, true, "|functools| f|or <%tool_call%>|[{\"name\": \"f\"}<%/tool_call%>\n<think>|a"},
-        {&phi, true, "|functools|[1|, 2]</think>|x"},
-    };
+                                             .call = {"functools", "<%tool_call%>"},
+                                             .call_close = "<%/tool_call%>"},
+                                      plain = {.is_limited = true, .open = "<think>", .close = close};
+
+static const struct {
+    const struct reasoning_request *q;
+    bool begun;
+    const char *text;
+} example[] = {
+    {&plain, true, "|hm</think>| x <think> y"},
+    {&plain, true, "|hm</think>|\n<think>|so</think>|x<think>y"},
+    {&plain, false, " \n<think>|hm</think>|x"},
+    {&plain, false, "x <think>hm"},
+    {&plain, false, "<<think>hm"},
+    {&plain, false, "<th<think>hm"},
+    {&plain, true, "|a<tool_call>{"},
+    {&hermes, true,
+     "|a<tool_call>|\n{\"name\": \"f\", \"arguments\": {\"a\": \"</think>\"}}\n</tool_call>x<think>y"},
+    {&hermes, true, "|a<tool_call>|[{\"name\": \"f\"}]</tool_call>\n<think>|hm</think>|x"},
+    {&hermes, true, "|the <tool_call>| t|ag</think>|x"},
+    {&hermes, true, "|the <tool_call>|s| and <tool_call>|`|, </think>|x"},
+    {&hermes, true, "|<tool_call>|<|/think>|x"},
+    {&hermes, true, "|<tool_<tool_call>|{\"arguments\": {}, \"name\": \"f\"}</tool_call>\n</think><think>x"},
+    {&hermes, true, "|the <tool_call>|{`| opens</think>|x"},
+    {&hermes, true, "|the <tool_call>|{\"name\": <|f>, \"arguments\": {</think>|x"},
+    {&hermes, true, "|the <tool_call>|{\"name\": \"f\", \"arguments\": .|..}</tool_call></think>|x"},
+    {&hermes, true, "|the <tool_call>|{}| and <tool_call>|[]|</think>|x"},
+    {&hermes, true, "|<tool_call>|{\"id\": [1, \"]\"], \"name\": \"f\", \"parameters\": {</think>"},
+    {&hermes, true, "|<tool_call>|{\"a\": \"<tool_call>\"}| <tool_call>|{\"name\": \"f\"}</think>"},
+    {&hermes, false, "<tool_call>{\"name\": \"f\"}</tool_call> <think>|hm"},
+    {&hermes, false, "<tool_call>{} <think>hm"},
+    {&hermes, false, "<tool_call> is <think>"},
+    {&hermes, false, "x<tool_call>{}</tool_call> <think>hm"},
+    {&mistral, false, "[THINK]|a[TOOL_CALLS]|get_it[ARGS]{}[THINK]b"},
+    {&mistral, true, "|a[TOOL_CALLS]| (|b[/THINK]|c"},
+    {&mistral, true, "|the [TOOL_CALLS]| mark b|egins[/THINK]|c"},
+    {&mistral, true, "|[TOOL_CALLS]|get[CALL_ID]x1[ARGS] {[/THINK]"},
+    {&mistral, true, "|[TOOL_CALLS]|[{\"name\": \"f\", \"arguments\": {[/THINK]"},
+    {&phi, true, "|functools|[{"},
+    {&phi, true, "|functools| f|or <%tool_call%>|[{\"name\": \"f\"}<%/tool_call%>\n<think>|a"},
+    {&phi, true, "|functools|[1|, 2]</think>|x"},
+};
+
+static void calls_end_reasoning_and_mentions_do_not_open_it(void **state)
+{
     struct gallop *g = ways_open(&ways[0], 64, 1, 0);
     const struct tok *tok = engine_info(g)->tok;
     char text[2000];
