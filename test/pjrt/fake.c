@@ -210,6 +210,22 @@ static struct pjrt_error *refuse(struct object *o, const char *why)
     return (struct pjrt_error *)o;
 }
 
+/* FAKE_PJRT_MEMORY=SIZE,USED tells bytes of the device. */
+static struct pjrt_error *device_memory(void *args)
+{
+    struct pjrt_device_memory *a = args;
+    const char *text = getenv("FAKE_PJRT_MEMORY");
+    struct pjrt_error *e = fails();
+    long size, used;
+
+    if (e || !text || sscanf(text, "%ld,%ld", &size, &used) != 2)
+        return e;
+    a->limit = size;
+    a->limit_is_set = true;
+    a->bytes_in_use = used;
+    return NULL;
+}
+
 /* Returns the bytes of a type such as "tensor<2x8xbf16>" at P. */
 static size_t type_bytes(const char *p)
 {
@@ -517,7 +533,7 @@ const struct pjrt_api *GetPjrtApi(void)
                                                [PJRT_CLIENT_BUFFER_FROM_HOST] = from_host,
                                                [PJRT_DESCRIPTION_KIND] = client_text,
                                                [PJRT_DEVICE_DESCRIPTION] = device_description,
-                                               [PJRT_DEVICE_MEMORY_STATS] = nothing,
+                                               [PJRT_DEVICE_MEMORY_STATS] = device_memory,
                                                [PJRT_EXECUTABLE_DESTROY] = free_executable,
                                                [PJRT_EXECUTABLE_SERIALIZE] = serialize,
                                                [PJRT_LOADED_DESTROY] = free_program,

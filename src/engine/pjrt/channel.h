@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 enum {
-    CHANNEL_VERSION = 1, /* changes with the messages */
+    CHANNEL_VERSION = 2, /* changes with the messages */
     CHANNEL_DIMS = 8,
     CHANNEL_MOST_OBJECTS = 1 << 20, /* most arguments and results of a call */
     CHANNEL_MOST_PROGRAM = 1 << 30, /* most bytes of a compiled program */
@@ -52,7 +52,7 @@ struct channel_message {
 
 /* What is known of an open plugin (struct plugin). */
 struct channel_facts {
-    uint64_t n_devices, memory_bytes;
+    uint64_t n_devices, memory_bytes, free_bytes;
     char platform[64], version[256], kind[128]; /* terminated */
 };
 

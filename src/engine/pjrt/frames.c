@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/threads/errand.h"
 #include "engine/pjrt/artifacts.h"
+#include "engine/pjrt/needs.h"
 #include "engine/pjrt/weights.h"
 #include "graph/record.h"
 
@@ -195,6 +196,28 @@ static int make_caches(struct frames *f, struct err *e)
     return rc;
 }
 
+/* Sets the bytes of weights and caches that the first program P needs. */
+static int count_bytes(struct frames *f, const struct stablehlo *p, struct err *e)
+{
+    size_t dims[4];
+
+    f->stats.weight_bytes = f->stats.cache_bytes = 0;
+    for (size_t i = 0; i < p->n_weights; i++) {
+        size_t bytes = dtype_bytes(p->weight[i].dtype);
+
+        for (int d = 0; d < p->weight[i].n_dims; d++)
+            bytes *= p->weight[i].shape[d];
+        f->stats.weight_bytes += bytes;
+    }
+    for (size_t i = 0; i < f->n_caches; i++) {
+        size_t bytes = cache_bytes(f, i, dims);
+
+        if (bytes == 0 || __builtin_add_overflow(f->stats.cache_bytes, bytes, &f->stats.cache_bytes))
+            return err_nomem(e, "a cache");
+    }
+    return 0;
+}
+
 static int open_caches(struct frames *f, struct err *e)
 {
     size_t dims[4], largest = 0;
@@ -202,10 +225,7 @@ static int open_caches(struct frames *f, struct err *e)
     for (size_t i = 0; i < f->n_caches; i++) {
         size_t bytes = cache_bytes(f, i, dims);
 
-        if (bytes == 0)
-            return err_nomem(e, "a cache");
         largest = bytes > largest ? bytes : largest;
-        f->stats.cache_bytes += bytes;
     }
     if (!f->zero && !(f->zero = mem_zalloc(largest ? largest : 1, 1, MEM_ENGINE)))
         return err_nomem(e, "a cache");
@@ -215,11 +235,11 @@ static int open_caches(struct frames *f, struct err *e)
 /* Copies weights and caches to the device, as program P, the first, wants them. */
 static int open_arguments(struct frames *f, const struct stablehlo *p, struct err *e)
 {
+    struct needs n;
     int rc;
 
     f->n_caches = 2 * p->n_caches;
     f->n_weights = p->n_weights;
-    f->stats.weight_bytes = f->stats.cache_bytes = 0;
     f->n_hidden = p->n_hidden;
     f->arg = mem_zalloc(1 + f->n_caches + f->n_weights, sizeof(struct pjrt_buffer *), MEM_ENGINE);
     f->head = mem_zalloc(1 + f->n_hidden + f->n_weights, sizeof(struct pjrt_buffer *), MEM_ENGINE);
@@ -230,17 +250,23 @@ static int open_arguments(struct frames *f, const struct stablehlo *p, struct er
         return err_nomem(e, "the arguments of programs");
     memcpy(f->layer, p->cache, p->n_caches * sizeof(*f->layer));
     memcpy(f->weight, p->weight, p->n_weights * sizeof(*f->weight));
-    for (size_t i = 0; i < p->n_weights; i++) {
-        size_t bytes = dtype_bytes(p->weight[i].dtype);
-
-        if ((rc = weights_upload(&f->plugin, &p->weight[i], f->context, &f->arg[1 + f->n_caches + i], e)) !=
-            0)
-            return rc;
-        for (int d = 0; d < p->weight[i].n_dims; d++)
-            bytes *= p->weight[i].shape[d];
-        f->stats.weight_bytes += bytes;
-    }
-    return open_caches(f, e);
+    if ((rc = count_bytes(f, p, e)) != 0)
+        return rc;
+    n = (struct needs){.weight_bytes = f->stats.weight_bytes,
+                       .cache_bytes = f->stats.cache_bytes,
+                       .n_slots = f->n_slots,
+                       .context = f->context,
+                       .memory_bytes = plugin_memory(&f->plugin),
+                       .free_bytes = plugin_free_memory(&f->plugin)};
+    if ((rc = needs_check(&n, e)) != 0)
+        return rc;
+    for (size_t i = 0; i < p->n_weights && rc == 0; i++)
+        rc = weights_upload(&f->plugin, &p->weight[i], f->context, &f->arg[1 + f->n_caches + i], e);
+    if (rc == 0)
+        rc = open_caches(f, e);
+    if (rc == ERR_OS)
+        needs_add(&n, e);
+    return rc;
 }
 
 /* Sets the weights of f->head to those of P, a program of STABLEHLO_HEAD. */

@@ -136,14 +136,17 @@ static int take_device(struct plugin *p, size_t number, struct err *e)
     return 0;
 }
 
-static size_t read_memory(const struct plugin *p)
+static void read_memory(struct plugin *p)
 {
     struct pjrt_device_memory m = {.struct_size = PJRT_SIZE(struct pjrt_device_memory, peak_pool_is_set),
                                    .device = p->device};
 
-    if (check(p, call(p, PJRT_DEVICE_MEMORY_STATS, &m), "memory", NULL) != 0)
-        return 0;
-    return m.limit_is_set && m.limit > 0 ? (size_t)m.limit : 0;
+    if (check(p, call(p, PJRT_DEVICE_MEMORY_STATS, &m), "memory", NULL) != 0 || !m.limit_is_set ||
+        m.limit <= 0)
+        return;
+    p->memory_bytes = p->free_bytes = (size_t)m.limit;
+    if (m.bytes_in_use > 0)
+        p->free_bytes -= m.bytes_in_use < m.limit ? (size_t)m.bytes_in_use : (size_t)m.limit;
 }
 
 static int open_remote(struct plugin *p, const struct plugin_source *s, struct err *e)
@@ -156,6 +159,7 @@ static int open_remote(struct plugin *p, const struct plugin_source *s, struct e
     p->device_number = s->device;
     p->n_devices = facts.n_devices;
     p->memory_bytes = facts.memory_bytes;
+    p->free_bytes = facts.free_bytes;
     snprintf(p->platform, sizeof(p->platform), "%s", facts.platform);
     snprintf(p->version, sizeof(p->version), "%s", facts.version);
     snprintf(p->kind, sizeof(p->kind), "%s", facts.kind);
@@ -176,7 +180,7 @@ int plugin_open(struct plugin *p, const struct plugin_source *s, struct err *e)
     if (rc)
         plugin_close(p);
     else
-        p->memory_bytes = read_memory(p);
+        read_memory(p);
     return rc;
 }
 
@@ -194,6 +198,11 @@ void plugin_close(struct plugin *p)
 size_t plugin_memory(const struct plugin *p)
 {
     return p->memory_bytes;
+}
+
+size_t plugin_free_memory(const struct plugin *p)
+{
+    return p->free_bytes;
 }
 
 /* ---- programs ---- */

@@ -24,7 +24,8 @@ struct plugin {
     struct pjrt_client *client;
     struct pjrt_device *device;
     struct remote *remote; /* a plugin in a process of its own: the three members above are NULL; or NULL */
-    size_t device_number, n_devices, memory_bytes;
+    size_t device_number, n_devices;
+    size_t memory_bytes, free_bytes;            /* when the plugin was opened */
     char platform[64], version[256], kind[128]; /* names of platform and device */
 };
 
@@ -36,8 +37,10 @@ int plugin_open(struct plugin *p, const struct plugin_source *s, struct err *e);
 /* Frees the client; the library stays loaded, because plugins leave threads behind. P may be zeroed. */
 void plugin_close(struct plugin *p);
 
-/* Returns the memory of the device in bytes, or 0 if the plugin does not tell. */
+/* Returns the memory of the device in bytes, or 0 if the plugin does not tell; and the part of it that was free when the
+ * plugin was opened. */
 size_t plugin_memory(const struct plugin *p);
+size_t plugin_free_memory(const struct plugin *p);
 
 /* Compiles the StableHLO program TEXT [n]. WHAT names it in errors. */
 int plugin_compile(struct plugin *p, const char *text, size_t n, const char *what, struct pjrt_loaded **out,

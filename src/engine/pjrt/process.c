@@ -153,6 +153,7 @@ static int open_plugin(struct process *p, const struct channel_message *call, st
     p->is_open = true;
     facts.n_devices = p->plugin.n_devices;
     facts.memory_bytes = plugin_memory(&p->plugin);
+    facts.free_bytes = plugin_free_memory(&p->plugin);
     memcpy(facts.platform, p->plugin.platform, sizeof(facts.platform));
     memcpy(facts.version, p->plugin.version, sizeof(facts.version));
     memcpy(facts.kind, p->plugin.kind, sizeof(facts.kind));

@@ -131,6 +131,15 @@ static const float *logits_of(void *ctx, size_t first, size_t n)
     return d->is_dead ? NULL : x->logits(x->ctx, first, n);
 }
 
+static const int32_t *best(void *ctx, size_t first, size_t n)
+{
+    struct dying *d = ctx;
+    const struct executor *x = alive(d);
+
+    d->is_dead = d->dies_soon;
+    return d->is_dead ? NULL : x->best(x->ctx, first, n);
+}
+
 static const float *hidden(void *ctx, size_t first, size_t n)
 {
     const struct executor *x = alive(ctx);
@@ -173,7 +182,9 @@ void dying_drive(struct dying *d, struct gallop *g)
     d->x.reopen_wait = reopen_wait;
     d->x.settle = settle;
     d->x.logits = logits_of;
-    d->x.hidden = hidden;
+    d->x.best = d->inner->best ? best : NULL;
+    d->x.hidden = d->inner->hidden ? hidden : NULL;
+    d->x.failure = d->inner->failure ? failure : NULL;
     d->x.clock_s = clock_s;
     step_close(loop);
     if (step_open(loop, &d->x, &o, &e) != 0)

@@ -69,6 +69,16 @@ static struct executor_rows padding(struct static_shapes *f, size_t n)
     return (struct executor_rows){.slot = scratch, .id = zeros, .n = n, .n_prompt = n, .n_total = n};
 }
 
+/* A prompt is computed as a whole, and alone. */
+static void check_prompt(const struct executor_rows *rows, size_t n, size_t n_prompts)
+{
+    if (n_prompts == 0)
+        return;
+    assert_int_equal(n, 1);
+    assert_int_equal(rows[0].pos, 0);
+    assert_int_equal(rows[0].n, rows[0].n_total);
+}
+
 static int run(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
 {
     struct static_shapes *f = ctx;
@@ -79,11 +89,15 @@ static int run(void *ctx, const struct executor_rows *rows, size_t n, struct err
     assert_true(n <= n_slots && n_slots <= MOST_SLOTS);
     for (size_t i = 0; i < n; i++)
         n_prompts += rows[i].n > 1;
+    if (!f->inner->caps.mixes) { /* it pads by itself */
+        f->n_prompts += n_prompts;
+        f->n_frames += n_prompts == 0;
+        check_prompt(rows, n, n_prompts);
+        return f->inner->run(f->inner->ctx, rows, n, e);
+    }
     memcpy(padded, rows, n * sizeof(*rows));
-    if (n_prompts) { /* the whole prompt alone */
-        assert_int_equal(n, 1);
-        assert_int_equal(rows[0].pos, 0);
-        assert_int_equal(rows[0].n, rows[0].n_total);
+    check_prompt(rows, n, n_prompts);
+    if (n_prompts) {
         while (buckets[bucket] < rows[0].n)
             bucket++;
         f->n_prompts++;
@@ -116,6 +130,13 @@ static const float *logits_of(void *ctx, size_t first, size_t n)
     return f->inner->logits(f->inner->ctx, first, n);
 }
 
+static const int32_t *best(void *ctx, size_t first, size_t n)
+{
+    struct static_shapes *f = ctx;
+
+    return f->inner->best(f->inner->ctx, first, n);
+}
+
 static const float *hidden(void *ctx, size_t first, size_t n)
 {
     struct static_shapes *f = ctx;
@@ -133,8 +154,10 @@ void static_shapes_drive(struct static_shapes *f, struct gallop *g)
     f->x.caps.n_slots--;
     f->x.caps.max_prompts = 1;
     f->x.caps.mixes = f->x.caps.chunks = f->x.caps.guesses = false;
-    assert_true(f->x.caps.max_tokens >= STATIC_LONGEST);
-    f->x.caps.max_tokens = STATIC_LONGEST;
+    if (f->inner->caps.mixes) {
+        assert_true(f->x.caps.max_tokens >= STATIC_LONGEST);
+        f->x.caps.max_tokens = STATIC_LONGEST;
+    }
     f->x.ctx = f;
     f->x.has_room = has_room;
     f->x.begin = begin;
@@ -145,7 +168,8 @@ void static_shapes_drive(struct static_shapes *f, struct gallop *g)
     f->x.run = run;
     f->x.settle = settle;
     f->x.logits = logits_of;
-    f->x.hidden = hidden;
+    f->x.best = f->inner->best ? best : NULL;
+    f->x.hidden = f->inner->hidden ? hidden : NULL;
     f->x.clock_s = clock_s;
     step_close(loop);
     if (step_open(loop, &f->x, &o, &e) != 0)

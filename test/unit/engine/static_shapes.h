@@ -8,7 +8,8 @@
 
 enum { STATIC_LONGEST = 2304 }; /* the rows of the largest bucket */
 
-/* Wraps an executor that allows everything. Its last slot is the scratch slot, into which padding writes. */
+/* Wraps an executor that allows everything. Its last slot is the scratch slot, into which padding writes. Or wraps one
+ * that does not mix prompts and decoding, which then pads by itself; only its runs are checked. */
 struct static_shapes {
     const struct executor *inner;
     struct executor x;

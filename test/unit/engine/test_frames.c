@@ -413,6 +413,35 @@ static void options_reach_the_plugin_in_their_types(void **state)
     assert_non_null(strstr(err, "pjrt_options: a is null, expected a string"));
 }
 
+static void a_device_without_enough_memory_is_refused_with_what_fits(void **state)
+{
+    struct gallop_options o = options();
+    char err[GALLOP_ERR_SIZE], *at;
+    struct gallop *g;
+    long slots;
+
+    fail_call(0);
+    setenv("FAKE_PJRT_MEMORY", "17000000000,1000000000", 1);
+    g = engines_open("demo", &o);
+    gallop_close(g);
+    o.max_num_seqs = 100;
+    o.batch_buckets = "100";
+    o.max_batched_tokens = 100;
+    o.max_model_len = 2048;
+    setenv("FAKE_PJRT_MEMORY", "60000000,1000000", 1);
+    assert_int_equal(engines_try(&g, "demo", &o, err), GALLOP_NO_MEMORY);
+    assert_non_null(strstr(err, "caches of 100 slots x 2048 rows"));
+    assert_non_null(strstr(err, "but the device has 56.27 MiB free of 57.22 MiB"));
+    assert_non_null(at = strstr(err, "MiB; "));
+    slots = strtol(at + 5, NULL, 10);
+    assert_true(slots > 1 && slots < 100);
+    o.max_num_seqs = o.max_batched_tokens = slots; /* what it names can be opened */
+    o.batch_buckets = NULL;
+    g = engines_open("demo", &o);
+    gallop_close(g);
+    unsetenv("FAKE_PJRT_MEMORY");
+}
+
 static void buckets_are_read(void **state)
 {
     static const char *const wrong[] = {"", ",", "0", "8,8", "16,8", "1,2,", "x", "-1", "65", "1 2", "+1"};
@@ -504,6 +533,7 @@ int main(void)
         cmocka_unit_test(embeddings_and_other_kv_types_are_refused),
         cmocka_unit_test(other_versions_are_refused_by_their_numbers),
         cmocka_unit_test(options_reach_the_plugin_in_their_types),
+        cmocka_unit_test(a_device_without_enough_memory_is_refused_with_what_fits),
         cmocka_unit_test(buckets_are_read),
         cmocka_unit_test(a_scheduler_outside_runs_prompts_alone_in_slots),
         cmocka_unit_test(blocks_of_the_caller_are_refused),

@@ -1,0 +1,21 @@
+/* needs.h - whether weights and caches fit into the memory of a device, and what fits if they do not. */
+#ifndef GALLOP_ENGINE_PJRT_NEEDS_H
+#define GALLOP_ENGINE_PJRT_NEEDS_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+struct needs {
+    size_t weight_bytes, cache_bytes;
+    size_t n_slots, context;         /* the caches are for them, and for a scratch slot and a scratch row */
+    size_t memory_bytes, free_bytes; /* of the device; memory_bytes 0: it does not tell */
+};
+
+/* Returns ERR_NOMEM, with the numbers of slots and of rows that fit, if the device tells its memory and has too little. */
+int needs_check(const struct needs *n, struct err *e);
+
+/* Appends what is needed to the sentence of E, an error of the device, which may have been one of its memory. */
+void needs_add(const struct needs *n, struct err *e);
+
+#endif
