@@ -15,7 +15,7 @@
 #include "kv/store/store.h"
 #include "model/model.h"
 #include "ops/eager.h"
-#include "ops/planned.h"
+#include "ops/planned/planned.h"
 #include "ops/timed.h"
 #include "text/tok/tok.h"
 

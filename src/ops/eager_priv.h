@@ -82,7 +82,7 @@ struct eager_on_heads {
     bool is_rope[EAGER_ON_HEADS]; /* true: rope; false: heads */
 };
 
-/* Attention as one phase of a team (planned.c), as THREAD computes it. */
+/* Attention as one phase of a team (planned/planned.c), as THREAD computes it. */
 struct eager_attn_team {
     struct team *team;
     int thread;

@@ -42,11 +42,12 @@ struct member {
 struct team {
     _Alignas(LINE) atomic_uint sleepers; /* threads that sleep at a meeting or are about to */
     _Atomic uint64_t sleeps;
-    /* The meeting of this job at or after which a thread slept first; 0: none has slept. It is written before the thread comes to the next
-     * meeting, so that all threads know it there. */
+    /* The meeting of this job at or after which a thread slept first; 0: none has slept. It is written before the
+     * thread comes to the next meeting, so that all threads know it there. */
     atomic_uint slept_at;
     _Alignas(LINE) int n_threads;
-    bool crowded, stays;
+    bool crowded;
+    bool stays;   /* team_stay() */
     void *memory; /* the allocation that contains this struct */
     struct member member[];
 };

@@ -25,7 +25,7 @@ struct executors {
     struct err *e;
 };
 
-static int reserve(struct executors *b, size_t context, size_t batch)
+static int reserve_rows(struct executors *b, size_t context, size_t batch)
 {
     for (size_t s = 0; s < batch; s++) {
         int rc = kv_reserve(&b->m->kv, s, context + b->o->rows);
@@ -95,7 +95,7 @@ static void print_row(struct executors *b, size_t context, size_t batch)
 static int measure(struct executors *b, size_t context, size_t batch)
 {
     double begin = clock_seconds();
-    int rc = reserve(b, context, batch);
+    int rc = reserve_rows(b, context, batch);
 
     if (rc)
         return rc;

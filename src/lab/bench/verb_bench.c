@@ -630,12 +630,11 @@ const struct verb verb_bench = {
     .manual =
         "Measures tokens per second of prefill and decoding, and of steps that mix both (--mixed). The roofs of the "
         "machine, the memory bandwidth and arithmetic rates that it sustains, are measured in between, and results are "
-        "also given as a share of them. --serve measures a load of many requests instead, --backends every linear "
-        "backend on the linears of the model, --kernels every kernel, --executors the executors eager and planned beside "
-        "each other, and --speculate speculative decoding with "
-        "guesses of known quality. --trace without a file prints, with or "
-        "without --serve, the time of each operator of a step, its bytes and operations per second, its share of the "
-        "roof, and the time between operators.",
+        "also given as a share of them. --serve measures a load of many requests instead, --backends every linear"
+        " backend on the linears of the model, --kernels every kernel, --executors the executors eager and "
+        "planned beside each other, and --speculate speculative decoding with guesses of known quality. --trace "
+        "without a file prints, with or without --serve, the time of each operator of a step, its bytes and "
+        "operations per second, its share of the roof, and the time between operators.",
     .options = (const struct opt_part[]){OPT_PART(struct bench_options, load, options_model),
                                          OPT_OWN(struct bench_options, rows),
                                          OPT_PART(struct bench_options, speculate, bench_speculate_options),

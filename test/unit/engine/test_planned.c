@@ -11,7 +11,7 @@
 #include "engine/llm.h"
 #include "engines.h"
 #include "goldfile.h"
-#include "ops/planned.h"
+#include "ops/planned/planned.h"
 
 enum { SEQS = 8, LONGEST = 320, SHORT = 96, MOST_ROWS = 64 };
 

@@ -1,5 +1,5 @@
 /* planned.c - the sinks of a team: what each thread computes of an operator, and when the threads meet. */
-#include "ops/planned.h"
+#include "ops/planned/planned.h"
 
 #include <string.h>
 

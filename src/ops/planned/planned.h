@@ -11,8 +11,8 @@
  * for a while after one in which a thread slept at a meeting: another process uses the processor, and the jobs of the
  * pool suffer less from that (team.h).
  */
-#ifndef GALLOP_OPS_PLANNED_H
-#define GALLOP_OPS_PLANNED_H
+#ifndef GALLOP_OPS_PLANNED_PLANNED_H
+#define GALLOP_OPS_PLANNED_PLANNED_H
 
 #include <stdbool.h>
 #include <stdint.h>
