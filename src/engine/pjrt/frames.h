@@ -3,8 +3,8 @@
  *
  * A sequence has a slot of the caches on the device, from its first row to its last. Prompts are computed one after
  * the other in frames of one sequence, decoding sequences together in frames with the same number of rows for each:
- * one, or more if tokens are guessed. The smallest bucket that fits is taken, and the rest is padding, which is stored in a
- * scratch row. A prompt that continues the rows that were left in its slot uses them.
+ * one, or more if tokens are guessed. The smallest bucket that fits is taken, and the rest is padding, which is stored
+ * in a scratch row. A prompt that continues the rows that were left in its slot uses them.
  *
  * Results stay on the device until they are needed. A frame computes the logits of its wanted rows and the token with
  * the largest logit, which alone is copied for greedy sequences. If several rows of a prompt are wanted, their hidden

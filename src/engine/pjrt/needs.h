@@ -12,7 +12,8 @@ struct needs {
     size_t memory_bytes, free_bytes; /* of the device; memory_bytes 0: it does not tell */
 };
 
-/* Returns ERR_NOMEM, with the numbers of slots and of rows that fit, if the device tells its memory and has too little. */
+/* Returns ERR_NOMEM, with the numbers of slots and of rows that fit, if the device tells its memory and has too
+ * little. */
 int needs_check(const struct needs *n, struct err *e);
 
 /* Appends what is needed to the sentence of E, an error of the device, which may have been one of its memory. */

@@ -266,8 +266,8 @@ static void a_scored_prompt_is_computed_once(void **state)
 
 enum { LOAD = 7 };
 
-/* Submits LOAD requests of many kinds, which need more slots than there are, and takes their answers. Returns the sum of
- * the log-probabilities of scored prompts. */
+/* Submits LOAD requests of many kinds, which need more slots than there are, and takes their answers. Returns the sum
+ * of the log-probabilities of scored prompts. */
 static double run_load(struct gallop *g, struct engines_answer *all)
 {
     struct gallop_event ev;
@@ -436,7 +436,7 @@ static void a_device_without_enough_memory_is_refused_with_what_fits(void **stat
     slots = strtol(at + 5, NULL, 10);
     assert_true(slots > 1 && slots < 100);
     o.max_num_seqs = o.max_batched_tokens = slots; /* what it names can be opened */
-    o.batch_buckets = NULL;
+    o.batch_buckets = o.prompt_buckets = NULL;
     g = engines_open("demo", &o);
     gallop_close(g);
     unsetenv("FAKE_PJRT_MEMORY");

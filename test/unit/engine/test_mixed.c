@@ -541,7 +541,8 @@ static bool is_tried(size_t m, size_t w, size_t company)
     return m == 0 ? w < 3 || company == 2 - w % 2 : company == (m + w) / 2 % 3 && (m + w) % 2;
 }
 
-/* Runs model M in all ways, or in those of a default run, or in those on a plugin. Returns the number of preemptions. */
+/* Runs model M in all ways, or in those of a default run, or in those on a plugin. Returns the number of
+ * preemptions. */
 static size_t try_model(size_t m, bool all, bool on_plugin, const char *redis)
 {
     const struct load l = {m && !all ? m : 0, on_plugin ? 4 : m && !all ? 7 : 1};
