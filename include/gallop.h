@@ -10,6 +10,11 @@
  * of GALLOP_ERR_SIZE bytes or NULL. The sentence names the file, tensor, member or argument at fault, what was
  * found and what was expected.
  *
+ * A struct that a program fills in is set by its _init() function first, and then member by member. _init() sets every
+ * member to its default, which the member's comment gives in [brackets]; without brackets it is 0 or NULL. The length
+ * of a text is SIZE_MAX by default: up to the terminating zero. Members of struct gallop_sampling are not given by
+ * default: -1, or NaN for doubles. A struct without _init() is filled in whole.
+ *
  *     struct gallop *g;
  *     struct gallop_options o;
  *     struct gallop_request r;
@@ -59,8 +64,8 @@ enum gallop_code {
 
 struct gallop;
 
-/* Options of gallop_open(). A member that is NULL, 0 or 0.0, as gallop_options_init() sets it, has its
- * default, which the member's comment gives in [brackets]. gallop_open() checks names and ranges. */
+/* Options of gallop_open(). gallop_options_init() sets every member to NULL, 0 or 0.0, which means the default that the
+ * member's comment gives in [brackets]. gallop_open() checks names and ranges. */
 struct gallop_options {
     /* The model: a checkpoint folder, a .gguf or packed .gallop file, or the name of a model on a Hugging Face
      * hub, org/name[@revision][:FILE.gguf]. Required. */
@@ -703,8 +708,8 @@ GALLOP_API int gallop_detokenizer_put(struct gallop_detokenizer *d, const int32_
 GALLOP_API int gallop_detokenizer_end(struct gallop_detokenizer *d, const char **text, size_t *len,
                                       char *err);
 
-/* A conversation that a chat template turns into a prompt. Members that are 0 or NULL, as gallop_chat_init() sets
- * them, have their defaults. The strings are borrowed during calls. */
+/* A conversation that a chat template turns into a prompt. gallop_chat_init() sets every member to NULL or 0, which
+ * means the default. The strings are borrowed during calls. */
 struct gallop_chat {
     /* The messages in OpenAI's format, as a JSON array: [{"role":"user","content":"Hi"}]. `content` is a string,
      * null or a list of text parts. Tool calls (`tool_calls`), results (role "tool", `tool_call_id`) and `reasoning`
@@ -784,8 +789,8 @@ GALLOP_API void gallop_prompt_fini(struct gallop_prompt *p);
 GALLOP_API int gallop_ask(const struct gallop *g, const struct gallop_chat *c, struct gallop_prompt *p,
                           struct gallop_request *r, char *err);
 
-/* How a text that a model generated is parsed. Members that are 0 or NULL, as gallop_parser_options_init() sets
- * them, have their defaults. Strings are borrowed during calls. */
+/* How a text that a model generated is parsed. gallop_parser_options_init() sets prompt_len to SIZE_MAX, and every
+ * other member to NULL or 0, which means the default. Strings are borrowed during calls. */
 struct gallop_parser_options {
     /* The markup of tool calls: a name as in gallop_model_info, "auto" or "none" [NULL: "auto", the markup that the
      * chat template shows]. */
@@ -796,7 +801,8 @@ struct gallop_parser_options {
     const char *chat_template;
     /* The functions as in gallop_chat. NULL or an empty array: tool calls are not parsed, and stay text. */
     const char *tools;
-    /* The prompt of the text, which tells whether the text begins inside reasoning [NULL: an empty prompt]. */
+    /* The prompt of the text, which tells whether the text begins inside reasoning [NULL: an empty prompt], and its
+     * length [SIZE_MAX: up to the terminating zero]. */
     const char *prompt;
     size_t prompt_len;
     /* 1: tool calls after the first are dropped. */

@@ -239,7 +239,7 @@ static const struct {
     const struct reasoning_request *q;
     bool begun;
     const char *text;
-} example[] = {
+} place[] = {
     {&plain, true, "|hm</think>| x <think> y"},
     {&plain, true, "|hm</think>|\n<think>|so</think>|x<think>y"},
     {&plain, false, " \n<think>|hm</think>|x"},
@@ -280,11 +280,11 @@ static void calls_end_reasoning_and_mentions_do_not_open_it(void **state)
     const struct tok *tok = engine_info(g)->tok;
     char text[2000];
 
-    for (size_t i = 0; i < sizeof(example) / sizeof(example[0]); i++) {
-        struct reasoning_request q = *example[i].q;
+    for (size_t i = 0; i < sizeof(place) / sizeof(place[0]); i++) {
+        struct reasoning_request q = *place[i].q;
 
-        q.begun = example[i].begun;
-        check_places(tok, &q, example[i].text);
+        q.begun = place[i].begun;
+        check_places(tok, &q, place[i].text);
     }
     for (int blanks = 64; blanks <= 65; blanks++) { /* a call begins after 64 blanks at most */
         struct reasoning_request q = hermes;
