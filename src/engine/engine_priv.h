@@ -38,9 +38,11 @@ int engine_open_llm(struct llm *m, const struct gallop_options *o, const struct 
                     struct sampling *config, struct arena *a, struct err *e);
 
 /* Initializes *X as the executor of O, which borrows M. If it is "pjrt", fills *PLUGIN and opens *FRAMES, which
- * borrows both. MOST_GUESSES: the maximum number of guesses of a decoding sequence in a step. */
+ * borrows both. MOST_ROWS: the maximum number of rows of a step, beside the limit of M. MOST_GUESSES: the maximum
+ * number of guesses of a decoding sequence in a step. */
 int engine_open_executor(struct executor *x, struct frames **frames, struct plugin_source *plugin,
-                         struct llm *m, const struct gallop_options *o, size_t most_guesses, struct err *e);
+                         struct llm *m, const struct gallop_options *o, size_t most_rows, size_t most_guesses,
+                         struct err *e);
 
 /* Returns RC. If RC is not 0, copies the sentence of E to ERR [GALLOP_ERR_SIZE], which may be NULL. */
 int engine_give(char *err, const struct err *e, int rc);

@@ -186,9 +186,11 @@ static int open_guesses(struct gallop *g, const struct gallop_options *o, struct
 
 /* SIGBUS stays as it is: the plugin maps files of its own. */
 int engine_open_executor(struct executor *x, struct frames **frames, struct plugin_source *plugin,
-                         struct llm *m, const struct gallop_options *o, size_t most_guesses, struct err *e)
+                         struct llm *m, const struct gallop_options *o, size_t most_rows, size_t most_guesses,
+                         struct err *e)
 {
     struct frames_options f = {.source = plugin,
+                               .most_rows = most_rows < m->max_tokens ? most_rows : m->max_tokens,
                                .most_guesses = most_guesses,
                                .progress = o->progress,
                                .progress_ctx = o->progress_ctx};
@@ -200,8 +202,9 @@ int engine_open_executor(struct executor *x, struct frames **frames, struct plug
     }
     rc = plugin_source_read(plugin, o->pjrt_plugin, o->pjrt_options, (size_t)o->pjrt_device, e);
     plugin->has_process = o->executor_process != 0;
+    f.most_rows = f.most_rows < m->max_len ? f.most_rows : m->max_len;
     if (o->prompt_buckets && rc == 0)
-        rc = frames_read_buckets(&f.prompts, o->prompt_buckets, "prompt_buckets", m->max_tokens, e);
+        rc = frames_read_buckets(&f.prompts, o->prompt_buckets, "prompt_buckets", f.most_rows, e);
     if (o->batch_buckets && rc == 0)
         rc = frames_read_buckets(&f.batches, o->batch_buckets, "batch_buckets", m->max_seqs, e);
     if (o->context_buckets && rc == 0)
@@ -220,6 +223,7 @@ static int open_step(struct gallop *g, const struct gallop_options *o, struct er
     if (o->speculative_config && (rc = open_guesses(g, o, e)) != 0)
         return rc;
     rc = engine_open_executor(&g->executor, &g->frames, &g->plugin, &g->llm, o,
+                              so.max_seqs > STEP_ROWS ? so.max_seqs : STEP_ROWS,
                               g->guesses ? g->guesses->maker.most : 0, e);
     if (rc || (rc = step_open(&g->step, &g->executor, &so, e)) != 0)
         return rc;

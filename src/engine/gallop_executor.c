@@ -107,7 +107,7 @@ static int open_parts(struct gallop_executor *x, const struct gallop_options *o,
         return rc;
     if (x->llm.model.info.headless)
         return err_set(e, ERR_UNSUPPORTED, "%s", x->llm.model.headless);
-    if ((rc = engine_open_executor(&x->x, &x->frames, &x->plugin, &x->llm, o, 0, e)) != 0)
+    if ((rc = engine_open_executor(&x->x, &x->frames, &x->plugin, &x->llm, o, SIZE_MAX, 0, e)) != 0)
         return rc;
     find_seen(x);
     rc = open_scratch(x, e);

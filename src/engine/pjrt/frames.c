@@ -449,7 +449,7 @@ int frames_open(struct frames **out, struct llm *m, const struct frames_options 
     f->context = m->max_len;
     f->dtype = m->model.opt.dtype;
     f->max_logits = m->max_wanted > HEAD_ROWS ? m->max_wanted : HEAD_ROWS;
-    complete(&f->o.prompts, 16, 4, m->max_tokens < f->context ? m->max_tokens : f->context);
+    complete(&f->o.prompts, 16, 4, o->most_rows);
     complete(&f->o.batches, 1, 4, f->n_slots);
     complete(&f->o.contexts, 512, 4, f->context);
     f->max_tokens = f->o.prompts.size[f->o.prompts.n - 1];

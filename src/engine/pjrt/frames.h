@@ -32,6 +32,7 @@ struct frames_options {
     const struct plugin_source *source; /* borrowed until frames_close() */
     /* Rows of prompts, numbers of decoding sequences, and rows of a slot that a program reads. n 0: the default. */
     struct frames_buckets prompts, batches, contexts;
+    size_t most_rows;    /* maximum number of rows of a step: no larger buckets of prompts are needed */
     size_t most_guesses; /* maximum number of guesses of a decoding sequence in a step */
     /* Called before each program is compiled or loaded: DONE of TOTAL are ready. NULL: not called. */
     void (*progress)(void *ctx, size_t done, size_t total);

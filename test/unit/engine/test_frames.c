@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_priv.h"
+#include "engine/pjrt/frames.h"
 #include "engines.h"
 
 static long (*calls)(void), (*objects)(void), (*runs)(void);
@@ -47,6 +48,34 @@ static struct gallop_options options(void)
     o.batch_buckets = "2";
     o.context_buckets = "64";
     return o;
+}
+
+static void fail_call(long n);
+
+/* A step of an engine has at most 512 rows, whatever max_batched_tokens says. */
+static void no_program_is_compiled_for_more_rows_than_a_step_has(void **state)
+{
+    struct gallop_options o = options();
+    char err[GALLOP_ERR_SIZE];
+    struct frames_stats s;
+    struct gallop *g;
+
+    fail_call(0);
+    o.max_model_len = 1024;
+    o.kv_cache_tokens = 2048;
+    o.max_batched_tokens = 1024;
+    o.context_buckets = "1024";
+    o.prompt_buckets = "16,513";
+    assert_int_equal(engines_try(&g, "demo", &o, err), GALLOP_BAD_INPUT);
+    if (!strstr(err, "prompt_buckets") || !strstr(err, "from 1 to 512"))
+        fail_msg("%s", err);
+    o.prompt_buckets = "16";
+    for (size_t n = 0; o.max_batched_tokens >= 512; o.max_batched_tokens /= 2, n = s.n_programs) {
+        g = engines_open("demo", &o);
+        frames_stats(engine_frames(g), &s);
+        assert_true(n == 0 || s.n_programs == n);
+        gallop_close(g);
+    }
 }
 
 static void fail_call(long n)
@@ -523,6 +552,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_may_fail_while_a_model_is_opened),
+        cmocka_unit_test(no_program_is_compiled_for_more_rows_than_a_step_has),
         cmocka_unit_test(a_step_that_fails_is_computed_again),
         cmocka_unit_test(a_prompt_whose_chunks_fail_is_computed_again),
         cmocka_unit_test(greedy_requests_copy_a_token_for_each_row),
