@@ -1,5 +1,7 @@
 /* test_deaths.c - an executor that fails in any of its runs: every kind of request gets the events that it gets without
  * the fault. While it is down, requests come and go; one that cannot be opened again ends those that wait. */
+#include <unistd.h>
+
 #include "base/err.h"
 #include "base/log.h"
 #include "dying.h"
@@ -294,16 +296,32 @@ static void an_engine_serves_while_its_executor_is_down(void **state)
     gallop_close(g);
 }
 
+/* Returns how often TEXT is in the file F. */
+static int count_in(FILE *f, const char *text)
+{
+    char line[4096];
+    int n = 0;
+
+    rewind(f);
+    while (fgets(line, sizeof(line), f))
+        n += strstr(line, text) != NULL;
+    return n;
+}
+
 static void an_executor_that_stays_dead_ends_the_requests_that_wait(void **state)
 {
     struct dying d;
     struct gallop *g = open_dying(&d, NULL);
+    FILE *log = tmpfile();
+    int usual = dup(2);
     double began;
 
     run_all(g, without);
     memset(with, 0, sizeof(with));
     d.at = d.n_runs + 2;
     d.n_no_opens = OUTAGE_TRIES + 1;
+    assert_non_null(log);
+    dup2(fileno(log), 2);
     submit(g, 0);
     submit(g, 5);
     began = d.ahead_s;
@@ -321,6 +339,13 @@ static void an_executor_that_stays_dead_ends_the_requests_that_wait(void **state
     finish(g, with);
     assert_int_equal(with[2].n, without[2].n);
     assert_int_equal(d.n_opened, 1);
+    dup2(usual, 2);
+    close(usual);
+    assert_int_equal(count_in(log, "the executor failed: run "),
+                     1); /* whatever comes of a death, and how often */
+    assert_int_equal(count_in(log, "cannot be opened again"), 1);
+    assert_int_equal(count_in(log, ""), 2);
+    fclose(log);
     gallop_close(g);
 }
 
@@ -359,5 +384,6 @@ int main(void)
         cmocka_unit_test(an_idle_engine_opens_its_executor_again),
     };
 
+    log_set_level(LOG_ERROR);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

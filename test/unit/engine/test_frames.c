@@ -534,6 +534,62 @@ static void a_scheduler_outside_runs_prompts_alone_in_slots(void **state)
     gallop_executor_close(x);
 }
 
+/* Computes the prompt IDS [7] in slot 1, and then a row behind it. Returns the token with the largest logit, or -1 if a
+ * run fails. */
+static int32_t run_twice(struct gallop_executor *x, const int32_t *ids, char *err)
+{
+    const struct gallop_rows rows[2] = {{.ids = ids, .n = 7, .slot = 1},
+                                        {.ids = ids + 7, .n = 1, .pos = 7, .slot = 1, .n_wanted = 1}};
+    struct gallop_executor_caps caps;
+    struct gallop_outcome out;
+    int32_t best = 0;
+
+    gallop_executor_describe(x, &caps);
+    for (int i = 0; i < 2; i++) {
+        int rc = gallop_executor_run(x, &rows[i], 1, &out, err);
+
+        if (rc) {
+            assert_int_equal(rc, GALLOP_OS_ERROR);
+            assert_null(out.logits);
+            return -1;
+        }
+    }
+    for (size_t i = 0; i < caps.vocab_size; i++)
+        best = out.logits[i] > out.logits[best] ? (int32_t)i : best;
+    return best;
+}
+
+static void a_scheduler_outside_is_told_that_all_rows_are_lost(void **state)
+{
+    struct gallop_options o = options();
+    struct gallop_executor *x;
+    char err[GALLOP_ERR_SIZE];
+    long n_good, before = objects();
+    int32_t ids[8], right;
+
+    fail_call(0);
+    o.model = engines_path("demo");
+    engines_text(3, 0, 8, ids);
+    assert_int_equal(gallop_executor_open(&x, GALLOP_EXECUTOR_VERSION, &o, err), 0);
+    run_twice(x, ids, err);
+    reset();
+    right = run_twice(x, ids, err);
+    n_good = calls();
+    for (long n = 1; n <= n_good; n++) {
+        char what[40];
+
+        fail_call(n);
+        snprintf(what, sizeof(what), "call %ld failed", n);
+        assert_int_equal(run_twice(x, ids, err), -1);
+        assert_non_null(strstr(err, what));
+        run_rows(x, &(struct gallop_rows){.ids = ids, .n = 1, .pos = 7, .slot = 1}, 1,
+                 "its slot 1 has 0 rows");
+        assert_int_equal(run_twice(x, ids, err), right);
+    }
+    gallop_executor_close(x);
+    assert_int_equal(objects(), before);
+}
+
 static void blocks_of_the_caller_are_refused(void **state)
 {
     struct gallop_options o = options();
@@ -566,6 +622,7 @@ int main(void)
         cmocka_unit_test(a_device_without_enough_memory_is_refused_with_what_fits),
         cmocka_unit_test(buckets_are_read),
         cmocka_unit_test(a_scheduler_outside_runs_prompts_alone_in_slots),
+        cmocka_unit_test(a_scheduler_outside_is_told_that_all_rows_are_lost),
         cmocka_unit_test(blocks_of_the_caller_are_refused),
     };
 
