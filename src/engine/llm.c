@@ -323,6 +323,7 @@ static int open_kv(struct llm *m, const struct gallop_options *o, bool no_prefix
 {
     const bool keeps = !no_prefixes && !(o->prefix_index && strcmp(o->prefix_index, "none") == 0);
     const char *type = o->kv_cache_type ? o->kv_cache_type : "slab_pool";
+    const bool touches = o->kv_cache_memory > 0 || (o->kv_cache_tokens && !kv_type_extern(type));
     const struct model_info *i = &m->model.info;
     struct kv_limits lim = {.n_layers = i->n_layers - i->n_shared,
                             .n_shared = i->n_shared,
@@ -339,7 +340,7 @@ static int open_kv(struct llm *m, const struct gallop_options *o, bool no_prefix
                             .window = kv_type_extern(type) ? NULL : i->window, /* "extern" keeps all rows */
                             .sink = kv_type_extern(type) ? NULL : i->sink,
                             .dim = i->dim,
-                            .touch = o->kv_cache_memory > 0 || o->kv_cache_tokens ? m->pool : NULL};
+                            .touch = touches ? m->pool : NULL};
     int rc;
 
     if (o->kv_cache_layout)

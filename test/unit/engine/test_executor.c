@@ -815,6 +815,33 @@ static void choices_without_a_possible_token_are_none(void **state)
     gallop_executor_close(x);
 }
 
+/* Returns the number of resident bytes of this process. */
+static size_t resident(void)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    size_t all = 0, pages = 0;
+
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%zu %zu", &all, &pages), 2);
+    fclose(f);
+    return pages * 4096;
+}
+
+static void blocks_take_memory_when_they_are_written(void **state)
+{
+    struct gallop_options o = options("extern");
+    size_t before = resident();
+    struct gallop_executor_caps c;
+    struct gallop_executor *x;
+
+    o.kv_cache_tokens = 2 << 20;
+    x = open_executor(&o);
+    gallop_executor_describe(x, &c);
+    assert_true(c.kv_bytes > 128 << 20);
+    assert_true(resident() < before + c.kv_bytes / 2);
+    gallop_executor_close(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -834,6 +861,7 @@ int main(void)
         cmocka_unit_test(picks_are_those_of_an_engine),
         cmocka_unit_test(wrong_choices_are_refused_and_write_nothing),
         cmocka_unit_test(choices_without_a_possible_token_are_none),
+        cmocka_unit_test(blocks_take_memory_when_they_are_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
