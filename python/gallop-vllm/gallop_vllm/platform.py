@@ -10,6 +10,11 @@ from vllm.platforms.cpu import CpuPlatform
 
 from gallop_vllm import options
 
+# What is imported so far stays; the garbage collector need not look through it while the rest of vLLM
+# is imported.
+gc.freeze()
+atexit.register(gc.unfreeze)
+
 BLOCK = 128  # rows of a KV block
 # vLLM's names of the formats of quantized folders that the library may be able to read.
 FORMATS = ("gptq", "auto_gptq", "gptq_marlin", "awq", "auto_awq", "awq_marlin", "moe_wna16",
@@ -128,9 +133,7 @@ class GallopPlatform(CpuPlatform):
             os.environ.pop("VLLM_WORKER_MULTIPROC_METHOD", None)
         else:
             os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = method
-        # Pages of the objects of imports stay shared with the engine's process.
-        gc.freeze()
-        atexit.register(gc.unfreeze)
+        gc.freeze()  # Pages of the objects of imports stay shared with the engine's process.
         c.scheduler_config.async_scheduling = is_async
         c.compilation_config.mode = CompilationMode.NONE
         if c.model_config is not None:

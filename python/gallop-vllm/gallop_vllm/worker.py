@@ -4,6 +4,7 @@ import logging
 import multiprocessing
 import os
 import queue
+import signal
 import threading
 
 import psutil
@@ -42,8 +43,11 @@ class GallopWorker(WorkerBase):
     def init_device(self):
         self.device = torch.device("cpu")
         if multiprocessing.parent_process() is not None:
-            # torch computes nothing here, and the threads of a forked parent are not there.
+            # torch computes nothing here, and the threads of a forked parent are not there. Signals
+            # of this process are not to wake the event loop of a forked server.
             torch.set_num_threads(1)
+            if threading.current_thread() is threading.main_thread():
+                signal.set_wakeup_fd(-1)
 
     def load_model(self, *, load_dummy_weights=False):
         """The library reads the weights when the size of the KV cache is known."""

@@ -68,14 +68,20 @@ def test_greedy_tokens_are_those_of_the_engine(options, own):
         assert tokens(generate(llm, ids[::-1], params)) == want[::-1]  # The prefixes are cached.
 
 
-@pytest.mark.skipif(not os.environ.get("GALLOP_PJRT_PLUGIN"),
-                    reason="GALLOP_PJRT_PLUGIN names no PJRT plugin")
+# The second is what `make test-pjrt` leaves.
+PLUGIN = os.environ.get("GALLOP_PJRT_PLUGIN") or os.path.join(
+    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "gallop", "test-pjrt",
+    "fastatomstruct_xla_cpu", "libpjrt_cpu.so")
+
+
+@pytest.mark.skipif(not os.path.exists(PLUGIN), reason="no PJRT plugin: `make test-pjrt` gets one")
 def test_the_pjrt_executor_answers_as_the_engine_does(tmp_path, monkeypatch):
     """Prompts in chunks and decoding sequences in frames of fixed shapes, each in its slot; scored
     prompts; slots that others have used; and a set of requests that waits for slots."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    frames = {"additional_config": {"gallop": {"executor": "pjrt", "prompt_buckets": "16,64",
-                                               "batch_buckets": "3", "context_buckets": "256"}}}
+    frames = {"additional_config": {"gallop": {"executor": "pjrt", "pjrt_plugin": PLUGIN,
+                                               "prompt_buckets": "16,64", "batch_buckets": "3",
+                                               "context_buckets": "256"}}}
     with engine(**frames, dtype="float32", max_model_len=256, max_num_seqs=3,
                 max_num_batched_tokens=64, async_scheduling=True) as llm:
         ids = prompts(llm)
@@ -185,9 +191,11 @@ def test_requests_that_cannot_be_served_are_refused_by_name():
     ({"additional_config": {"gallop": {"executor": "cuda"}}}, "executor is 'cuda'"),
     ({"additional_config": {"gallop": {"executor": "pjrt", "mode": "blocks"}}}, "slots, not blocks"),
     ({"additional_config": {"gallop": {"batch_buckets": "4"}}}, "batch_buckets needs"),
-    ({"quantization": "fp8"}, "quantization is fp8"),
-    ({"quantization": "awq"}, "quantization is awq"),
-    ({"dtype": "float16"}, "float16"),
+    ({"quantization": "fp8"}, "quantization fp8 is not supported"),
+    ({"quantization": "fp8_per_block"}, "quantization fp8_per_block is not supported"),
+    ({"quantization": "mxfp4"}, "quantization is mxfp4, which the checkpoint does not have"),
+    ({"quantization": "awq"}, "awq"),
+    ({"dtype": "float16"}, "dtype is float16, expected bfloat16 or float32"),
     ({"kv_cache_dtype": "nvfp4"}, "kv_cache_dtype"),
 ])
 def test_configurations_that_cannot_be_served_are_refused_by_name(options, says):

@@ -6,8 +6,9 @@ import re
 import gallop_vllm
 import numpy as np
 import pytest
+from gallop_vllm import options
 from gallop_vllm.drafts import lookup
-from gallop_vllm.sequences import Part, pack
+from gallop_vllm.sequences import Part, divide, pack
 from reference import ROOT
 
 
@@ -55,3 +56,45 @@ def test_runs_have_at_most_as_many_wanted_rows_as_fit(sizes, room, want):
         parts.append(part)
     got = [[(parts.index(p), *rest) for p, *rest in run] for run in pack(parts, room)]
     assert got == want
+
+
+def test_an_executor_that_does_not_mix_gets_prompts_one_by_one():
+    parts = []
+    for n, n_wanted in ((1, 1), (5, 1), (1, 1), (4, 4), (1, 0)):
+        part = Part(None, 0, n, (), False)
+        part.n_wanted = n_wanted
+        parts.append(part)
+
+    def runs(mixes):
+        return [[(parts.index(p), begin, n) for p, begin, n, _ in run]
+                for run in divide(parts, 3, mixes)]
+    assert runs(False) == [[(1, 0, 5)], [(3, 0, 3)], [(3, 3, 1)], [(0, 0, 1), (2, 0, 1), (4, 0, 1)]]
+    assert runs(True) == [[(0, 0, 1), (1, 0, 5), (2, 0, 1)], [(3, 0, 3)], [(3, 3, 1), (4, 0, 1)]]
+    assert list(divide([], 3, False)) == []
+
+
+@pytest.mark.parametrize("own, says", [
+    ({"executor": "pjrt", "kv_cache_type": "paged"}, None),
+    ({"executor": "pjrt"}, None),
+    ({"executor": "pjrt", "mode": "blocks"}, "slots, not blocks"),
+    ({"executor": "eager", "pjrt_device": 0}, "pjrt_device needs the executor pjrt"),
+    ({"executor": 3}, "executor is 3, expected a string"),
+    ({"kv_cache_type": "paged"}, "needs the mode slots"),
+    ({"kv_cache_dtype": "fp8"}, "expected one of fp32, bf16, int8, int4"),
+    ([], "expected an object"),
+])
+def test_options_are_checked(own, says):
+    if says:
+        with pytest.raises(ValueError, match=says):
+            options.given({"gallop": own})
+    else:
+        assert options.has_slots(options.given({"gallop": own}))
+
+
+@pytest.mark.parametrize("dtype", ["fp8", "fp8_e5m2", "float16", "nvfp4", "turboquant_k8v4"])
+def test_formats_of_kv_rows_are_refused_by_name(dtype):
+    with pytest.raises(ValueError, match=f"found {dtype}"):
+        options.kv_dtype({}, dtype)
+    assert options.kv_dtype({}, "int4_per_token_head") == "int4"
+    with pytest.raises(ValueError, match="differ"):
+        options.kv_dtype({"kv_cache_dtype": "int8"}, "bfloat16")

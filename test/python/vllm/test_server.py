@@ -1,4 +1,5 @@
-"""`vllm serve` with gallop-vllm: chats, completions and streams in processes of their own."""
+"""`vllm serve` and LLM with gallop-vllm, in processes of their own."""
+import contextlib
 import json
 import os
 import signal
@@ -13,13 +14,46 @@ import pytest
 from reference import DEMO, answers
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory):
+PROGRAM = """
+import multiprocessing, os, sys
+from vllm import LLM, SamplingParams
+
+if __name__ == "__main__":
+    llm = LLM(sys.argv[1], max_model_len=256, max_num_seqs=4)
+    params = SamplingParams(max_tokens=12, temperature=0)
+    output = llm.generate([{"prompt_token_ids": [1, 435, 499, 262, 409]}], params, use_tqdm=False)
+    print("ids", list(output[0].outputs[0].token_ids))
+    print("method", os.environ.get("VLLM_WORKER_MULTIPROC_METHOD"))
+"""
+
+
+@pytest.mark.parametrize("method", [None, "spawn"])
+def test_the_process_of_an_engine_is_forked_unless_the_user_wants_another(method, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    env = {**os.environ, "VLLM_ENABLE_V1_MULTIPROCESSING": "1", "VLLM_NO_USAGE_STATS": "1"}
+    env.pop("VLLM_WORKER_MULTIPROC_METHOD", None)
+    if method:
+        env["VLLM_WORKER_MULTIPROC_METHOD"] = method
+    done = subprocess.run([sys.executable, str(program), DEMO], env=env, capture_output=True,
+                          text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-4000:]
+    lines = dict(line.split(" ", 1) for line in done.stdout.splitlines()
+                 if line.startswith(("ids", "method")))
+    want = answers([[1, 435, 499, 262, 409]], max_new_tokens=12)[0]["ids"]
+    assert lines == {"ids": str(want), "method": str(method)}
+
+
+@pytest.fixture(scope="module", params=[None, "fork"])
+def url(request, tmp_path_factory):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     env = {**os.environ, "VLLM_ENABLE_V1_MULTIPROCESSING": "1", "VLLM_NO_USAGE_STATS": "1",
            "VLLM_LOGGING_LEVEL": "INFO"}
+    env.pop("VLLM_WORKER_MULTIPROC_METHOD", None)
+    if request.param:
+        env["VLLM_WORKER_MULTIPROC_METHOD"] = request.param
     log = open(tmp_path_factory.mktemp("server") / "log", "w+")
     server = subprocess.Popen(
         [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", DEMO, "--host",
@@ -40,8 +74,12 @@ def url(tmp_path_factory):
         yield address
     finally:
         if server.poll() is None:
-            os.killpg(server.pid, signal.SIGTERM)
-            server.wait(60)
+            server.terminate()
+            try:
+                assert server.wait(60) in (0, -signal.SIGTERM)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(server.pid, signal.SIGKILL)
         log.close()
 
 
