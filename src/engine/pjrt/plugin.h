@@ -51,9 +51,9 @@ int plugin_serialize(struct plugin *p, struct pjrt_loaded *program, struct buf *
 int plugin_load(struct plugin *p, const void *bytes, size_t n, struct pjrt_loaded **out, struct err *e);
 void plugin_free_program(struct plugin *p, struct pjrt_loaded *program); /* PROGRAM may be NULL */
 
-/* Returns memory for the data of the next upload, which is not copied on its way to a plugin in a process of its own. No
- * other function of P may be called between plugin_staging(), plugin_upload() and plugin_free_staging(). NULL: memory
- * is exhausted, or the process has ended. */
+/* Returns memory for the data of the next upload, which is not copied on its way to a plugin in a process of its own.
+ * No other function of P may be called between plugin_staging(), plugin_upload() and plugin_free_staging(). NULL:
+ * memory is exhausted, or the process has ended. */
 void *plugin_staging(struct plugin *p, size_t bytes);
 void plugin_free_staging(struct plugin *p, void *staging); /* STAGING may be NULL */
 
