@@ -66,7 +66,8 @@ if(NOT GALLOP_FUZZ AND NOT GALLOP_SANITIZE AND EXISTS ${CMAKE_SOURCE_DIR}/includ
         set(pc_rpath "")
     endif()
     configure_file(cmake/gallop.pc.in gallop.pc @ONLY)
-    install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/gallop FILES_MATCHING PATTERN "*.c" PATTERN Makefile)
+    install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/gallop FILES_MATCHING PATTERN "*.c" PATTERN Makefile
+            PATTERN python EXCLUDE)
     install(FILES ${CMAKE_BINARY_DIR}/gallop.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
 if(EXISTS ${CMAKE_SOURCE_DIR}/models/demo)

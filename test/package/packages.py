@@ -33,7 +33,7 @@ INSTALLED = ("gallop", "libgallop0", "libgallop-dev", "python3-gallop")
 VERSION = subprocess.run([os.path.join(ROOT, "tools", "version")],
                          stdout=subprocess.PIPE).stdout.decode().strip()
 SITE = "/usr/lib/python3/dist-packages/"
-SCRIPT = ("import gallop, sys\nwith gallop.LLM(*sys.argv[1:]) as llm:\n"
+SCRIPT = ("import gallop, gallop.integrations, gallop.pace.llm, sys\nwith gallop.LLM(*sys.argv[1:]) as llm:\n"
           "    print(gallop.__version__, llm.generate('Once upon a time', max_new_tokens=8).text)")
 # What a program of the user needs, beside libgallop-dev.
 COMPILER = "gcc,libc6-dev,pkg-config,make"
@@ -96,12 +96,19 @@ def packages_have_their_files_and_dependencies():
                           multiarch + "libgallop.a", multiarch + "pkgconfig/gallop.pc",
                           "/usr/share/gallop/examples/basic.c"),
         "python3-gallop": (SITE + "gallop/_gallop.abi3.so", SITE + "gallop/py.typed",
-                           SITE + f"gallop-{VERSION}.dist-info/METADATA", SITE + "gallop/bin/gallop")}
+                           SITE + f"gallop-{VERSION}.dist-info/METADATA", SITE + "gallop/bin/gallop",
+                           SITE + "gallop/integrations/langchain.py", SITE + "gallop/pace/llm/model.py",
+                           "/usr/share/doc/python3-gallop/examples/basic.py")}
+    for name in os.listdir(os.path.join(ROOT, "examples")):
+        wanted["libgallop-dev"] += (f"/usr/share/gallop/examples/{name}",) * name.endswith(".c")
     for package, paths in wanted.items():
         expect(sorted(set(paths) - set(_files(package))), [], f"files that {package} lacks")
         stray = [x for x in _files(package) if not x.startswith(("/usr/", "/etc/gallop", "/lib/systemd/"))
                  and x.count("/") > 2]
         expect(stray, [], f"files of {package} in strange places")
+        folders = [x for x in _files(package) if x.endswith("/")]
+        empty = [x for x in folders if not any(y != x and y.startswith(x) for y in _files(package))]
+        expect(empty, [x for x in empty if x.startswith("/var/")], f"empty folders of {package}")
     for library in ("libc6", "libcurl4", "libjansson4", "libevent-core", "libhwloc15", "libpcre2-8-0"):
         for package in ("gallop", "libgallop0"):
             check(library in field(package, "Depends"), f"{package} depends on {library}")
@@ -160,6 +167,9 @@ def _use(prefix, root):
     expect(_must("gallop --version", *prefix, "gallop", "--version"), f"gallop {VERSION}\n", "version")
     told = _must("python3 -c", *prefix, "python3", "-c", SCRIPT)
     check(told.startswith(VERSION + " ") and len(told.split()) > 4, f"Python says {told!r}")
+    told = _must("an example in Python", *prefix, "python3", "-B",
+                 "/usr/share/doc/python3-gallop/examples/basic.py")
+    check("legs" in told, f"basic.py says {told!r}")
     told = _must("python3 -m gallop", *prefix, "python3", "-m", "gallop", "--version")
     expect(told, f"gallop {VERSION}\n", "the program of the Python package")
     script = ("set -e; cp -r /usr/share/gallop/examples /tmp/examples; cd /tmp/examples; "

@@ -24,6 +24,11 @@ def test_the_version_is_that_of_the_build():
     assert gallop.__version__ == version
     from importlib.metadata import version as installed
     assert installed("gallop") == version
+    others = glob.glob(os.path.join(SOURCE, "python/*-*/pyproject.toml"))
+    assert len(others) == 3
+    for path in others:
+        with open(path) as f:
+            assert re.search(r'^version = "(.*)"', f.read(), re.M)[1] == version, path
 
 
 def test_every_option_and_parameter_has_a_setter_and_a_help_text():
