@@ -61,10 +61,10 @@ class GallopLLM(FunctionCallingLLM):
     @property
     def metadata(self) -> LLMMetadata:
         info = self._llm.info
-        variables = {**self.chat_template_kwargs}
+        has_tools = info.has_tools or "chat_template" in self.chat_template_kwargs
         return LLMMetadata(context_window=info.max_model_len, num_output=self.max_tokens or 256,
                            is_chat_model=info.no_chat_template is None, model_name=info.name,
-                           is_function_calling_model=info.has_tools or "chat_template" in variables)
+                           is_function_calling_model=has_tools)
 
     # ---- texts ----
 
@@ -144,7 +144,7 @@ class GallopLLM(FunctionCallingLLM):
         if kwargs.get("parallel_tool_calls") is False:
             variables["one_call"] = True
         chat = self._llm.chat(tools=kwargs.get("tools"), **variables)
-        chat.messages = [x for m in messages for x in _openai(m)]
+        chat.messages = [_openai(m) for m in messages]
         return chat
 
     def _sampling(self, kwargs) -> dict[str, Any]:
@@ -170,9 +170,9 @@ class GallopLLM(FunctionCallingLLM):
             tool_choice = "required" if tool_required else "auto"
         elif tool_choice not in ("auto", "none", "required"):
             tool_choice = {"type": "function", "function": {"name": tool_choice}}
-        return {"messages": messages, "tools": [
-                    strict_tool(t.metadata.to_openai_tool(skip_length_check=True))
-                    for t in tools or ()] or None,
+        schemas = [strict_tool(t.metadata.to_openai_tool(skip_length_check=True))
+                   for t in tools or ()]
+        return {"messages": messages, "tools": schemas or None,
                 "tool_choice": tool_choice if tools else None,
                 "parallel_tool_calls": allow_parallel_tool_calls, **kwargs}
 
@@ -222,14 +222,14 @@ def _object(arguments) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _openai(message: ChatMessage) -> list[dict[str, Any]]:
-    """Returns a message of LlamaIndex as messages of OpenAI's format."""
+def _openai(message: ChatMessage) -> dict[str, Any]:
+    """Returns a message of LlamaIndex in OpenAI's format."""
     role = MessageRole(message.role).value
     more = message.additional_kwargs
     if role in ("tool", "function"):
-        return [{"role": "tool", "content": message.content or "",
-                 "tool_call_id": more.get("tool_call_id", ""),
-                 **({"name": more["name"]} if more.get("name") else {})}]
+        return {"role": "tool", "content": message.content or "",
+                "tool_call_id": more.get("tool_call_id", ""),
+                **({"name": more["name"]} if more.get("name") else {})}
     row: dict[str, Any] = {"role": {"chatbot": "assistant", "model": "assistant"}.get(role, role),
                            "content": message.content or ""}
     calls = [{"id": b.tool_call_id or f"call_{i}", "type": "function",
@@ -241,7 +241,7 @@ def _openai(message: ChatMessage) -> list[dict[str, Any]]:
         row["tool_calls"] = calls
     if thinking:
         row["reasoning"] = thinking
-    return [row]
+    return row
 
 
 def _message(text: str, thinking: Optional[str] = None, calls=()) -> ChatMessage:
