@@ -1091,8 +1091,17 @@ static void end_by_executor(struct step *g, struct seq *s, const char *what, con
     end(g, s);
 }
 
+/* Ends all waiting sequences, because the executor WHAT with the error E. */
+static void end_waiting(struct step *g, const char *what, const struct err *e)
+{
+    struct waiting_entry *w;
+
+    while ((w = waiting_next(&g->waiting)) != NULL)
+        end_by_executor(g, of_wait(w), what, e);
+}
+
 /* A run with the plan of N sequences has failed with the error E: puts all running sequences back into the queue, or
- * ends them if too many of their runs have failed. */
+ * ends them if too many of their runs have failed. All end if OUTAGE_TRIES runs have failed one after the other. */
 static void lose_rows(struct step *g, size_t n, const struct err *e)
 {
     outage_begin(&g->outage, g->x->clock_s(g->x->ctx));
@@ -1112,6 +1121,8 @@ static void lose_rows(struct step *g, size_t n, const struct err *e)
         s->state = SEQ_WAITING;
         waiting_add(&g->waiting, &s->wait);
     }
+    if (g->outage.n_tries >= OUTAGE_TRIES)
+        end_waiting(g, "fails in each run", e);
 }
 
 /* Computes the plan of N sequences: runs the executor and samples tokens into g->row. Returns false if the run has
@@ -1322,15 +1333,6 @@ static void step_search(struct step *g, size_t n)
     }
 }
 
-/* Ends all waiting sequences with the error E of an executor that cannot be opened again. */
-static void end_waiting(struct step *g, const struct err *e)
-{
-    struct waiting_entry *w;
-
-    while ((w = waiting_next(&g->waiting)) != NULL)
-        end_by_executor(g, of_wait(w), "cannot be opened again", e);
-}
-
 /* Goes on opening the executor, which has failed, again. Returns true if it computes now. */
 static bool step_reopen(struct step *g)
 {
@@ -1354,7 +1356,7 @@ static bool step_reopen(struct step *g)
                 "the executor cannot be opened again: %s; %zu waiting requests end, and it is tried every "
                 "%.0f s",
                 e.msg, g->waiting.n, outage_wait_s(o, now));
-        end_waiting(g, &e);
+        end_waiting(g, "cannot be opened again", &e);
     }
     return false;
 }

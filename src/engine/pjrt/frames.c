@@ -422,7 +422,6 @@ static int open_device(struct frames *f, void (*progress)(void *ctx, size_t done
 static int open_again(void *ctx, struct err *e)
 {
     struct frames *f = ctx;
-
     int rc = f->arg && !f->is_suspect ? make_caches(f, e) : -1;
 
     f->is_suspect = true;

@@ -3,7 +3,8 @@
  * The first try is made at once, the others after 0.1, 0.2, 0.4, ... and at most 10 seconds. The count of tries begins
  * anew when a run succeeds, and not when opening does: an executor that fails in each first run is slowed down, too.
  * Before try number OUTAGE_TRIES requests have waited for 12.7 seconds and the times of the tries; if this try or a
- * later one fails, the requests that wait end with its error. The executor is tried for as long as the engine is open.
+ * later one fails, the requests that wait end with its error. They also end if the executor could be opened, but its
+ * first run fails after this try or a later one. The executor is tried for as long as the engine is open.
  *
  * A request may itself be the reason why runs fail. A sequence that takes part in OUTAGE_RUNS failed runs without a new
  * row of its own between them ends with the error.

@@ -349,6 +349,28 @@ static void an_executor_that_stays_dead_ends_the_requests_that_wait(void **state
     gallop_close(g);
 }
 
+/* The requests that wait for a slot do not fail one group after the other. */
+static void an_executor_that_fails_in_each_run_ends_all_requests(void **state)
+{
+    struct dying d;
+    struct gallop *g = open_dying(&d, NULL);
+    struct gallop_event ev;
+    size_t n_ended = 0;
+
+    d.every = 1;
+    for (size_t i = 0; i < 100; i++)
+        submit(g, 0);
+    while (gallop_next(g, &ev)) {
+        assert_int_equal(ev.type, GALLOP_FINISHED);
+        assert_non_null(strstr(ev.error, "the executor fail"));
+        n_ended++;
+    }
+    assert_int_equal(n_ended, 100);
+    assert_int_equal(d.n_runs, OUTAGE_TRIES + 1);
+    assert_true(d.ahead_s < 14);
+    gallop_close(g);
+}
+
 /* Without requests, gallop_step() opens the executor, and does not wait. */
 static void an_idle_engine_opens_its_executor_again(void **state)
 {
@@ -381,6 +403,7 @@ int main(void)
         cmocka_unit_test(a_request_that_kills_the_executor_ends_and_the_others_go_on),
         cmocka_unit_test(an_engine_serves_while_its_executor_is_down),
         cmocka_unit_test(an_executor_that_stays_dead_ends_the_requests_that_wait),
+        cmocka_unit_test(an_executor_that_fails_in_each_run_ends_all_requests),
         cmocka_unit_test(an_idle_engine_opens_its_executor_again),
     };
 
