@@ -729,8 +729,8 @@ struct gallop_chat {
     /* Further variables of the template, as a JSON object: {"enable_thinking":false} for instance. They replace the
      * special tokens and other variables of that name, but not messages and tools [NULL: none]. */
     const char *variables;
-    /* A Jinja template that replaces the model's. It is parsed and examined in each call, which takes
-     * milliseconds [NULL: the model's own template]. */
+    /* A Jinja template that replaces the model's. The last 8 templates of an engine are kept, so that it is parsed
+     * and examined once, which takes 0.2 ms for that of Qwen 3 [NULL: the model's own template]. */
     const char *chat_template;
     /* The name of one of the model's templates [NULL: "tool_use" if there are tools and the model has it, else
      * "default"]. */

@@ -113,20 +113,19 @@ static int render(const struct texts *t, const struct gallop_chat *c, const stru
 static int render_chat(const struct texts *t, const struct gallop_chat *c, struct buf *out,
                        struct buf *origin, struct err *e)
 {
-    struct texts_template x = {0};
+    struct texts_use use = {0};
     struct inputs in = {0};
     json_t *given = NULL;
     int rc;
 
-    if ((rc = texts_template_open(t, c->chat_template, &x, e)) != 0)
+    if ((rc = texts_template_open(t, c->chat_template, &use, e)) != 0)
         return rc;
     mem_lib_failed(); /* resets the flag of an earlier failure */
-    if ((rc = read_inputs(c, &in, e)) == 0 && (rc = make_variables(c, &x, &in, &given, e)) == 0)
-        rc = render(t, c, &x, given, out, origin, e);
+    if ((rc = read_inputs(c, &in, e)) == 0 && (rc = make_variables(c, use.template, &in, &given, e)) == 0)
+        rc = render(t, c, use.template, given, out, origin, e);
     json_decref(given);
     close_inputs(&in);
-    if (c->chat_template)
-        texts_template_close(&x);
+    texts_template_close(t, &use);
     /* a failed allocation inside jansson may have been missed until here, or taken for a wrong field */
     return mem_lib_failed() ? err_nomem(e, "messages") : rc;
 }

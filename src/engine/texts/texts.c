@@ -14,15 +14,6 @@
 
 /* ---- templates ---- */
 
-/* Examines which tools and roles the template X accepts. */
-static int examine(const struct texts *t, struct texts_template *x, struct err *e)
-{
-    int rc = tools_probe(t->chat, x->jinja, &x->tools, e);
-
-    return rc ? rc
-              : roles_probe(t->chat, x->jinja, x->source, x->tools.place == TOOLS_IN_VARIABLE, &x->roles, e);
-}
-
 /* Reads the chat template of the checkpoint. Only ERR_NOMEM is an error; others are kept for later calls. */
 static int open_chat(struct texts *t, const struct llm *m, struct err *e)
 {
@@ -35,18 +26,18 @@ static int open_chat(struct texts *t, const struct llm *m, struct err *e)
         const char *tools = chat_template_source(t->chat, "tool_use");
 
         t->own.source = tools ? tools : chat_template_source(t->chat, "default");
-        return examine(t, &t->own, e);
+        return template_examine(t->chat, &t->own, e);
     }
     if (rc == ERR_NOMEM && e)
         *e = *missing;
     return rc == ERR_NOMEM ? rc : 0;
 }
 
-int texts_template_open(const struct texts *t, const char *source, struct texts_template *out, struct err *e)
+int texts_template_open(const struct texts *t, const char *source, struct texts_use *out, struct err *e)
 {
     int rc;
 
-    *out = t->own;
+    *out = (struct texts_use){.template = &t->own};
     if (t->chat_missing.code && (!source || !t->chat)) {
         if (e)
             *e = t->chat_missing;
@@ -54,19 +45,16 @@ int texts_template_open(const struct texts *t, const char *source, struct texts_
     }
     if (!source)
         return 0;
-    *out = (struct texts_template){.source = source};
-    if ((rc = err_utf8(e, "chat_template", source, strlen(source))) == 0 &&
-        (rc = jinja_parse(&out->jinja, source, strlen(source), "chat_template", NULL, e)) == 0)
-        rc = examine(t, out, e);
-    if (rc)
-        texts_template_close(out);
+    rc = template_cache_get(t->templates, t->chat, source, &out->entry, e);
+    if (rc == 0)
+        out->template = &out->entry->template;
     return rc;
 }
 
-void texts_template_close(struct texts_template *x)
+void texts_template_close(const struct texts *t, struct texts_use *x)
 {
-    jinja_free(x->jinja);
-    *x = (struct texts_template){0};
+    template_cache_release(t->templates, x->entry);
+    *x = (struct texts_use){.entry = NULL};
 }
 
 int texts_markup(const struct texts *t, const char *calls, const char *reasoning, const char *source,
@@ -273,6 +261,11 @@ int texts_open(struct texts *t, const struct llm *m, const struct sampling *conf
 
     *t = (struct texts){.is_open = true, .tok = m->tok};
     arena_init(&t->arena, MEM_ENGINE);
+    if (!(t->templates = mem_zalloc(1, sizeof(*t->templates), MEM_ENGINE))) {
+        texts_close(t);
+        return err_nomem(e, "the cache of templates");
+    }
+    template_cache_init(t->templates);
     mem_lib_failed(); /* resets the flag of an earlier failure */
     if ((rc = open_chat(t, m, e)) == 0)
         rc = describe_all(t, m, config, model, e);
@@ -285,7 +278,9 @@ int texts_open(struct texts *t, const struct llm *m, const struct sampling *conf
 
 void texts_close(struct texts *t)
 {
-    texts_template_close(&t->own);
+    if (t->templates)
+        template_cache_fini(t->templates);
+    mem_free(t->templates);
     chat_close(t->chat);
     arena_fini(&t->arena);
     *t = (struct texts){0};

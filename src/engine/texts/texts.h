@@ -1,7 +1,8 @@
 /* texts.h - what the functions of gallop.h about text need of an open engine: the tokenizer, the chat template with
  * the markup that it shows, and the description of the model.
  *
- * Everything is made when the engine is opened and is then immutable, so that all threads may read it.
+ * Everything is made when the engine is opened and is then immutable, so that all threads may read it; the cache of
+ * templates has a lock.
  */
 #ifndef GALLOP_ENGINE_TEXTS_H
 #define GALLOP_ENGINE_TEXTS_H
@@ -12,24 +13,13 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "engine/texts/template_cache.h"
 #include "gallop.h"
 #include "text/markup/markup.h"
-#include "text/markup/roles.h"
-#include "text/markup/tools.h"
 
-struct chat;
-struct jinja;
 struct llm;
 struct sampling;
 struct tok;
-
-/* A chat template, and how it expects messages. */
-struct texts_template {
-    struct jinja *jinja; /* owned; NULL: the model's own template, which struct chat owns */
-    const char *source;  /* borrowed; NULL: the model has no template */
-    struct tools_style tools;
-    struct roles_style roles;
-};
 
 struct texts {
     bool is_open;
@@ -37,6 +27,7 @@ struct texts {
     struct chat *chat;       /* NULL: the files of the chat template are damaged */
     struct err chat_missing; /* why the model's own template cannot be rendered; code 0: it can */
     struct texts_template own;
+    struct template_cache *templates; /* those of programs */
     struct gallop_model_info info;
     struct arena arena; /* memory of `info` */
 };
@@ -50,10 +41,15 @@ void texts_close(struct texts *t); /* T may be zeroed */
 /* Returns an error that says why T has no tokenizer, or 0. */
 int texts_need_tok(const struct texts *t, struct err *e);
 
-/* Parses and examines the template SOURCE; NULL: *OUT is the model's own. ERR_INPUT: there is no usable template.
- * texts_template_close() frees *OUT. */
-int texts_template_open(const struct texts *t, const char *source, struct texts_template *out, struct err *e);
-void texts_template_close(struct texts_template *x);
+/* A use of a template. */
+struct texts_use {
+    const struct texts_template *template;
+    struct template_entry *entry; /* NULL: the template is the model's own */
+};
+
+/* Begins a use of the template SOURCE; NULL: of the model's own. ERR_INPUT: there is no usable template. */
+int texts_template_open(const struct texts *t, const char *source, struct texts_use *out, struct err *e);
+void texts_template_close(const struct texts *t, struct texts_use *x); /* X may be zeroed */
 
 /* Chooses the markup of answers by the names CALLS and REASONING (NULL: "auto") and the template SOURCE (NULL: the
  * model's own). ERR_INPUT: a name is unknown. */

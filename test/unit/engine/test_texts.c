@@ -354,6 +354,59 @@ static void a_chat_is_rendered_by_the_template(void **state)
     assert_renders(&c, "<|user|>Hi<|end|><|assistant|>");
 }
 
+/* Renders template number I, and checks its text. */
+static bool renders_number(unsigned i)
+{
+    char source[100], expected[100];
+    struct gallop_chat c;
+    struct gallop_prompt p;
+    bool fine;
+
+    gallop_chat_init(&c);
+    c.messages = hi;
+    c.chat_template = source;
+    c.text_only = 1;
+    snprintf(source, sizeof(source), "%u{%% for m in messages %%}{{ m.content }}{%% endfor %%}", i);
+    snprintf(expected, sizeof(expected), "%u Hi ", i);
+    fine = gallop_render(demo, &c, &p, NULL) == 0 && strcmp(p.text, expected) == 0;
+    gallop_prompt_fini(&p);
+    return fine;
+}
+
+static void *render_many(void *first)
+{
+    for (unsigned i = 0; i < 100; i++)
+        if (!renders_number(*(unsigned *)first + i % 12))
+            return first;
+    return NULL;
+}
+
+/* A template is parsed once, unless 8 others were used since. */
+static void templates_of_programs_are_kept(void **state)
+{
+    const struct template_cache *c = engine_texts(demo)->templates;
+    uint64_t before = c->n_parsed;
+    unsigned first[3] = {0, 5, 0};
+    pthread_t thread[3];
+    void *wrong;
+
+    for (unsigned i = 0; i < 24; i++)
+        assert_true(renders_number(i % TEMPLATE_CACHE_ENTRIES));
+    assert_int_equal(c->n_parsed - before, TEMPLATE_CACHE_ENTRIES);
+    assert_true(renders_number(8)); /* instead of number 0 */
+    assert_true(renders_number(1));
+    assert_int_equal(c->n_parsed - before, 9);
+    assert_true(renders_number(0)); /* instead of number 2 */
+    assert_true(renders_number(1));
+    assert_int_equal(c->n_parsed - before, 10);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, render_many, &first[i]), 0);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(thread[i], &wrong);
+        assert_null(wrong);
+    }
+}
+
 static void text_of_users_may_stay_plain(void **state)
 {
     struct gallop_chat c;
@@ -965,6 +1018,7 @@ int main(void)
         cmocka_unit_test(streamed_text_is_that_of_all_tokens),
         cmocka_unit_test(an_incomplete_character_is_held_back),
         cmocka_unit_test(a_chat_is_rendered_by_the_template),
+        cmocka_unit_test(templates_of_programs_are_kept),
         cmocka_unit_test(text_of_users_may_stay_plain),
         cmocka_unit_test(another_template_takes_tools_and_variables),
         cmocka_unit_test(wrong_chats_are_refused),

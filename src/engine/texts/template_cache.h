@@ -1,0 +1,59 @@
+/* template_cache.h - chat templates that programs gave with their conversations, parsed and examined once.
+ *
+ * Parsing and examining a template takes longer than rendering it, and programs give the same one with each
+ * conversation. The last TEMPLATE_CACHE_ENTRIES templates of an engine are kept. Any thread may use the cache.
+ */
+#ifndef GALLOP_ENGINE_TEMPLATE_CACHE_H
+#define GALLOP_ENGINE_TEMPLATE_CACHE_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "text/markup/roles.h"
+#include "text/markup/tools.h"
+
+struct chat;
+struct jinja;
+
+/* A chat template, and how it expects messages. */
+struct texts_template {
+    struct jinja *jinja; /* owned; NULL: the model's own template, which struct chat owns */
+    const char *source;  /* borrowed; NULL: the model has no template */
+    struct tools_style tools;
+    struct roles_style roles;
+};
+
+/* Larger templates are not kept. */
+enum { TEMPLATE_CACHE_ENTRIES = 8, TEMPLATE_CACHE_MOST_BYTES = 256 << 10 };
+
+/* A template that is in the cache or in use. */
+struct template_entry {
+    struct texts_template template;
+    char *source;
+    size_t n, n_users;
+    uint64_t last_use;
+    bool is_kept;
+};
+
+struct template_cache {
+    pthread_mutex_t lock;
+    struct template_entry *entry[TEMPLATE_CACHE_ENTRIES];
+    uint64_t n_uses;
+    uint64_t n_parsed; /* templates that were parsed */
+};
+
+void template_cache_init(struct template_cache *c);
+void template_cache_fini(struct template_cache *c); /* no entry is in use */
+
+/* Examines which tools and roles the template X accepts, with the special tokens of CHAT. */
+int template_examine(const struct chat *chat, struct texts_template *x, struct err *e);
+
+/* Sets *OUT to the template SOURCE, which is parsed and examined if it is not kept. ERR_INPUT: it cannot be parsed.
+ * template_cache_release() ends the use. */
+int template_cache_get(struct template_cache *c, const struct chat *chat, const char *source,
+                       struct template_entry **out, struct err *e);
+void template_cache_release(struct template_cache *c, struct template_entry *x);
+
+#endif
