@@ -399,6 +399,7 @@ int llm_open(struct llm *m, const struct gallop_options *o, const struct llm_sou
                                .all_bytes = o->kv_store != NULL,
                                .checkpoint = s->checkpoint,
                                .save = s->save,
+                               .streams = o->executor && strcmp(o->executor, "pjrt") == 0,
                                .progress = o->progress,
                                .progress_ctx = o->progress_ctx};
     struct calibration scales = {0};
@@ -594,6 +595,15 @@ static void run_tail(struct llm *m, const struct model *with, struct model_work 
 void llm_tail(struct llm *m, const struct model *with, struct model_work *work, size_t first, size_t n)
 {
     run_tail(m, with, work, first, n, m->logits);
+}
+
+int llm_check_computes(const struct llm *m, struct err *e)
+{
+    return m->model.opt.streams
+               ? err_about(e, ERR_UNSUPPORTED, "executor",
+                           "expected \"eager\": weights on the device of a PJRT plugin cannot be "
+                           "used for this")
+               : 0;
 }
 
 const char *llm_loose_backend(const struct llm *m)

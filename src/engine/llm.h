@@ -78,6 +78,9 @@ void llm_tail(struct llm *m, const struct model *with, struct model_work *work, 
 /* Initializes *X as the executor of M, which it borrows. */
 void llm_executor(struct llm *m, struct executor *x);
 
+/* Returns ERR_UNSUPPORTED if M cannot compute, because its weights are on a device. */
+int llm_check_computes(const struct llm *m, struct err *e);
+
 /* Returns the name of a backend of M with which the bits of a row may depend on the number of rows that are computed
  * with it, or NULL. */
 const char *llm_loose_backend(const struct llm *m);

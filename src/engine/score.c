@@ -39,8 +39,10 @@ static struct executor_rows next_chunk(const struct llm *m, const struct score_r
 
 int score_run(struct llm *m, const struct score_request *r, struct err *e)
 {
-    int rc = score_check(m, r, e);
+    int rc = llm_check_computes(m, e);
 
+    if (rc == 0)
+        rc = score_check(m, r, e);
     if (rc)
         return rc;
     for (size_t pos = 0; pos < r->n && rc == 0;) {

@@ -347,6 +347,12 @@ static int refuse_number(const struct view *v, struct err *e)
                    v->name);
 }
 
+bool model_streams(const struct model *m, const struct model_todo *t)
+{
+    return m->opt.streams && !m->checkpoint->pack && t->linear &&
+           !(t->desc->is_expert && t->linear->dtype == DT_I8);
+}
+
 static int do_embed(struct model *m, const struct model_todo *t, struct err *e)
 {
     struct look_job look = {.table = &t->embed->table};
@@ -354,9 +360,11 @@ static int do_embed(struct model *m, const struct model_todo *t, struct err *e)
 
     if (m->checkpoint->pack) /* `gallop pack` checked the table, and the file stays mapped */
         return 0;
-    if ((rc = keep_table(m, &t->embed->table, e)) != 0 || !t->look)
+    rc = m->opt.streams ? 0 : keep_table(m, &t->embed->table, e);
+    if (rc || !t->look)
         return rc;
     pool_run(m->pool, look_share, &look);
+    map_file_drop(look.table->data, view_span_bytes(look.table));
     return atomic_load(&look.refused) ? refuse_number(look.table, e) : 0;
 }
 
@@ -380,6 +388,8 @@ static int take_packed(struct model *m, const struct model_todo *t, size_t i, st
 
 static int do_one(struct model *m, const struct model_todo *t, size_t *n_linears, struct err *e)
 {
+    if (model_streams(m, t))
+        return linear_read_bias(t->linear, t->desc, e);
     if (t->linear)
         return m->checkpoint->pack ? take_packed(m, t, (*n_linears)++, e)
                                    : linear_pack(t->linear, t->desc, m->pool, e);
@@ -497,6 +507,8 @@ int model_pack(struct model *m, struct err *e)
     if (rc == 0 && m->opt.save)
         rc = save_pack(m, e);
     rc = weights_checked(m->weights, rc, e);
+    if (rc == 0 && m->opt.streams)
+        return 0;
     forget_todo(m);
     weights_let_go(m->weights);
     quantised_let_go(m->quantised);

@@ -122,6 +122,8 @@ struct model_options {
     bool allow_links;
     /* model_identity() covers all bytes of the weights, for which model_pack() reads them a second time. */
     bool all_bytes;
+    /* model_pack() leaves linears where they are (stream.h), and keeps the files open. */
+    bool streams;
     /* An open checkpoint, borrowed; model_pack() closes its files. NULL: the model opens its own. */
     struct checkpoint *checkpoint;
     /* The packed checkpoint that model_pack() writes. NULL: none is written. */
@@ -187,6 +189,9 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
 /* Reads the weights: packs the linears on the pool's threads, or maps them from a packed checkpoint.
  * ERR_INPUT, among others: a tensor holds an infinity or NaN. */
 int model_pack(struct model *m, struct err *e);
+
+/* Returns whether model_pack() leaves the linear of T in the files (model_options.streams). */
+bool model_streams(const struct model *m, const struct model_todo *t);
 
 /* Returns the gemm kernel that the MLP's linears use. */
 enum kern_fn model_gemm(const struct model *m);

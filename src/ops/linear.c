@@ -99,14 +99,14 @@ static int refuse_number(const struct view *v, float x, enum dtype t, struct err
                    (double)x, isfinite(x) && t == DT_BF16 ? ", which is infinite in bf16" : "");
 }
 
-static int join_bias(struct linear *l, const struct linear_desc *d, struct err *e)
+int linear_read_bias(struct linear *l, const struct linear_desc *d, struct err *e)
 {
     size_t columns = linear_columns(l), p;
     bool any = false;
 
     for (p = 0; p < d->n_parts; p++)
         any |= d->bias[p] != NULL;
-    if (!any)
+    if (!any || l->bias)
         return 0;
     l->bias = mem_zalloc(columns, sizeof(float), MEM_MODEL);
     if (!l->bias)
@@ -242,7 +242,7 @@ int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool
     if (!l->packed)
         rc = err_set(e, ERR_NOMEM, "out of memory: the packed weight of %s needs %zu bytes", d->name,
                      l->packed_bytes);
-    else if ((rc = join_bias(l, d, e)) == 0 && l->backend->scratch_bytes)
+    else if ((rc = linear_read_bias(l, d, e)) == 0 && l->backend->scratch_bytes)
         rc = pool_reserve(pool, l->backend->scratch_bytes(l), e);
     if (rc == 0) {
         pool_run(pool, pack_share, &job);
@@ -258,7 +258,7 @@ int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool
 int linear_map(struct linear *l, const struct linear_desc *d, const void *packed, struct pool *pool,
                struct err *e)
 {
-    int rc = join_bias(l, d, e);
+    int rc = linear_read_bias(l, d, e);
 
     if (rc == 0 && l->backend->scratch_bytes)
         rc = pool_reserve(pool, l->backend->scratch_bytes(l), e);

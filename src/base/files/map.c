@@ -216,10 +216,15 @@ void map_file_drop(const void *p, size_t n)
         found = begin && from >= begin && to <= atomic_load(&guard[i].end);
     }
     pthread_mutex_unlock(&guard_lock);
-    if (!found)
-        return;
-    from = (from + page_bytes - 1) & ~(page_bytes - 1);
-    to &= ~(page_bytes - 1);
+    if (found)
+        map_pages_drop(p, n);
+}
+
+void map_pages_drop(const void *p, size_t n)
+{
+    uintptr_t from = ((uintptr_t)p + page_bytes - 1) & ~(page_bytes - 1);
+    uintptr_t to = ((uintptr_t)p + n) & ~(page_bytes - 1);
+
     if (from < to)
         madvise((void *)from, to - from, MADV_DONTNEED);
 }

@@ -48,6 +48,9 @@ void map_file_trust(struct map_file *m);
  * nothing if P is not in a mapped file. Callable from any thread. */
 void map_file_drop(const void *p, size_t n);
 
+/* The same for bytes of any mapped file, which must be known to be one. */
+void map_pages_drop(const void *p, size_t n);
+
 struct map_stamp map_stamp_of(const struct stat *st);
 bool map_stamp_same(const struct map_stamp *a, const struct map_stamp *b);
 

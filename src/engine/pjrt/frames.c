@@ -48,6 +48,7 @@ struct frames {
     struct plugin plugin;
     struct llm *m;
     struct frames_options o;
+    struct pool *pool; /* borrowed; packs linears while the device is opened */
     size_t n_slots, context, max_tokens, max_logits;
     enum dtype dtype;
     struct program *program; /* [n_programs] */
@@ -261,7 +262,8 @@ static int open_arguments(struct frames *f, const struct stablehlo *p, struct er
     if ((rc = needs_check(&n, e)) != 0)
         return rc;
     for (size_t i = 0; i < p->n_weights && rc == 0; i++)
-        rc = weights_upload(&f->plugin, &p->weight[i], f->context, &f->arg[1 + f->n_caches + i], e);
+        rc = weights_upload(&f->plugin, &f->m->model, &p->weight[i], f->context, f->pool,
+                            &f->arg[1 + f->n_caches + i], e);
     if (rc == 0)
         rc = open_caches(f, e);
     if (rc == ERR_OS)
@@ -428,7 +430,13 @@ static int open_again(void *ctx, struct err *e)
     if (rc == 0)
         return 0;
     close_device(f);
-    return open_device(f, NULL, e);
+    /* The engine's threads belong to the engine's thread. */
+    if ((rc = pool_new(&f->pool, 1, e)) != 0)
+        return rc;
+    rc = open_device(f, NULL, e);
+    pool_free(f->pool);
+    f->pool = NULL;
+    return rc;
 }
 
 int frames_open(struct frames **out, struct llm *m, const struct frames_options *o, struct err *e)
@@ -443,6 +451,7 @@ int frames_open(struct frames **out, struct llm *m, const struct frames_options 
         return err_nomem(e, "the executor");
     errand_init(&f->reopening);
     f->m = m;
+    f->pool = m->pool;
     f->o = *o;
     f->n_slots = m->max_seqs;
     f->context = m->max_len;
@@ -455,6 +464,7 @@ int frames_open(struct frames **out, struct llm *m, const struct frames_options 
     f->max_tokens = f->max_tokens > f->n_slots ? f->max_tokens : f->n_slots;
     if ((rc = list_programs(f, e)) == 0 && (rc = open_slots(f, e)) == 0)
         rc = open_device(f, o->progress, e);
+    f->pool = NULL;
     if (rc)
         frames_close(f);
     else

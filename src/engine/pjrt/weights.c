@@ -2,9 +2,12 @@
 #include "engine/pjrt/weights.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "model/stream.h"
 #include "ops/linear_ints.h"
 #include "ops/moe.h"
 #include "ops/rotate.h"
@@ -20,6 +23,18 @@ int weights_check(const struct model *m, struct err *e)
                 m->linear[i]->name, m->linear[i]->backend->name);
     return 0;
 }
+
+enum { DROPPED = 1024 }; /* so many rows are read before their pages are dropped */
+
+/* A weight that is copied. */
+struct source {
+    const struct model *m;
+    const struct stablehlo_weight *w;
+    size_t context;
+    struct pool *pool;
+    float *row;       /* room for a row of W, or for the whole of a rope's table */
+    bool is_streamed; /* the linear is read from the files */
+};
 
 /* Writes the numbers X [n] as elements [at, at + n) of TO, which has the type TYPE. */
 static void put_numbers(void *to, enum dtype type, size_t at, const float *x, size_t n)
@@ -58,18 +73,36 @@ static void put_ints(void *to, enum stablehlo_piece piece, size_t at, const stru
     }
 }
 
-/* Writes the PIECE of L, a matrix [n, k], to TO, as matrix number AT. ROW has room for a row. */
-static void put_linear(void *to, const struct stablehlo_weight *w, size_t at, const struct linear *l,
-                       float *row)
+/* Writes row I of L, whose weights are floats, to ROW. Returns false if they are not finite. */
+static bool read_row(const struct source *s, const struct linear *l, size_t i, float *row)
 {
-    if (linear_ints_of(l)) {
-        put_ints(to, w->piece, at, l, row);
-        return;
-    }
-    for (size_t i = 0; i < l->n; i++) {
+    if (!s->is_streamed) {
         linear_row(l, i, row);
-        put_numbers(to, w->dtype, (at * l->n + i) * l->k, row, l->k);
+        return true;
     }
+    stream_row(s->m, l, i, row);
+    return dtype_all_finite(row, l->k, DT_F32);
+}
+
+/* Writes the piece W of L, a matrix [n, k], to TO, as matrix number AT. ROW has room for a row. */
+static int put_linear(struct source *s, void *to, size_t at, const struct linear *l, struct err *e)
+{
+    int rc;
+
+    s->is_streamed = stream_has(s->m, l);
+    if ((rc = stream_begin(s->m, l, s->pool, e)) != 0)
+        return rc;
+    if (linear_ints_of(l))
+        put_ints(to, s->w->piece, at, l, s->row);
+    for (size_t i = 0; i < l->n && !linear_ints_of(l) && rc == 0; i++) {
+        if (!read_row(s, l, i, s->row))
+            rc = err_set(e, ERR_INPUT, "%s holds an infinity or NaN, expected finite numbers", l->name);
+        put_numbers(to, s->w->dtype, (at * l->n + i) * l->k, s->row, l->k);
+        if (i % DROPPED == DROPPED - 1)
+            stream_drop(s->m, l);
+    }
+    stream_end(s->m, l);
+    return rc;
 }
 
 /* Writes the Hadamard matrix [n, n] whose rows have the length 1. */
@@ -89,38 +122,66 @@ static void put_rope(float *to, const struct rope *r, bool cos, size_t context, 
     rope_fill(r, &b, 0, context, cos ? to : other, cos ? other : to);
 }
 
-/* Writes W to TO. ROW has room for a row of W, or for the whole of a rope's table. */
-static void fill(void *to, const struct stablehlo_weight *w, size_t context, float *row)
+static int put_experts(struct source *s, void *to, struct err *e)
 {
-    const struct op_embed *embed = w->of;
-    const struct linear *l = w->of;
-    const struct moe *moe = w->of;
+    const struct moe *moe = s->w->of;
+    int rc = 0;
+
+    for (size_t x = 0; x < s->w->shape[0] && rc == 0; x++)
+        rc = put_linear(s, to, x, s->w->down ? &moe->expert[x].down : &moe->expert[x].up, e);
+    return rc;
+}
+
+static void put_table(const struct source *s, void *to)
+{
+    const struct op_embed *embed = s->w->of;
+
+    for (size_t i = 0; i < s->w->shape[0]; i++) {
+        view_row_f32(&embed->table, i, s->row);
+        put_numbers(to, s->w->dtype, i * s->w->shape[1], s->row, s->w->shape[1]);
+        if (i % DROPPED == DROPPED - 1)
+            stream_drop_table(s->m, embed);
+    }
+    stream_drop_table(s->m, embed);
+}
+
+/* Writes the weight of S to TO. */
+static int fill(struct source *s, void *to, struct err *e)
+{
+    const struct stablehlo_weight *w = s->w;
 
     switch (w->kind) {
-    case STABLEHLO_LINEAR: put_linear(to, w, 0, l, row); break;
-    case STABLEHLO_EXPERTS:
-        for (size_t x = 0; x < w->shape[0]; x++)
-            put_linear(to, w, x, w->down ? &moe->expert[x].down : &moe->expert[x].up, row);
-        break;
+    case STABLEHLO_LINEAR: return put_linear(s, to, 0, w->of, e);
+    case STABLEHLO_EXPERTS: return put_experts(s, to, e);
     case STABLEHLO_BIAS:
         for (size_t i = 0; i < w->shape[0]; i++)
-            ((float *)to)[i] = linear_bias(l, i);
+            ((float *)to)[i] = linear_bias(w->of, i);
         break;
     case STABLEHLO_VECTOR: put_numbers(to, DT_F32, 0, w->of, w->shape[0]); break;
-    case STABLEHLO_TABLE:
-        for (size_t i = 0; i < w->shape[0]; i++) {
-            view_row_f32(&embed->table, i, row);
-            put_numbers(to, w->dtype, i * w->shape[1], row, w->shape[1]);
-        }
-        break;
+    case STABLEHLO_TABLE: put_table(s, to); break;
     case STABLEHLO_COS:
-    case STABLEHLO_SIN: put_rope(to, w->of, w->kind == STABLEHLO_COS, context, row); break;
+    case STABLEHLO_SIN: put_rope(to, w->of, w->kind == STABLEHLO_COS, s->context, s->row); break;
     case STABLEHLO_SIGNS:
         for (size_t i = 0; i < w->shape[0]; i++)
             ((float *)to)[i] = rotate_sign(i);
         break;
     case STABLEHLO_HADAMARD: put_hadamard(to, w->shape[0]); break;
     }
+    return 0;
+}
+
+/* Calls fill() with SIGBUS unblocked, so that a file that becomes shorter is an error (base/files/map.h). */
+static int fill_safely(struct source *s, void *to, struct err *e)
+{
+    sigset_t bus, old;
+    int rc;
+
+    sigemptyset(&bus);
+    sigaddset(&bus, SIGBUS);
+    pthread_sigmask(SIG_UNBLOCK, &bus, &old);
+    rc = stream_checked(s->m, fill(s, to, e), e);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return rc;
 }
 
 /* Returns the number of elements in a row of W, or in what fill() needs of it. */
@@ -136,27 +197,27 @@ static size_t row_of(const struct stablehlo_weight *w)
     return w->kind == STABLEHLO_LINEAR || w->kind == STABLEHLO_EXPERTS ? l->k + 4 : w->shape[w->n_dims - 1];
 }
 
-int weights_upload(struct plugin *p, const struct stablehlo_weight *w, size_t context,
-                   struct pjrt_buffer **out, struct err *e)
+int weights_upload(struct plugin *p, const struct model *m, const struct stablehlo_weight *w, size_t context,
+                   struct pool *pool, struct pjrt_buffer **out, struct err *e)
 {
+    struct source s = {.m = m, .w = w, .context = context, .pool = pool};
     bool is_table = w->kind == STABLEHLO_COS || w->kind == STABLEHLO_SIN;
     size_t n = 1, last = row_of(w);
     void *host;
-    float *row;
     int rc;
 
     for (int i = 0; i < w->n_dims; i++)
         if (__builtin_mul_overflow(n, w->shape[i], &n))
             return err_nomem(e, "a weight");
     host = plugin_staging(p, n * dtype_bytes(w->dtype));
-    row = mem_alloc((is_table ? n : last) * sizeof(float), MEM_ENGINE);
-    if (!host || !row) {
+    s.row = mem_alloc((is_table ? n : last) * sizeof(float), MEM_ENGINE);
+    if (!host || !s.row) {
         rc = err_nomem(e, "a weight");
     } else {
-        fill(host, w, context, row);
-        rc = plugin_upload(p, host, w->dtype, w->shape, w->n_dims, out, e);
+        if ((rc = fill_safely(&s, host, e)) == 0)
+            rc = plugin_upload(p, host, w->dtype, w->shape, w->n_dims, out, e);
     }
     plugin_free_staging(p, host);
-    mem_free(row);
+    mem_free(s.row);
     return rc;
 }

@@ -9,9 +9,10 @@
  * back, such as integers. */
 int weights_check(const struct model *m, struct err *e);
 
-/* Copies the weight W to the device as *OUT. CONTEXT is the length for which ropes that depend on the length are
- * computed. Host memory is allocated for this weight only. */
-int weights_upload(struct plugin *p, const struct stablehlo_weight *w, size_t context,
-                   struct pjrt_buffer **out, struct err *e);
+/* Copies the weight W of M to the device as *OUT. CONTEXT is the length for which ropes that depend on the length are
+ * computed. POOL: threads that may pack a linear. Host memory is allocated for this weight only, and pages of files
+ * that were read are dropped. */
+int weights_upload(struct plugin *p, const struct model *m, const struct stablehlo_weight *w, size_t context,
+                   struct pool *pool, struct pjrt_buffer **out, struct err *e);
 
 #endif

@@ -513,8 +513,10 @@ static int bench_model(struct bench_options *o, struct err *e)
     }
     if (rc == 0) {
         b->m = engine_llm(g);
-        rc = measure(b, o->out.json);
+        rc = llm_check_computes(b->m, e);
     }
+    if (rc == 0)
+        rc = measure(b, o->out.json);
     mem_free(b->roof);
     mem_free(b->ids);
     mem_free(b);

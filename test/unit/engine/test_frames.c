@@ -7,6 +7,8 @@
 #include "engine/engine_priv.h"
 #include "engine/pjrt/frames.h"
 #include "engines.h"
+#include "model/stream.h"
+#include "ops/linear_ints.h"
 
 static long (*calls)(void), (*objects)(void), (*runs)(void);
 static void (*reset)(void);
@@ -367,6 +369,65 @@ static void every_call_may_fail_under_load(void **state)
     assert_int_equal(objects(), before);
 }
 
+static float read_row(const struct llm *m, const struct linear *l, size_t i, float *out)
+{
+    static int8_t number[4096];
+    float scale;
+
+    if (linear_ints_of(l)) {
+        scale = linear_ints_row8(l, i, number);
+        for (size_t k = 0; k < l->k; k++)
+            out[k] = number[k];
+        return scale;
+    }
+    if (stream_has(&m->model, l))
+        stream_row(&m->model, l, i, out);
+    else
+        linear_row(l, i, out);
+    return 1;
+}
+
+/* With this executor, linears are not packed when the model is opened, and their weights are those of one that is. */
+static void weights_are_read_one_linear_at_a_time(void **state)
+{
+    static float found[4096], expected[4096];
+
+    fail_call(0);
+    for (int is_int8 = 0; is_int8 < 2; is_int8++) {
+        struct gallop_options o = options(), plain = engines_options(2, 16, 64);
+        struct gallop *g, *eager;
+        struct llm *m, *other;
+        struct err e;
+
+        o.quant = plain.quant = is_int8 ? "int8" : NULL;
+        g = engines_open("demo", &o);
+        eager = engines_open("demo", &plain);
+        m = engine_llm(g);
+        other = engine_llm(eager);
+        assert_int_equal(llm_check_computes(other, &e), 0);
+        assert_int_equal(llm_check_computes(m, &e), ERR_UNSUPPORTED);
+        assert_int_equal(m->model.n_linears, other->model.n_linears);
+        for (size_t n = 0; n < m->model.n_linears; n++) {
+            const struct linear *l = m->model.linear[n];
+
+            assert_true(stream_has(&m->model, l) && !l->packed);
+            assert_false(stream_has(&other->model, other->model.linear[n]));
+            assert_int_equal(stream_begin(&m->model, l, m->pool, &e), 0);
+            assert_int_equal(l->packed != NULL, is_int8);
+            for (size_t i = 0; i < l->n; i += l->n / 7 + 1) {
+                float scale = read_row(m, l, i, found);
+
+                assert_true(scale == read_row(other, other->model.linear[n], i, expected));
+                assert_memory_equal(found, expected, l->k * sizeof(float));
+            }
+            stream_end(&m->model, l);
+            assert_null(l->packed);
+        }
+        gallop_close(g);
+        gallop_close(eager);
+    }
+}
+
 static void as_many_buckets_as_may_be_given_are_served(void **state)
 {
     struct gallop_options o = options();
@@ -615,6 +676,7 @@ int main(void)
         cmocka_unit_test(guesses_are_verified_in_one_frame),
         cmocka_unit_test(a_scored_prompt_is_computed_once),
         cmocka_unit_test(every_call_may_fail_under_load),
+        cmocka_unit_test(weights_are_read_one_linear_at_a_time),
         cmocka_unit_test(as_many_buckets_as_may_be_given_are_served),
         cmocka_unit_test(embeddings_and_other_kv_types_are_refused),
         cmocka_unit_test(other_versions_are_refused_by_their_numbers),

@@ -18,6 +18,7 @@ enum { SLOTS = 2, CONTEXT = 64, PROMPT = 11, BUCKET = 16, GUESSED = 3, MAX_FOLDE
 static double tolerance = 2e-4; /* of logits, as a share of the largest */
 
 struct device {
+    const struct model *m;
     struct plugin plugin;
     struct pjrt_buffer *cache[2 * 256], *weight[4096], *hidden[STABLEHLO_MAX_HIDDEN];
     struct stablehlo_weight known[4096]; /* what the weights are */
@@ -29,7 +30,7 @@ static void upload(struct device *d, const struct stablehlo *p)
     struct err e = {0};
 
     for (size_t i = 0; i < p->n_weights; i++)
-        if (weights_upload(&d->plugin, &p->weight[i], CONTEXT, &d->weight[i], &e) != 0)
+        if (weights_upload(&d->plugin, d->m, &p->weight[i], CONTEXT, d->m->pool, &d->weight[i], &e) != 0)
             fail_msg("%s", e.msg);
     memcpy(d->known, p->weight, p->n_weights * sizeof(*p->weight));
     d->n_weights = p->n_weights;
@@ -93,6 +94,7 @@ static void run(struct device *d, const struct model *m, const struct stablehlo_
     if (graph_record(&g, m, f->n_seqs * f->rows, f->n_wanted, &e) != 0 ||
         stablehlo_write(&p, &g, m, f, &e) != 0)
         fail_msg("%s", e.msg);
+    d->m = m;
     if (d->n_weights == 0)
         upload(d, &p);
     assert_true(is_head ? p.n_weights < d->n_weights : p.n_weights == d->n_weights);
@@ -470,6 +472,7 @@ static void the_best_token_is_that_of_the_sampler(void **state)
     assert_int_equal(plugin_open(&d->plugin, &source, &e), 0);
     assert_int_equal(graph_record(&graph, m, 2, 1, &e), 0);
     assert_int_equal(stablehlo_write(&p, &graph, m, &f, &e), 0);
+    d->m = m;
     upload(d, &p);
     for (head = 0;
          d->known[head].of != graph.node[graph.result].w.linear || d->known[head].kind != STABLEHLO_LINEAR;)
