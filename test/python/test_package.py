@@ -1,14 +1,19 @@
 """The package itself: names, help, stubs, the program, the server, other Pythons."""
+import base64
+import email
 import gc
 import glob
+import hashlib
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import tarfile
 import urllib.request
 import weakref
+import zipfile
 
 import gallop
 import pytest
@@ -220,6 +225,65 @@ def test_the_wheel_runs_on_another_python(interpreter, tmp_path):
             llm.chat(tools=[f]).tools
         """], capture_output=True, text=True)
     assert out.stdout == "3 4 6\n", out.stderr
+
+
+def wheel_file():
+    return zipfile.ZipFile(glob.glob(os.path.join(SOURCE, "build/wheel/gallop-*.whl"))[0])
+
+
+def test_the_wheel_has_the_licences_of_what_it_contains():
+    with wheel_file() as wheel:
+        names = wheel.namelist()
+        info = next(n for n in names if n.endswith(".dist-info/METADATA")).rpartition("/")[0]
+        metadata = email.message_from_bytes(wheel.read(info + "/METADATA"))
+        assert metadata["License-Expression"] == "Apache-2.0"
+        files = [n[len(info + "/licenses/"):] for n in names if n.startswith(info + "/licenses/")
+                 and not n.endswith("/")]
+        assert set(metadata.get_all("License-File")) == set(files) and "LICENSE" in files
+        libraries = [n for n in names if ".libs/" in n and not n.endswith("/")]
+        packages = {re.match(r"bundled/([^/]+)\.txt", x)[1] for x in files
+                    if x.startswith("bundled/lib")}
+        assert libraries and packages >= {"libcurl4", "libssl3", "libevent-core-2.1-7", "libtinfo6"}
+        for package in packages:
+            text = wheel.read(f"{info}/licenses/bundled/{package}.txt").decode()
+            assert "opyright" in text
+            for name in re.findall(r"/usr/share/common-licenses/([A-Z]+-[0-9.]*[0-9])", text):
+                assert f"bundled/common-licenses/{name}.txt" in files, (package, name)
+        # Libraries of the page, if the build has them.
+        for package in os.listdir(os.path.join(SOURCE, "build/licences")):
+            assert f"bundled/{package}.txt" in files
+        for line in wheel.read(info + "/RECORD").decode().splitlines():
+            name, digest, size = line.rsplit(",", 2)
+            if digest:
+                data = wheel.read(name)
+                found = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=")
+                assert (digest, size) == ("sha256=" + found.decode(), str(len(data)))
+
+
+def test_the_archive_of_sources_has_what_building_needs_and_no_more():
+    path = glob.glob(os.path.join(SOURCE, "build/wheel/gallop-*.tar.gz"))[0]
+    with tarfile.open(path) as archive:
+        names = {n.partition("/")[2] for n in archive.getnames()}
+    assert {n.partition("/")[0] for n in names} == {
+        "CMakeLists.txt", "CMakePresets.json", "CONTRIBUTING.md", "LICENSE", "Makefile", "PKG-INFO",
+        "README.md", "SECURITY.md", "cmake", "include", "models", "pyproject.toml", "python", "src",
+        ".gitignore"}
+    assert {"include/gallop.h", "models/demo/model.safetensors", "python/native/runner.c",
+            "python/gallop/py.typed", "src/engine/gallop.c"} <= names
+    assert os.path.getsize(path) < 8 << 20
+
+
+def test_every_distribution_has_the_licence():
+    with open(os.path.join(SOURCE, "LICENSE"), "rb") as f:
+        text = f.read()
+    folders = glob.glob(os.path.join(SOURCE, "python/*/pyproject.toml"))
+    assert len(folders) == 3
+    for path in folders:
+        with open(os.path.join(os.path.dirname(path), "LICENSE"), "rb") as f:
+            assert f.read() == text
+        with open(path) as f:
+            settings = f.read()
+        assert 'license = "Apache-2.0"' in settings and 'license-files = ["LICENSE"]' in settings
 
 
 def test_structs_of_the_header_are_known_to_the_last_member():
