@@ -289,10 +289,13 @@ def test_an_interrupt_ends_a_request_within_a_step(what):
                 s = llm.stats()
             print("left", s["n_running"] + s["n_waiting"], llm.generate("a", max_new_tokens=1).n_output)
         """], stdout=subprocess.PIPE, text=True)
-    assert child.stdout.readline() == "ready\n"
-    time.sleep(0.2)
-    child.send_signal(signal.SIGINT)
-    assert child.communicate(timeout=30)[0] == "left 0 1\n"
+    try:
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(0.2)
+        child.send_signal(signal.SIGINT)
+        assert child.communicate(timeout=30)[0] == "left 0 1\n"
+    finally:
+        child.kill()
 
 
 def test_opening_and_closing_leaks_neither_memory_nor_threads_nor_files():

@@ -115,11 +115,14 @@ def test_an_interrupt_ends_a_server_by_way_of_its_program():
     child = subprocess.Popen([sys.executable, "-uc", text],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                              start_new_session=True)
-    pid = int(child.stdout.readline())
-    assert os.getsid(pid) == pid
-    os.killpg(child.pid, signal.SIGINT)
-    assert "KeyboardInterrupt" in child.communicate(timeout=30)[1]
-    assert not os.path.exists(f"/proc/{pid}")
+    try:
+        pid = int(child.stdout.readline())
+        assert os.getsid(pid) == pid
+        os.killpg(child.pid, signal.SIGINT)
+        assert "KeyboardInterrupt" in child.communicate(timeout=30)[1]
+        assert not os.path.exists(f"/proc/{pid}")
+    finally:
+        child.kill()
 
 
 def test_rows_of_an_executor(llm):
