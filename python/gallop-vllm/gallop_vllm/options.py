@@ -7,7 +7,8 @@ OPTIONS = {"mode": str, "model": str, "quant": (str, dict), "scales": str, "kv_c
            "kv_cache_type": str, "kv_cache_layout": str, "op_config": (str, dict),
            "attention_backend": str, "isa": str, "threads": int, "kv_sparse": str, "allow_links": int,
            "max_logits": int, "executor": str, "pjrt_plugin": str, "pjrt_device": int,
-           "pjrt_options": (str, dict), "prompt_buckets": str, "batch_buckets": str, "context_buckets": str}
+           "pjrt_options": (str, dict), "executor_process": int, "prompt_buckets": str, "batch_buckets": str,
+           "context_buckets": str}
 # Options that are vLLM's own.
 ELSEWHERE = {"revision": "--revision", "dtype": "--dtype", "max_model_len": "--max-model-len",
              "max_num_seqs": "--max-num-seqs", "max_batched_tokens": "--max-num-batched-tokens",
@@ -53,8 +54,8 @@ def given(additional_config):
 
 def _check_executor(options, where):
     if not has_frames(options):
-        for name in ("pjrt_plugin", "pjrt_device", "pjrt_options", "prompt_buckets",
-                     "batch_buckets", "context_buckets"):
+        for name in ("pjrt_plugin", "pjrt_device", "pjrt_options", "executor_process",
+                     "prompt_buckets", "batch_buckets", "context_buckets"):
             if name in options:
                 raise ValueError(f"{where}: {name} needs the executor pjrt")
     elif options.get("mode") == "blocks":

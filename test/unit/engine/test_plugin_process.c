@@ -28,7 +28,8 @@ static int clear(void **state)
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         unsetenv(names[i]);
-    setenv("GALLOP_PROGRAM", getenv("GALLOP_BIN"), 1);
+    if (getenv("GALLOP_BIN"))
+        setenv("GALLOP_PROGRAM", getenv("GALLOP_BIN"), 1);
     return 0;
 }
 
