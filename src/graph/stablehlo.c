@@ -1232,10 +1232,10 @@ int stablehlo_write(struct stablehlo *p, const struct graph *g, const struct mod
         w.rc = ERR_NOMEM;
     if (!w.rc)
         write_program(&w, &whole);
+    if (!w.rc && (p->text.oom || whole.oom || !whole.data))
+        w.rc = ERR_NOMEM;
     buf_fini(&p->text);
     p->text = whole;
-    if (!w.rc && (whole.oom || !whole.data))
-        w.rc = ERR_NOMEM;
     mem_free(w.node);
     mem_free(w.weight);
     mem_free(w.k);
