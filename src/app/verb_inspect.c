@@ -290,6 +290,8 @@ static void print_json_page(const struct gallop *g, const struct llm *m, const s
     json_object_set_new(o, "scheduling", scheduling_json(engine_scheduling(g)));
     if (engine_frames(g))
         json_object_set_new(o, "executor", executor_json(engine_frames(g)));
+    else
+        json_object_set_new(o, "executor", json_pack("{s:s}", "name", m->planned ? "planned" : "eager"));
     json_object_set_new(o, "weight_bytes", json_integer((json_int_t)s.weight_bytes));
     json_object_set_new(o, "scratch_bytes", json_integer((json_int_t)s.scratch_bytes));
     json_object_set_new(o, "load_s", json_real(s.load_s));
@@ -360,6 +362,8 @@ static void print_text_page(const struct gallop *g, const struct llm *m, const s
               (double)s.weight_bytes / 1048576, (double)s.scratch_bytes / 1048576, s.load_s);
     if (engine_frames(g))
         print_executor(engine_frames(g));
+    else if (m->planned)
+        print_fmt("executor planned: steps of at most %d rows are one job of all threads\n", PLANNED_ROWS);
     print_kv(m, opt);
     if (engine_guesses(g))
         print_guesses(g, m);

@@ -306,11 +306,18 @@ def an_option_of_the_engine_reaches_it():
                              (["--kv-cache-layout", "block_major"], ["kv", "layout"],
                               "block_major"),
                              (["--kv-cache-layout", "head_major"], ["kv", "layout"], "head_major"),
-                             (["--block-size", 64], ["kv", "block"], 64)):
+                             (["--block-size", 64], ["kv", "block"], 64),
+                             (["--executor", "eager"], ["executor", "name"], "eager"),
+                             (["--executor", "planned"], ["executor", "name"], "planned")):
         o = inspect(*args)
         for key in path:
             o = o[key]
         expect(o, want, f"{'.'.join(path)} of inspect {args}")
+    check(b"executor planned" in call("inspect", "-m", DEMO, "--executor", "planned").stdout,
+          "the executor as text")
+    eager, planned = (call("run", "-m", DEMO, "-n", 40, "--threads", 2, "--executor", x, "Once upon").stdout
+                      for x in ("eager", "planned"))
+    check(eager == planned and len(eager) > 40, f"executors: {eager} and {planned}")
     plain = inspect()
     check(inspect("--max-num-batched-tokens", 16)["scratch_bytes"] < plain["scratch_bytes"],
           "--max-num-batched-tokens")
