@@ -255,8 +255,6 @@ static void write_executor(const struct metrics_now *now, const struct labels *l
     gauge(out, l, "gallop:executor_up", "1, or 0 while an executor that failed is opened again", !x->is_down);
     counter(out, l, "gallop:executor_restarts_total", "Times that an executor that failed was opened again",
             (double)x->n_restarts);
-    if (!now->executor.n_programs)
-        return;
     write_programs(now, "gallop:bucket_runs_total", "Runs of compiled programs", false, l, out);
     write_programs(now, "gallop:bucket_padding_rows_total", "Rows of padding in these runs", true, l, out);
     counter(out, l, "gallop:compile_seconds_total", "Seconds of compiling programs", x->compile_s);
