@@ -241,8 +241,8 @@ static enum needs needs_of(const struct step *g, const struct step_row *r)
     return r->seq->pooling ? NEEDS_HIDDEN : is_plain(g, r) ? NEEDS_BEST : NEEDS_LOGITS;
 }
 
-/* Samples, scores or pools the rows of g->row, in pieces of at most max_logits rows that need the same. Returns false if
- * the executor has failed, at row g->piece. */
+/* Samples, scores or pools the rows of g->row, in pieces of at most max_logits rows that need the same. Returns false
+ * if the executor has failed, at row g->piece. */
 static bool take_pieces(struct step *g)
 {
     bool is_done;

@@ -372,8 +372,8 @@ static struct matrix matrix_of_linear(struct writer *w, const struct linear *l)
 
 /* ---- integers ---- */
 
-/* Returns X [.., pieces, size], of which each piece is multiplied by a Hadamard matrix: that of its first and of its last
- * bits one after the other, whose Kronecker product it is. */
+/* Returns X [.., pieces, size], of which each piece is multiplied by a Hadamard matrix: by those of the two halves of
+ * its bits, whose Kronecker product it is. */
 static struct value hadamard(struct writer *w, struct value x)
 {
     size_t T = x.s.d[0], P = x.s.d[1], size = x.s.d[2], last = 1;

@@ -4,7 +4,7 @@
 #include "base/files/map.h"
 #include "ckpt/weights.h"
 
-static const struct model_todo *todo_of(const struct model *m, const struct linear *l)
+const struct model_todo *stream_of(const struct model *m, const struct linear *l)
 {
     for (size_t i = 0; i < m->n_todo; i++)
         if (m->todo[i].linear == l)
@@ -12,21 +12,12 @@ static const struct model_todo *todo_of(const struct model *m, const struct line
     return NULL;
 }
 
-bool stream_has(const struct model *m, const struct linear *l)
+int stream_pack(const struct model_todo *t, struct pool *pool, struct err *e)
 {
-    return todo_of(m, l) != NULL;
-}
+    struct linear opened = *t->linear;
+    int rc = opened.packed ? 0 : linear_pack(t->linear, t->desc, pool, e);
 
-int stream_begin(const struct model *m, const struct linear *l, struct pool *pool, struct err *e)
-{
-    const struct model_todo *t = todo_of(m, l);
-    struct linear opened;
-    int rc;
-
-    if (!t || l->dtype != DT_I8)
-        return 0;
-    opened = *t->linear;
-    if ((rc = linear_pack(t->linear, t->desc, pool, e)) == 0)
+    if (rc == 0)
         return 0;
     opened.bias = NULL; /* linear_pack() has closed the linear */
     *t->linear = opened;
@@ -34,26 +25,22 @@ int stream_begin(const struct model *m, const struct linear *l, struct pool *poo
     return rc;
 }
 
-void stream_end(const struct model *m, const struct linear *l)
+void stream_unpack(const struct model_todo *t)
 {
-    const struct model_todo *t = todo_of(m, l);
+    struct linear *l = t->linear;
 
-    if (t && t->linear->packed) {
-        map_region_free(t->linear->packed, t->linear->packed_bytes);
-        t->linear->packed = NULL;
-    }
-    stream_drop(m, l);
+    if (l->packed)
+        map_region_free(l->packed, l->packed_bytes);
+    l->packed = NULL;
 }
 
-void stream_row(const struct model *m, const struct linear *l, size_t i, float *out)
+void stream_row(const struct model_todo *t, size_t i, float *out)
 {
-    linear_elements(todo_of(m, l)->desc, linear_column_of_row(l, i), 0, l->k, out);
+    linear_elements(t->desc, linear_column_of_row(t->linear, i), 0, t->linear->k, out);
 }
 
-void stream_drop(const struct model *m, const struct linear *l)
+void stream_drop(const struct linear *l, const struct model_todo *t)
 {
-    const struct model_todo *t = todo_of(m, l);
-
     for (size_t p = 0; t && p < t->desc->n_parts; p++)
         map_file_drop(t->desc->part[p]->data, view_span_bytes(t->desc->part[p]));
     if (l->mapped)

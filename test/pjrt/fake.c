@@ -7,7 +7,7 @@
  * FAKE_PJRT_FAIL=N lets the N-th call that may fail return an error, or with FAKE_PJRT_HOW crash,
  * hang or exit, and with FAKE_PJRT_TIMES=M the M - 1 calls behind it; FAKE_PJRT_MAJOR gives the table another major
  * version, and FAKE_PJRT_SMALL a smaller size. With FAKE_PJRT_KEEP programs can be serialized; FAKE_PJRT_LIE makes
- * their size wrong. fake_pjrt_calls() and fake_pjrt_objects() tell the test how many calls there were and how many
+ * their size wrong. With FAKE_PJRT_UNSURE, frames give logits only and -1 as tokens. fake_pjrt_calls() and fake_pjrt_objects() tell the test how many calls there were and how many
  * objects exist, fake_pjrt_runs() how many runs of programs there were. */
 #include <signal.h>
 #include <stdbool.h>
@@ -489,6 +489,8 @@ static struct pjrt_error *execute(void *args)
         else
             compute_head(&f);
     }
+    if (is_frame && getenv("FAKE_PJRT_UNSURE"))
+        memset(f.out[program->n_caches + 1]->data, 0xff, program->result[program->n_caches + 1]);
     if (a->complete)
         a->complete[0] = (struct pjrt_event *)new_object();
     return NULL;

@@ -33,7 +33,6 @@ struct result {
     struct pjrt_buffer *logits, *best, *hidden[STABLEHLO_MAX_HIDDEN];
     size_t n, from;            /* the wanted rows; the row of a prompt that is the first of them */
     bool has_best, has_logits; /* they are in f->best and f->logits */
-    bool is_lost;
 };
 
 /* The rows that a slot holds: those of a running sequence, or what the last one left. */
@@ -132,7 +131,7 @@ static void add_program(struct frames *f, enum stablehlo_part part, size_t n_seq
 /* Lists the numbers of rows of decoding sequences: one, the most with all guesses, and a number between them. */
 static void list_rows(struct frames *f)
 {
-    size_t most = f->o.most_guesses;
+    size_t most = f->o.most_guesses < f->context ? f->o.most_guesses : f->context - 1;
 
     f->decode_rows[f->n_decode_rows++] = 1;
     if (most > 4)
@@ -262,8 +261,8 @@ static int open_arguments(struct frames *f, const struct stablehlo *p, struct er
     if ((rc = needs_check(&n, e)) != 0)
         return rc;
     for (size_t i = 0; i < p->n_weights && rc == 0; i++)
-        rc = weights_upload(&f->plugin, &f->m->model, &p->weight[i], f->context, f->pool,
-                            &f->arg[1 + f->n_caches + i], e);
+        rc = weights_upload(&f->plugin, &f->m->model, p, i, f->context, f->pool, &f->arg[1 + f->n_caches + i],
+                            e);
     if (rc == 0)
         rc = open_caches(f, e);
     if (rc == ERR_OS)

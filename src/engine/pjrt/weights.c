@@ -32,8 +32,8 @@ struct source {
     const struct stablehlo_weight *w;
     size_t context;
     struct pool *pool;
-    float *row;       /* room for a row of W, or for the whole of a rope's table */
-    bool is_streamed; /* the linear is read from the files */
+    float *row;      /* room for a row of W, or for the whole of a rope's table */
+    bool has_sequel; /* the next weight is another piece of the same linear */
 };
 
 /* Writes the numbers X [n] as elements [at, at + n) of TO, which has the type TYPE. */
@@ -73,35 +73,38 @@ static void put_ints(void *to, enum stablehlo_piece piece, size_t at, const stru
     }
 }
 
-/* Writes row I of L, whose weights are floats, to ROW. Returns false if they are not finite. */
-static bool read_row(const struct source *s, const struct linear *l, size_t i, float *row)
+/* Writes the numbers of L, which T describes if L is streamed, to TO, as matrix number AT. */
+static int put_rows(const struct source *s, void *to, size_t at, const struct linear *l,
+                    const struct model_todo *t, struct err *e)
 {
-    if (!s->is_streamed) {
-        linear_row(l, i, row);
-        return true;
-    }
-    stream_row(s->m, l, i, row);
-    return dtype_all_finite(row, l->k, DT_F32);
-}
-
-/* Writes the piece W of L, a matrix [n, k], to TO, as matrix number AT. ROW has room for a row. */
-static int put_linear(struct source *s, void *to, size_t at, const struct linear *l, struct err *e)
-{
-    int rc;
-
-    s->is_streamed = stream_has(s->m, l);
-    if ((rc = stream_begin(s->m, l, s->pool, e)) != 0)
-        return rc;
-    if (linear_ints_of(l))
-        put_ints(to, s->w->piece, at, l, s->row);
-    for (size_t i = 0; i < l->n && !linear_ints_of(l) && rc == 0; i++) {
-        if (!read_row(s, l, i, s->row))
-            rc = err_set(e, ERR_INPUT, "%s holds an infinity or NaN, expected finite numbers", l->name);
+    for (size_t i = 0; i < l->n; i++) {
+        if (t)
+            stream_row(t, i, s->row);
+        else
+            linear_row(l, i, s->row);
+        if (t && !dtype_all_finite(s->row, l->k, DT_F32))
+            return err_set(e, ERR_INPUT, "%s holds an infinity or NaN, expected finite numbers", l->name);
         put_numbers(to, s->w->dtype, (at * l->n + i) * l->k, s->row, l->k);
         if (i % DROPPED == DROPPED - 1)
-            stream_drop(s->m, l);
+            stream_drop(l, t);
     }
-    stream_end(s->m, l);
+    return 0;
+}
+
+/* Writes the piece of S of L, a matrix [n, k], to TO, as matrix number AT. */
+static int put_linear(const struct source *s, void *to, size_t at, const struct linear *l, struct err *e)
+{
+    const struct model_todo *t = stream_of(s->m, l);
+    int rc;
+
+    if (!linear_ints_of(l)) {
+        rc = put_rows(s, to, at, l, t, e);
+    } else if ((rc = t ? stream_pack(t, s->pool, e) : 0) == 0) {
+        put_ints(to, s->w->piece, at, l, s->row);
+        if (t && !s->has_sequel)
+            stream_unpack(t);
+    }
+    stream_drop(l, t);
     return rc;
 }
 
@@ -122,7 +125,7 @@ static void put_rope(float *to, const struct rope *r, bool cos, size_t context, 
     rope_fill(r, &b, 0, context, cos ? to : other, cos ? other : to);
 }
 
-static int put_experts(struct source *s, void *to, struct err *e)
+static int put_experts(const struct source *s, void *to, struct err *e)
 {
     const struct moe *moe = s->w->of;
     int rc = 0;
@@ -146,7 +149,7 @@ static void put_table(const struct source *s, void *to)
 }
 
 /* Writes the weight of S to TO. */
-static int fill(struct source *s, void *to, struct err *e)
+static int fill(const struct source *s, void *to, struct err *e)
 {
     const struct stablehlo_weight *w = s->w;
 
@@ -171,7 +174,7 @@ static int fill(struct source *s, void *to, struct err *e)
 }
 
 /* Calls fill() with SIGBUS unblocked, so that a file that becomes shorter is an error (base/files/map.h). */
-static int fill_safely(struct source *s, void *to, struct err *e)
+static int fill_safely(const struct source *s, void *to, struct err *e)
 {
     sigset_t bus, old;
     int rc;
@@ -197,10 +200,20 @@ static size_t row_of(const struct stablehlo_weight *w)
     return w->kind == STABLEHLO_LINEAR || w->kind == STABLEHLO_EXPERTS ? l->k + 4 : w->shape[w->n_dims - 1];
 }
 
-int weights_upload(struct plugin *p, const struct model *m, const struct stablehlo_weight *w, size_t context,
-                   struct pool *pool, struct pjrt_buffer **out, struct err *e)
+static bool is_sequel(const struct stablehlo_weight *a, const struct stablehlo_weight *b)
 {
-    struct source s = {.m = m, .w = w, .context = context, .pool = pool};
+    return a->kind == STABLEHLO_LINEAR && b->kind == STABLEHLO_LINEAR && a->of == b->of;
+}
+
+int weights_upload(struct plugin *p, const struct model *m, const struct stablehlo *program, size_t number,
+                   size_t context, struct pool *pool, struct pjrt_buffer **out, struct err *e)
+{
+    const struct stablehlo_weight *w = &program->weight[number];
+    struct source s = {.m = m,
+                       .w = w,
+                       .context = context,
+                       .pool = pool,
+                       .has_sequel = number + 1 < program->n_weights && is_sequel(w, w + 1)};
     bool is_table = w->kind == STABLEHLO_COS || w->kind == STABLEHLO_SIN;
     size_t n = 1, last = row_of(w);
     void *host;

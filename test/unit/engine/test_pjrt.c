@@ -30,7 +30,7 @@ static void upload(struct device *d, const struct stablehlo *p)
     struct err e = {0};
 
     for (size_t i = 0; i < p->n_weights; i++)
-        if (weights_upload(&d->plugin, d->m, &p->weight[i], CONTEXT, d->m->pool, &d->weight[i], &e) != 0)
+        if (weights_upload(&d->plugin, d->m, p, i, CONTEXT, d->m->pool, &d->weight[i], &e) != 0)
             fail_msg("%s", e.msg);
     memcpy(d->known, p->weight, p->n_weights * sizeof(*p->weight));
     d->n_weights = p->n_weights;
