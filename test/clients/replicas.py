@@ -29,14 +29,18 @@ with socket.socket() as s:
     s.bind(("127.0.0.1", 0))
     PORT = s.getsockname()[1]
 folder = tempfile.TemporaryDirectory(prefix="ray", dir="/tmp")  # Ray's sockets need short paths.
-log = open(os.path.join(folder.name, "log"), "w+")
-server = subprocess.Popen(
-    [sys.executable, os.path.join(ROOT, "examples", "python", "ray_serve.py")], stdout=log,
-    stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True, cwd=folder.name,
-    env={**os.environ, "PORT": str(PORT), "THREADS": "1", "MAX_SEQS": str(MAX_SEQS),
-         "MAX_REPLICAS": "2", "INTERVAL_S": "0.5", "UPSCALE_DELAY_S": "0.5",
-         "DOWNSCALE_DELAY_S": "1", "RAY_TMPDIR": folder.name, "RAY_USAGE_STATS_ENABLED": "0",
-         "RAY_DEDUP_LOGS": "0"})
+
+
+def _start():
+    """Starts the example, whose output goes to the file `log`."""
+    return subprocess.Popen(
+        [sys.executable, os.path.join(ROOT, "examples", "python", "ray_serve.py")],
+        stdout=open(os.path.join(folder.name, "log"), "w"), stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL, start_new_session=True, cwd=folder.name,
+        env={**os.environ, "PORT": str(PORT), "THREADS": "1", "MAX_SEQS": str(MAX_SEQS),
+             "MAX_REPLICAS": "2", "INTERVAL_S": "0.5", "UPSCALE_DELAY_S": "0.5",
+             "DOWNSCALE_DELAY_S": "1", "RAY_TMPDIR": folder.name, "RAY_USAGE_STATS_ENABLED": "0",
+             "RAY_DEDUP_LOGS": "0"})
 
 
 def _ask(prompt, **body):
@@ -51,16 +55,34 @@ def _ask(prompt, **body):
 
 
 def _begin():
-    """Waits until the example answers."""
-    for _ in range(4 * PATIENCE):
-        if server.poll() is not None:
-            break
-        try:
-            return _ask("Once", max_new_tokens=1)
-        except OSError:
+    """Starts the example and waits until it answers. Returns its process.
+
+    Ray gives up if its own processes take 30 s to start, as on a machine with much else to do. It
+    gets two more tries, and then the tests are skipped."""
+    for _ in range(3):
+        process, limit = _start(), time.monotonic() + PATIENCE
+        while process.poll() is None and time.monotonic() < limit:
+            try:
+                if _ask("Once", max_new_tokens=1)[0] == 200:
+                    return process
+            except (OSError, ValueError):  # Ray's own errors are not JSON.
+                pass
             time.sleep(0.25)
-    log.seek(0)
-    sys.exit(f"the example does not answer (status {server.poll()}):\n{log.read()[-4000:]}")
+        _end(process)
+        with open(os.path.join(folder.name, "log"), errors="replace") as f:
+            said = f.read()
+        if "timed out during startup" not in said:
+            sys.exit(f"the example does not answer (status {process.returncode}):\n{said[-4000:]}")
+    print("skipped: replicas: Ray does not start on this machine within 30 s")
+    sys.exit(0)
+
+
+def _end(process):
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
 
 
 def answers_are_those_of_the_engine():
@@ -110,11 +132,8 @@ def the_example_ends_with_its_engines():
         check(False, "the example ends within 60 s of an interrupt")
 
 
+server = _begin()
 try:
-    _begin()
     run_all(list(globals().items()))
 finally:
-    try:
-        os.killpg(server.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+    _end(server)
