@@ -151,7 +151,7 @@ int engine_thread_open(struct engine_thread *t, struct gallop *g, void (*lost)(c
     if ((rc = topo_open(&topo, e)) != 0)
         return rc;
     *t = (struct engine_thread){.g = g, .lost = lost, .wake = wake, .ctx = ctx};
-    t->yields = engine_info(g)->threads >= topo.n_cpus;
+    t->yields = engine_info(g)->model->threads >= topo.n_cpus;
     topo_close(&topo);
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->room, NULL);

@@ -153,8 +153,8 @@ int load_engine(struct load *l, struct checkpoint *model, struct gallop **g, str
     l->o.progress_ctx = &bar;
     rc = engine_open(g, &l->o, model, e);
     print_bar_end(&bar);
-    if (rc == 0 && engine_info(*g)->headless && !l->headless) {
-        rc = err_set(e, ERR_UNSUPPORTED, "%s", engine_info(*g)->headless);
+    if (rc == 0 && engine_info(*g)->model->no_generation && !l->headless) {
+        rc = err_set(e, ERR_UNSUPPORTED, "%s", engine_info(*g)->model->no_generation);
         gallop_close(*g);
         *g = NULL;
     }

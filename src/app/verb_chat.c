@@ -193,12 +193,12 @@ static int tokenize(struct talk *t, const struct buf *text, const char *origin, 
     const struct engine_info *m = engine_info(t->g);
     int rc = tok_encode_marked(m->tok, text->data ? text->data : "", origin, text->len, 0, ids, e);
 
-    if (rc == 0 && ids->n >= m->max_len)
+    if (rc == 0 && ids->n >= m->model->max_model_len)
         return err_set(
             e, ERR_INPUT,
             "the conversation with this message has %zu tokens, but the context holds %zu: /new begins "
             "another conversation, and a larger --max-model-len helps if the model allows it",
-            ids->n, m->max_len);
+            ids->n, m->model->max_model_len);
     return rc;
 }
 
@@ -351,7 +351,7 @@ static void say_end(const struct talk *t, const struct sampling *s, bool drawn)
         snprintf(rate, sizeof(rate), ", %.1f tokens/s", (double)(ev->n_output - 1) / ev->decode_s);
     if (t->el && !t->quiet)
         print_fmt("[%zu tokens%s; context %zu of %zu%s]\n", ev->n_output, rate, ev->n_prompt + ev->n_output,
-                  engine_info(t->g)->max_len, seed);
+                  engine_info(t->g)->model->max_model_len, seed);
     else if (drawn && !sampling_given(&t->sampling, SAMPLING_SEED))
         print_remark("the seed is %llu", (unsigned long long)s->seed);
 }
@@ -895,7 +895,7 @@ static int open_talk(struct talk *t, struct chat_options *o, struct checkpoint *
     t->sampling = o->sampling.s;
     o->load.o.max_num_seqs = 1;
     if ((rc = load_engine(&o->load, model, &t->g, e)) == 0 && !engine_info(t->g)->tok)
-        rc = err_set(e, ERR_INPUT, "%s", engine_info(t->g)->tok_missing);
+        rc = err_set(e, ERR_INPUT, "%s", engine_info(t->g)->model->no_tokenizer);
     return rc;
 }
 

@@ -431,7 +431,7 @@ static void say(const struct run_prompts *r, const struct request *q, const stru
         snprintf(which, sizeof(which), "%s%s: ", q->where, number);
     if (a->end.context_full)
         log_warn("%sthe context of %zu tokens is full after %zu generated tokens", which,
-                 engine_info(r->engine)->max_len, a->end.n_output);
+                 engine_info(r->engine)->model->max_model_len, a->end.n_output);
     else if (q->default_limit && a->end.finish == GALLOP_FINISH_LENGTH)
         log_warn("%sthe answer was cut after %zu generated tokens; -n sets another limit", which,
                  a->end.n_output);

@@ -969,7 +969,7 @@ static int open_model(struct serve *s, struct err *e)
     l->o.max_num_queued_reqs = l->o.max_num_queued_tokens =
         0; /* the API limits the queue, before tokenizing */
     if ((rc = load_engine(l, &s->model, &s->engine, e)) != 0 ||
-        (rc = dense_check(&s->dense, engine_info(s->engine)->hidden, e)) != 0)
+        (rc = dense_check(&s->dense, engine_info(s->engine)->model->hidden_size, e)) != 0)
         return rc;
     return open_api(s, max_queued, e);
 }

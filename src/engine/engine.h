@@ -21,20 +21,14 @@ struct tok;
 
 /* Facts of an engine that are constant while it is open. Pointers are borrowed until gallop_close(). */
 struct engine_info {
+    /* Sizes, formats and names, as in gallop.h; without the members about texts, which gallop_describe() has. */
+    const struct gallop_model_info *model;
     const struct tok *tok;           /* NULL: the checkpoint has no tokenizer */
-    const char *tok_missing;         /* the reason why `tok` is NULL, else NULL */
     const struct sampling *defaults; /* values of generation_config.json, with the model's end tokens */
-    const char *headless;            /* the reason why the model cannot generate tokens; NULL: it can */
-    const char *model_type;          /* "model_type" of config.json */
-    const char *kv_cache_type;       /* as in struct gallop_options */
     bool is_gguf;
     bool is_bidirectional; /* every token attends to the whole prompt, so a prompt is computed in one step */
     bool has_store;        /* there is a KV store */
-    size_t max_len;        /* context length: maximum number of tokens of prompt and answer */
-    size_t max_step_tokens;
-    size_t vocab, hidden, n_layers, inner, n_heads, n_kv, n_params;
-    double load_s; /* seconds that opening took */
-    int threads;
+    double load_s;         /* seconds that opening took */
 };
 
 /* Opens an engine like gallop_open(). C is the opened checkpoint of O->model; it outlives the engine, which

@@ -44,7 +44,8 @@ struct gallop {
     struct frames *frames;         /* the executor "pjrt"; NULL: llm.h computes */
     struct plugin_source plugin;   /* of the executor "pjrt" */
     struct engine_info info;
-    struct sampling config; /* values of generation_config.json, with the model's end tokens */
+    struct gallop_model_info model; /* of `info` */
+    struct sampling config;         /* values of generation_config.json, with the model's end tokens */
     struct arena config_arena;
     struct texts texts;       /* closed in engines of engine_open() */
     _Atomic uint64_t last_id; /* id of the newest request; also read by gallop_cancel() */
@@ -254,26 +255,14 @@ static void fill_info(struct gallop *g)
     const struct model *w = &m->model;
     const struct checkpoint *c = w->checkpoint;
 
-    g->info = (struct engine_info){.tok = m->tok,
-                                   .tok_missing = m->tok ? NULL : m->tok_missing.msg,
+    texts_describe_model(&g->model, m);
+    g->info = (struct engine_info){.model = &g->model,
+                                   .tok = m->tok,
                                    .defaults = &g->config,
-                                   .headless = w->info.headless ? w->headless : NULL,
-                                   .model_type = w->arch->model_type,
                                    .is_gguf = c && c->gguf.n,
                                    .is_bidirectional = w->bidirectional,
                                    .has_store = m->store != NULL,
-                                   .kv_cache_type = m->kv.type->name,
-                                   .max_len = m->max_len,
-                                   .max_step_tokens = m->max_tokens,
-                                   .vocab = w->info.vocab,
-                                   .hidden = w->info.hidden,
-                                   .n_layers = w->info.n_layers,
-                                   .inner = w->info.inner,
-                                   .n_heads = w->info.n_heads,
-                                   .n_kv = w->info.n_kv,
-                                   .n_params = w->n_params,
-                                   .load_s = m->load_s,
-                                   .threads = pool_threads(m->pool)};
+                                   .load_s = m->load_s};
 }
 
 int engine_open(struct gallop **out, const struct gallop_options *o, struct checkpoint *c, struct err *e)

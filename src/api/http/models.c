@@ -120,7 +120,7 @@ static void put_size(size_t n_params, struct buf *out)
 static void put_details(const struct api *a, struct buf *out)
 {
     const struct engine_info *m = info_of(a);
-    const char *family = m->model_type;
+    const char *family = m->model->model_type;
 
     buf_json_key(out, "details");
     buf_json_begin(out, '{');
@@ -132,7 +132,7 @@ static void put_details(const struct api *a, struct buf *out)
     dialect_put_string(out, family);
     buf_json_end(out, ']');
     buf_json_key(out, "parameter_size");
-    put_size(m->n_params, out);
+    put_size(m->model->n_params, out);
     put_member("quantization_level",
                strcmp(a->now.stats.quant, "none") == 0 ? a->now.stats.dtype : a->now.stats.quant, out);
     buf_json_end(out, '}');
@@ -211,20 +211,20 @@ static void put_model_info(const struct api *a, struct buf *out)
         const char *name;
         size_t value;
     } numbers[] = {{"context_length", a->max_len},
-                   {"embedding_length", dense_features(a->opt.dense, m->hidden)},
-                   {"block_count", m->n_layers},
-                   {"feed_forward_length", m->inner},
-                   {"attention.head_count", m->n_heads},
-                   {"attention.head_count_kv", m->n_kv},
-                   {"vocab_size", m->vocab}};
+                   {"embedding_length", dense_features(a->opt.dense, m->model->hidden_size)},
+                   {"block_count", m->model->n_layers},
+                   {"feed_forward_length", m->model->intermediate_size},
+                   {"attention.head_count", m->model->n_heads},
+                   {"attention.head_count_kv", m->model->n_kv_heads},
+                   {"vocab_size", m->model->vocab_size}};
 
     buf_json_key(out, "model_info");
     buf_json_begin(out, '{');
-    put_member("general.architecture", m->model_type, out);
+    put_member("general.architecture", m->model->model_type, out);
     put_member("general.basename", a->opt.name[0], out);
-    buf_fmt(out, ",\"general.parameter_count\":%zu", m->n_params);
+    buf_fmt(out, ",\"general.parameter_count\":%zu", m->model->n_params);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        buf_fmt(out, ",\"%s.%s\":%zu", m->model_type, numbers[i].name, numbers[i].value);
+        buf_fmt(out, ",\"%s.%s\":%zu", m->model->model_type, numbers[i].name, numbers[i].value);
     buf_json_end(out, '}');
 }
 
@@ -247,11 +247,12 @@ void models_ollama_show(const struct api *a, struct buf *out)
     put_model_info(a, out);
     buf_json_key(out, "capabilities");
     buf_json_begin(out, '[');
-    buf_str(out, info_of(a)->headless ? "\"embedding\"" : "\"completion\"");
-    buf_str(out, !info_of(a)->headless && o->chat && o->markup->calls && o->tools->place != TOOLS_NOWHERE
+    buf_str(out, info_of(a)->model->no_generation ? "\"embedding\"" : "\"completion\"");
+    buf_str(out, !info_of(a)->model->no_generation && o->chat && o->markup->calls &&
+                         o->tools->place != TOOLS_NOWHERE
                      ? ",\"tools\""
                      : "");
-    buf_str(out, !info_of(a)->headless && o->chat && o->markup->reasoning ? ",\"thinking\"" : "");
+    buf_str(out, !info_of(a)->model->no_generation && o->chat && o->markup->reasoning ? ",\"thinking\"" : "");
     buf_json_end(out, ']');
     buf_json_key(out, "modified_at");
     dialect_put_time(a->created, out);

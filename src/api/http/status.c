@@ -137,7 +137,7 @@ void status_pace_config(const struct api *a, struct buf *out)
     dialect_put_string(out, a->opt.name[0]);
     /* PACE writes "N/A" if no backend of attention was asked for. */
     buf_fmt(out, ",\"kv_cache_type\":\"%s\",\"attention_backend\":\"N/A\"}",
-            engine_info(a->opt.engine)->kv_cache_type);
+            engine_info(a->opt.engine)->model->kv_cache_type);
 }
 
 const struct schema status_pace_metrics_schema = {

@@ -41,7 +41,7 @@ int prompt_add_ids(struct tok_ids *ids, const json_t *list, struct err *e)
  * Anthropic's clients by "prompt is too long". */
 static int say_too_long(const struct request *q, const char *at_least, size_t n, struct err *e)
 {
-    size_t context = info_of(q)->max_len, least = request_max_tokens(q) == 0 ? 0 : 1;
+    size_t context = info_of(q)->model->max_model_len, least = request_max_tokens(q) == 0 ? 0 : 1;
 
     if (q->endpoint == FIELDS_MESSAGES)
         return err_set(e, ERR_INPUT, "prompt is too long: %s%zu tokens > %zu maximum", at_least, n,
@@ -59,10 +59,10 @@ static int check_bytes(const struct request *q, size_t n, struct err *e)
     const struct engine_info *m = info_of(q);
     size_t most;
 
-    if (!q->prompt || q->field.input.truncate_prompt_tokens || n <= m->max_len)
+    if (!q->prompt || q->field.input.truncate_prompt_tokens || n <= m->model->max_model_len)
         return 0;
     most = tok_most_bytes(m->tok);
-    if (n / most < m->max_len || (n / most == m->max_len && n % most == 0))
+    if (n / most < m->model->max_model_len || (n / most == m->model->max_model_len && n % most == 0))
         return 0;
     return say_too_long(q, "at least ", n / most + (n % most != 0), e);
 }
@@ -216,9 +216,9 @@ static void cut_prompt(const struct request *q, struct tok_ids *ids)
 {
     const struct engine_info *m = info_of(q);
     /* a bidirectional model processes the whole prompt in one step */
-    bool whole = m->is_bidirectional && m->max_step_tokens < m->max_len;
+    bool whole = m->is_bidirectional && m->model->max_step_tokens < m->model->max_model_len;
     int64_t max_tokens = request_max_tokens(q), most = q->field.input.truncate_prompt_tokens,
-            context = (int64_t)(whole ? m->max_step_tokens : m->max_len);
+            context = (int64_t)(whole ? m->model->max_step_tokens : m->model->max_model_len);
 
     if (most == 0)
         return;
@@ -237,7 +237,7 @@ static int check_room(struct flight *f, const struct request_prompt *p)
     size_t least = request_max_tokens(&f->q) == 0 ? 0 : 1;
     struct err e = {0};
 
-    if (p->n_ids + least <= info_of(&f->q)->max_len)
+    if (p->n_ids + least <= info_of(&f->q)->model->max_model_len)
         return 0;
     say_too_long(&f->q, "", p->n_ids, &e);
     return refuse_field(f, prompt_field(&f->q), e.msg);

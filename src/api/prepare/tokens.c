@@ -42,7 +42,8 @@ void tokens_encode(struct flight *f)
     if (rc) {
         refuse_error(f, &e);
     } else {
-        buf_fmt(&f->reply, "{\"count\":%zu,\"max_model_len\":%zu,\"tokens\":[", ids.n, m->max_len);
+        buf_fmt(&f->reply, "{\"count\":%zu,\"max_model_len\":%zu,\"tokens\":[", ids.n,
+                m->model->max_model_len);
         for (size_t i = 0; i < ids.n; i++)
             buf_json_int(&f->reply, ids.id[i]);
         buf_str(&f->reply, "],\"token_strs\":");
@@ -76,9 +77,9 @@ void tokens_decode(struct flight *f)
 
     fields_blame(&f->q.field, "tokens", 0);
     for (size_t i = 0; i < ids.n && rc == 0; i++)
-        if ((size_t)ids.id[i] >= m->vocab)
+        if ((size_t)ids.id[i] >= m->model->vocab_size)
             rc = err_set(&e, ERR_INPUT, "tokens: token %d at position %zu is outside the vocabulary of %zu",
-                         ids.id[i], i, m->vocab);
+                         ids.id[i], i, m->model->vocab_size);
     if (rc == 0)
         rc = tok_decode(m->tok, ids.id, ids.n, false, &text, &e);
     if (rc) {

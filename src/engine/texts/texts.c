@@ -197,11 +197,12 @@ static int describe_tokens(struct texts *t, struct err *e)
     return rc;
 }
 
-static void describe_model(struct gallop_model_info *info, const struct llm *m)
+void texts_describe_model(struct gallop_model_info *info, const struct llm *m)
 {
     const struct model_info *sizes = &m->model.info;
 
-    info->path = m->model.checkpoint->in.path;
+    *info = (struct gallop_model_info){.bos_id = -1, .eos_id = -1, .unk_id = -1, .pad_id = -1};
+    info->path = m->model.checkpoint ? m->model.checkpoint->in.path : NULL;
     info->architecture = m->model.arch->class_name;
     info->model_type = m->model.arch->model_type;
     info->n_params = m->model.n_params;
@@ -232,7 +233,7 @@ static int describe_all(struct texts *t, const struct llm *m, const struct sampl
     struct markup markup;
     int rc;
 
-    describe_model(info, m);
+    texts_describe_model(info, m);
     info->bos_id = named_id(t, "bos_token", config->bos);
     info->eos_id = t->tok ? tok_eos(t->tok) : -1;
     info->unk_id = named_id(t, "unk_token", -1);

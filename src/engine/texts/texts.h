@@ -32,6 +32,10 @@ struct texts {
     struct arena arena; /* memory of `info` */
 };
 
+/* Sets *INFO to the sizes, formats and names of M, without what its tokenizer and its chat template say. Strings are
+ * borrowed from M. */
+void texts_describe_model(struct gallop_model_info *info, const struct llm *m);
+
 /* Reads the chat template of the checkpoint of M and describes M. MODEL is the name or path that the user gave. A
  * template that cannot be used is no error here. M and CONFIG, the model's generation config, are borrowed. */
 int texts_open(struct texts *t, const struct llm *m, const struct sampling *config, const char *model,

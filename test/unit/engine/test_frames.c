@@ -210,7 +210,7 @@ static void greedy_requests_copy_a_token_for_each_row(void **state)
 
     fail_call(0);
     g = engines_open("demo", &o);
-    V = engine_info(g)->vocab;
+    V = engine_info(g)->model->vocab_size;
     engines_submit_text(g, 10, 3, 0);
     engines_run(g, &a);
     assert_int_equal(a.n, 3);
