@@ -159,6 +159,7 @@ class Schemas:
         self.defs: dict[str, Any] = {}
         self._sources: dict[str, Any] = {}  # definitions as pydantic wrote them, by their names here
         self._open: dict[Any, "str | None"] = {}  # kinds that are being described, and their names
+        self._names_of: dict[Any, str] = {}  # kinds that are definitions
 
     def rooted(self, schema: dict[str, Any]) -> dict[str, Any]:
         return {**schema, "$defs": self.defs} if self.defs else schema
@@ -241,7 +242,9 @@ class Schemas:
                                                 [k for k, (_, needed) in fields.items() if needed]))
 
     def _named(self, kind, make):
-        """Returns make(): a definition, if the schema of KIND contains KIND."""
+        """Returns make(), or a reference to a definition if the schema of KIND contains KIND."""
+        if kind in self._names_of:
+            return {"$ref": f"#/$defs/{self._names_of[kind]}"}
         if kind in self._open:
             if self._open[kind] is None:
                 self._open[kind] = self._free_name(kind.__name__)
@@ -254,6 +257,7 @@ class Schemas:
         if name is None:
             return schema
         self.defs[name] = schema
+        self._names_of[kind] = name
         return {"$ref": "#/$defs/" + name}
 
     def _free_name(self, name):

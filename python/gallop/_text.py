@@ -56,8 +56,8 @@ def _json_default(value):
 
 def to_json(name: str, value: Any) -> str:
     try:
-        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False,
-                                                                default=_json_default)
+        return value if isinstance(value, str) else json.dumps(
+            value, ensure_ascii=False, allow_nan=False, default=_json_default)
     except (TypeError, ValueError) as e:
         raise BadInput(f"{name}: {e}", name) from None
 

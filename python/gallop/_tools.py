@@ -77,7 +77,9 @@ def _default(p) -> dict[str, Any]:
     if p.default is p.empty or p.default is None:
         return {}
     try:
-        return {"default": json_of(p.default, _refuse)}
+        value = json_of(p.default, _refuse)
+        json.dumps(value, allow_nan=False)
+        return {"default": value}
     except (_NoJSON, TypeError, ValueError):
         return {}
 

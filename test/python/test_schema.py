@@ -200,11 +200,25 @@ def test_defaults_are_in_the_schema_where_json_has_them():
     def f(a=Unit.F, b=Place("x"), c=None, d=object(), e: float = 1.5, g=(Unit.C,)):
         pass
 
+    def g(x: float = float("nan"), y=[float("inf")]):
+        pass
+
+    assert "default" not in str(tool_of(g))
     p = tool_of(f)["function"]["parameters"]["properties"]
     assert {k: v.get("default") for k, v in p.items()} == {
         "a": "fahrenheit", "b": {"name": "x", "unit": None, "secret": 7}, "c": None, "d": None, "e": 1.5,
         "g": ["celsius"]}
     assert "default" not in p["c"] and "default" not in p["d"]
+
+
+def test_a_recursive_class_is_described_once():
+    def f(a: Tree, b: List[Tree], c: Optional[Tree] = None):
+        pass
+
+    parameters = tool_of(f)["function"]["parameters"]
+    assert parameters["$defs"] == {"Tree": TREE}
+    assert parameters["properties"]["b"] == {"type": "array", "items": {"$ref": "#/$defs/Tree"}}
+    assert ran(f, a={"value": 1}, b=[{"value": 2}], c={"value": 3}) is None
 
 
 def test_methods_partials_and_objects_are_tools():

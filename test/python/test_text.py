@@ -61,6 +61,8 @@ def test_a_template_of_ones_own(llm):
         llm.render(MESSAGES, chat_template="{% for")
     with pytest.raises(gallop.BadInput, match="messages"):
         llm.render([{"role": "user", "content": {1, 2}}])
+    with pytest.raises(gallop.BadInput, match="messages: .*JSON"):
+        llm.render([{"role": "user", "content": float("nan")}])
     with pytest.raises(gallop.BadInput, match="roles"):
         llm.render([{"role": "wizard", "content": "x"}])
 

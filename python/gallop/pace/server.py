@@ -13,7 +13,7 @@ import shutil
 import sys
 
 from gallop import DEMO
-from gallop._errors import BadInput, Unsupported
+from gallop._errors import GallopError
 from gallop.pace.llm.attention import AttentionBackendType
 from gallop.pace.llm.engine import Engine
 from gallop.pace.llm.model import DTYPES
@@ -102,7 +102,7 @@ def _serves(options):
     """Returns whether this build has the backends in OPTIONS: tries them on the model of the package."""
     try:
         Engine(model=DEMO, threads=1, max_num_seqs=1, max_model_len=64, **options).close()
-    except (BadInput, Unsupported):
+    except GallopError:
         return False
     return True
 
