@@ -7,8 +7,8 @@ OPTIONS = {"mode": str, "model": str, "quant": (str, dict), "scales": str, "kv_c
            "kv_cache_type": str, "kv_cache_layout": str, "op_config": (str, dict),
            "attention_backend": str, "isa": str, "threads": int, "kv_sparse": str, "allow_links": int,
            "max_logits": int, "executor": str, "pjrt_plugin": str, "pjrt_device": int,
-           "pjrt_options": (str, dict), "executor_process": int, "prompt_buckets": str, "batch_buckets": str,
-           "context_buckets": str}
+           "pjrt_options": (str, dict), "executor_process": int, "prompt_buckets": str,
+           "batch_buckets": str, "context_buckets": str}
 # Options that are vLLM's own.
 ELSEWHERE = {"revision": "--revision", "dtype": "--dtype", "max_model_len": "--max-model-len",
              "max_num_seqs": "--max-num-seqs", "max_batched_tokens": "--max-num-batched-tokens",
@@ -16,7 +16,7 @@ ELSEWHERE = {"revision": "--revision", "dtype": "--dtype", "max_model_len": "--m
              "kv_cache_memory": "--kv-cache-memory-bytes", "seed": "--seed",
              "speculative_config": "--speculative-config"}
 # Options with a fixed set of values.
-CHOICES = {"mode": ("blocks", "slots"), "executor": ("eager", "pjrt"),
+CHOICES = {"mode": ("blocks", "slots"), "executor": ("eager", "planned", "pjrt"),
            "kv_cache_dtype": ("fp32", "bf16", "int8", "int4"),
            "kv_cache_type": ("slab_pool", "paged", "dynamic", "bmc")}
 # vLLM's --kv-cache-dtype and the library's names.
