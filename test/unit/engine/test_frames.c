@@ -451,6 +451,34 @@ static void weights_are_read_one_linear_at_a_time(void **state)
     }
 }
 
+static void allocations_may_fail_while_a_device_is_opened_again(void **state)
+{
+    struct gallop_options o = options();
+    struct gallop *g;
+    bool failed = true;
+    size_t live;
+
+    fail_call(0);
+    g = engines_open("demo", &o);
+    setenv("FAKE_PJRT_TIMES", "2", 1);
+    live = mem_live_blocks();
+    for (long n = 1; failed; n += 1 + n / 3) { /* the next try has the memory that failed */
+        struct engines_answer a = {0};
+
+        engines_submit_text(g, 10, 3, 0);
+        fail_call(1);
+        mem_fail_at(n);
+        engines_run(g, &a);
+        failed = mem_failed();
+        mem_fail_at(0);
+        if (a.end.finish != GALLOP_FINISH_LENGTH) /* of the request itself */
+            assert_true(n < 10 && a.end.finish == GALLOP_FINISH_ERROR);
+        assert_int_equal(mem_live_blocks(), live);
+    }
+    unsetenv("FAKE_PJRT_TIMES");
+    gallop_close(g);
+}
+
 static void as_many_buckets_as_may_be_given_are_served(void **state)
 {
     struct gallop_options o = options();
@@ -701,6 +729,7 @@ int main(void)
         cmocka_unit_test(a_scored_prompt_is_computed_once),
         cmocka_unit_test(every_call_may_fail_under_load),
         cmocka_unit_test(weights_are_read_one_linear_at_a_time),
+        cmocka_unit_test(allocations_may_fail_while_a_device_is_opened_again),
         cmocka_unit_test(as_many_buckets_as_may_be_given_are_served),
         cmocka_unit_test(embeddings_and_other_kv_types_are_refused),
         cmocka_unit_test(other_versions_are_refused_by_their_numbers),
