@@ -46,10 +46,10 @@ static void find_program(char *out)
 
     self[n > 0 ? n : 0] = 0;
     slash = strrchr(self, '/');
-    if (slash && strcmp(slash, "/gallop") == 0)
-        snprintf(out, FILE_PATH_MAX, "/proc/self/exe");
-    else if (given && *given)
+    if (given && *given)
         snprintf(out, FILE_PATH_MAX, "%s", given);
+    else if (slash && strcmp(slash, "/gallop") == 0)
+        snprintf(out, FILE_PATH_MAX, "/proc/self/exe");
     else if (!(dladdr((const void *)(uintptr_t)child_start, &library) && library.dli_fname &&
                is_near(library.dli_fname, out)) &&
              !is_near(self, out))

@@ -19,9 +19,9 @@ struct child {
     struct thread reader;
 };
 
-/* Starts the process with the descriptor MEMORY. The program is the one that runs now, if it is `gallop`, or else the
- * environment variable GALLOP_PROGRAM, or `gallop` beside the program or the library, in a folder `bin` there or one
- * or two folders above, or in PATH. C must not move until child_end(). ERR_OS: there is no such program, or it
+/* Starts the process with the descriptor MEMORY. The program is that of the environment variable GALLOP_PROGRAM, or the
+ * one that runs now, if its name is `gallop`, or `gallop` beside the library or the program, in a folder `bin` there or
+ * one or two folders above, or in PATH. C must not move until child_end(). ERR_OS: there is no such program, or it
  * cannot be started. */
 int child_start(struct child *c, int memory, struct err *e);
 

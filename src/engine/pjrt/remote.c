@@ -42,15 +42,11 @@ static int dead(const struct remote *r, struct err *e)
     return err_set(e, ERR_OS, "%s", r->why.msg);
 }
 
-/* Ends the process and keeps the reason: RESULT of a call of KIND. */
-static void die(struct remote *r, enum channel_result result, uint32_t kind)
+/* Ends the process and keeps the reason: RESULT of a call of KIND, for which SECONDS were allowed. */
+static void die(struct remote *r, enum channel_result result, uint32_t kind, double seconds)
 {
     char how[96];
-    double seconds = result == CHANNEL_LATE ? r->step_seconds : 0;
 
-    if (result == CHANNEL_LATE && kind != CHANNEL_RUN && kind != CHANNEL_UPLOAD && kind != CHANNEL_DOWNLOAD &&
-        kind != CHANNEL_FREE)
-        seconds = REMOTE_OPEN_SECONDS;
     child_end(&r->child, result == CHANNEL_CLOSED ? DEATH_SECONDS : 0, how, sizeof(how));
     r->is_dead = true;
     if (result == CHANNEL_LATE)
@@ -105,7 +101,7 @@ static int call_remote(struct remote *r, struct channel_message *m, double secon
     if (result == CHANNEL_GOOD && !is_answer(r, m, &a))
         result = CHANNEL_WRONG;
     if (result != CHANNEL_GOOD) {
-        die(r, result, m->kind);
+        die(r, result, m->kind, seconds);
         return dead(r, e);
     }
     if (a.code)
@@ -130,7 +126,7 @@ static int free_collected(struct remote *r, struct err *e)
     memcpy(r->memory.bytes, r->freed, m.bytes);
     r->n_freed = 0;
     if ((rc = call_remote(r, &m, r->step_seconds, e)) != 0 && !r->is_dead)
-        die(r, CHANNEL_WRONG, CHANNEL_FREE);
+        die(r, CHANNEL_WRONG, CHANNEL_FREE, 0);
     return rc;
 }
 
@@ -149,7 +145,7 @@ static int begin_call(struct remote *r, const void *data, size_t bytes, struct e
 /* Ends the process after an answer to a call of KIND that lacks something. */
 static int refuse_answer(struct remote *r, enum channel_kind kind, struct err *e)
 {
-    die(r, CHANNEL_WRONG, kind);
+    die(r, CHANNEL_WRONG, kind, 0);
     return dead(r, e);
 }
 
