@@ -4,11 +4,11 @@
  * the tokens that were stored there, and the token that follows a row is a hash of the tokens of its slot up to it. A
  * row that was lost gives another token. Caches that a failed run had taken over must not be used again.
  *
- * FAKE_PJRT_FAIL=N lets the N-th call that may fail return an error, or with FAKE_PJRT_HOW crash,
- * hang or exit, and with FAKE_PJRT_TIMES=M the M - 1 calls behind it; FAKE_PJRT_MAJOR gives the table another major
- * version, and FAKE_PJRT_SMALL a smaller size. With FAKE_PJRT_KEEP programs can be serialized; FAKE_PJRT_LIE makes
- * their size wrong. With FAKE_PJRT_UNSURE, frames give logits only and -1 as tokens. fake_pjrt_calls() and fake_pjrt_objects() tell the test how many calls there were and how many
- * objects exist, fake_pjrt_runs() how many runs of programs there were. */
+ * FAKE_PJRT_FAIL=N lets the N-th call that may fail return an error, or with FAKE_PJRT_HOW crash, hang or exit, and
+ * with FAKE_PJRT_TIMES=M the M - 1 calls behind it; FAKE_PJRT_MAJOR gives the table another major version, and
+ * FAKE_PJRT_SMALL a smaller size. With FAKE_PJRT_KEEP programs can be serialized; FAKE_PJRT_LIE makes their size wrong.
+ * With FAKE_PJRT_UNSURE, frames give logits only and -1 as tokens. fake_pjrt_calls() and fake_pjrt_objects() tell the
+ * test how many calls there were and how many objects exist, fake_pjrt_runs() how many runs of programs there were. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
