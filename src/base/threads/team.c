@@ -138,6 +138,11 @@ void team_begin(struct team *t)
         t->member[i].has_parted = false;
 }
 
+bool team_is_away(const struct team *t, int thread)
+{
+    return t->member[thread].has_parted && thread > 0;
+}
+
 void team_share(const struct team *t, int thread, size_t n, size_t *begin, size_t *end)
 {
     if (!t->member[thread].has_parted) {

@@ -11,6 +11,7 @@
 #define GALLOP_BASE_THREADS_TEAM_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,6 +36,9 @@ void team_meet(struct team *t, int thread);
 /* Computes the share [*BEGIN, *END) of N rows that THREAD computes: its pool_share(); after the team has parted, all
  * rows for thread 0 and none for others. */
 void team_share(const struct team *t, int thread, size_t n, size_t *begin, size_t *end);
+
+/* Returns true if the team has parted and THREAD, another one than 0, computes nothing. */
+bool team_is_away(const struct team *t, int thread);
 
 /* Runs the part of N tasks, fewer than 2^24, that falls to THREAD: tasks of its pool_share() and, when these are
  * taken, of the next eight shares, as in pool_run_ranges(). All threads call the function with the same N. Tasks of

@@ -170,7 +170,8 @@ static float *to_write(struct walker *w, float *p, size_t n, size_t rows, bool k
     }
     if (keep && !is_mine(w, p)) {
         will_read(w, p, n, EVERYONE);
-        memcpy(copy_of(w, p), p, n * sizeof(float));
+        if (!team_is_away(w->p->team, w->thread))
+            memcpy(copy_of(w, p), p, n * sizeof(float));
     }
     drop(w, p, n);
     ASSERT(w->mine.n < SPANS && (char *)p >= w->p->buffers &&
@@ -184,7 +185,7 @@ static float *to_write(struct walker *w, float *p, size_t n, size_t rows, bool k
 static void rows_of(const struct walker *w, size_t T, size_t *begin, size_t *end)
 {
     *begin = 0;
-    *end = T;
+    *end = team_is_away(w->p->team, w->thread) ? 0 : T;
     if (!w->p->solo)
         team_share(w->p->team, w->thread, T, begin, end);
 }
