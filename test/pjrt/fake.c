@@ -133,6 +133,8 @@ static void show_option(const struct pjrt_named *o)
 {
     size_t at = strlen(version), room = sizeof(version) - at;
 
+    if (o->name_size + 3 > room)
+        return;
     at += (size_t)snprintf(version + at, room, " %.*s=", (int)o->name_size, o->name);
     room = sizeof(version) - at;
     switch (o->type) {

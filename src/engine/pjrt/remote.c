@@ -169,8 +169,9 @@ static int open_plugin(struct remote *r, const struct plugin_source *s, struct c
         return rc;
     m = (struct channel_message){
         .kind = CHANNEL_OPEN, .object = s->device, .n = {n_path, n_json}, .bytes = n_path + n_json};
-    if ((rc = begin_call(r, s->path, m.bytes, e)) != 0)
+    if ((rc = begin_call(r, NULL, m.bytes, e)) != 0)
         return rc;
+    memcpy(r->memory.bytes, s->path, n_path);
     if (n_json)
         memcpy(r->memory.bytes + n_path, s->json, n_json);
     if ((rc = call_remote(r, &m, REMOTE_OPEN_SECONDS, e)) != 0)

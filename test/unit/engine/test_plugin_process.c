@@ -157,6 +157,27 @@ static void calls_return_what_the_plugin_returns(void **state)
     plugin_source_fini(&s);
 }
 
+static void options_may_be_long(void **state)
+{
+    size_t n = 100000;
+    char *json = malloc(n + 20);
+    struct plugin_source s;
+    struct plugin p;
+    struct err e = {0};
+
+    assert_non_null(json);
+    snprintf(json, 20, "{\"a\":\"");
+    memset(json + 6, 'x', n);
+    snprintf(json + 6 + n, 14, "\",\"b\":7}");
+    s = source(json);
+    assert_int_equal(plugin_open(&p, &s, &e), 0);
+    assert_int_equal(strlen(p.version), 199); /* the plugin cuts it off */
+    assert_int_equal(strncmp(p.version, "fake a='xxx", 11), 0);
+    plugin_close(&p);
+    plugin_source_fini(&s);
+    free(json);
+}
+
 static void large_tensors_are_whole(void **state)
 {
     const size_t dims[] = {3, 17, 1 << 20}, bytes = dims[0] * dims[1] * dims[2];
@@ -587,6 +608,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(calls_return_what_the_plugin_returns, clear),
+        cmocka_unit_test_setup(options_may_be_long, clear),
         cmocka_unit_test_setup(large_tensors_are_whole, clear),
         cmocka_unit_test_setup(every_call_may_end_the_process, clear),
         cmocka_unit_test_setup(every_call_may_fail, clear),
