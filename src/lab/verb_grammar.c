@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json/json_pull.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"
@@ -319,6 +320,19 @@ static int print_result(struct grammar_job *j, enum constraint_kind kind)
     return print_flush(j->e);
 }
 
+/* Names options that change nothing beside the others. */
+static void warn_of_useless(const struct grammar_options *o)
+{
+    bool has_schema = o->schema || o->tag;
+
+    if (o->masks && !o->out.json)
+        log_warn("--masks changes nothing without --json");
+    if (o->lax && !has_schema)
+        log_warn("--lax changes nothing without --json-schema or --structural-tag");
+    if (o->compact && !has_schema)
+        log_warn("--compact changes nothing without --json-schema or --structural-tag");
+}
+
 static int grammar_run(const struct opt_values *v, struct err *e)
 {
     struct grammar_options o = {.schema = NULL};
@@ -330,6 +344,7 @@ static int grammar_run(const struct opt_values *v, struct err *e)
 
     load_init(&o.load);
     opt_read(v, &o, sizeof(o));
+    warn_of_useless(&o);
     j.accepts = json_array();
     j.masks = json_array();
     if ((rc = read_constraint(&o, &s, &text, e)) == 0 && (rc = load_text(&o.load, &model, e)) == 0 &&

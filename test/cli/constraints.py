@@ -53,7 +53,7 @@ def masks_have_the_tokens_that_may_come():
     expect([names(words) for words in got[0]["allowed"]], [{"a", "c"}, {"b"}, set()], "tokens")
     expect(got[0]["may_end"], [False, True, True], "ends")
     expect([names(words) for words in got[1]["allowed"]], [{"a", "c"}], "a token that is not allowed")
-    r = call("grammar", "-m", DEMO, "--regex", "a", "--masks", _file("bad.jsonl", "{}\n"))
+    r = call("grammar", "-m", DEMO, "--regex", "a", "--masks", _file("bad.jsonl", "{}\n"), "--json")
     expect_error(r, 1, "line 1", "array of token ids")
 
 
@@ -130,6 +130,15 @@ def one_constraint_is_expected():
     expect_error(call("grammar", "--json"), 2, "found 0 of --json-schema")
     expect_error(call("grammar", "--regex", "a", "--grammar", "x"), 2, "found 2 of")
     expect_error(call("run", "--regex", "a", "--choice", "a,b", "x"), 2, "found 2 of")
+
+
+def options_without_effect_are_named():
+    tokens = _file("none.jsonl", "")
+    for args, said in (((), b""), (("--masks", tokens), b"--masks"), (("--lax",), b"--lax"),
+                       (("--compact",), b"--compact")):
+        r = call("grammar", "--regex", "a", *args)
+        expect((r.returncode, r.stderr.count(b"changes nothing")), (0, 1 if args else 0), str(args))
+        check(said in r.stderr, f"{args}: {r.stderr}")
 
 
 def a_limit_has_a_pointer():
