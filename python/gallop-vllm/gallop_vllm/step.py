@@ -1,6 +1,7 @@
 """step.py - computes a step of vLLM's scheduler: the rows of all sequences in one run of the
 executor (several if a scored prompt needs more logits than a run returns, or if the executor mixes
-no prompts with other sequences), and the tokens that follow them. Nothing here depends on vLLM or torch.
+no prompts with other sequences), and the tokens that follow them. Nothing here depends on vLLM or
+torch.
 """
 import numpy as np
 
