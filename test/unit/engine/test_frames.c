@@ -245,7 +245,7 @@ static void tokens_that_the_device_does_not_know_are_drawn_from_logits(void **st
     unsetenv("FAKE_PJRT_UNSURE");
     assert_int_equal(b.n, 3);
     assert_memory_equal(a.token, b.token, 3 * sizeof(a.token[0]));
-    assert_true(down_bytes(g) > engine_info(g)->vocab * (1 + 2 * 2) * 4);
+    assert_true(down_bytes(g) > engine_llm(g)->model.info.vocab * (1 + 2 * 2) * 4);
     gallop_close(g);
 }
 
