@@ -988,7 +988,7 @@ enum { GALLOP_EXECUTOR_VERSION = 1 };
  * queue, scheduler and prefix cache must not be given: prefix_index, kv_store, kv_store_size,
  * scheduling_policy, scheduler, admission, tpot_target_ms, max_num_queued_reqs, max_num_queued_tokens.
  * VERSION is GALLOP_EXECUTOR_VERSION; GALLOP_UNSUPPORTED is returned if the library has another version. All
- * memory that runs need is allocated here. */
+ * memory that runs need is allocated here; pages of the blocks of kv_cache_tokens come when they are written. */
 GALLOP_API int gallop_executor_open(struct gallop_executor **x, int version, const struct gallop_options *o,
                                     char *err);
 
