@@ -228,7 +228,7 @@ static bool wait_for_end(pid_t pid, double seconds, int *status)
         found = waitpid(pid, status, WNOHANG);
         if (found == pid)
             return true;
-        if (found < 0 && errno != EINTR) { /* somebody else has waited for it */
+        if (found < 0 && errno != EINTR) { /* the process was already waited for */
             *status = -1;
             return true;
         }

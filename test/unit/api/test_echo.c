@@ -67,7 +67,7 @@ static void workers_write_them(void **state)
 }
 
 /* The client is gone before they are written, or while they are: nothing is left of it. */
-static void who_leaves_meanwhile_is_forgotten(void **state)
+static void a_client_that_leaves_meanwhile_is_forgotten(void **state)
 {
     static char body[8 * N_IDS + 400];
     size_t n = (size_t)snprintf(body, sizeof(body),
@@ -92,7 +92,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(workers_write_them, open_all, demo_close),
-        cmocka_unit_test_setup_teardown(who_leaves_meanwhile_is_forgotten, open_all, demo_close)};
+        cmocka_unit_test_setup_teardown(a_client_that_leaves_meanwhile_is_forgotten, open_all, demo_close)};
 
     return demo_run(tests);
 }

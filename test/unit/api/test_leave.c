@@ -148,7 +148,7 @@ static void leave(bool stream, bool half, enum when when)
         close(fd);
 }
 
-static void who_leaves_is_in_no_further_step(void **state)
+static void a_client_that_leaves_is_in_no_further_step(void **state)
 {
     for (int i = 0; i < 4 * N_WHENS; i++)
         leave(i & 1, i & 2, (enum when)(i / 4));
@@ -157,7 +157,7 @@ static void who_leaves_is_in_no_further_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(who_leaves_is_in_no_further_step, open_all, close_all)};
+        cmocka_unit_test_setup_teardown(a_client_that_leaves_is_in_no_further_step, open_all, close_all)};
 
     return demo_run(tests);
 }

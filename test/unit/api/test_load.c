@@ -24,7 +24,7 @@ static void answers_run_or_wait(void **state)
     assert_int_equal(now.n_waiting, 0);
 }
 
-static void who_comes_too_early_comes_back_when_the_queue_is_gone(void **state)
+static void clients_come_back_when_the_queue_is_gone(void **state)
 {
     static const struct {
         double mean_s;
@@ -73,9 +73,9 @@ static void labels_have_the_escapes_of_prometheus(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_run_or_wait), cmocka_unit_test(labels_have_the_escapes_of_prometheus),
-        cmocka_unit_test(who_comes_too_early_comes_back_when_the_queue_is_gone)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(answers_run_or_wait),
+                                       cmocka_unit_test(labels_have_the_escapes_of_prometheus),
+                                       cmocka_unit_test(clients_come_back_when_the_queue_is_gone)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
