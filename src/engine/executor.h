@@ -123,7 +123,7 @@ struct executor {
     /* Computes ROWS [n]. The wanted rows are numbered from 0, in the order of ROWS. settle() follows for each slot
      * before its next call of run(), unless release() comes first. Returns 0, or an error code: the executor has
      * failed, and the rows of all slots are lost. Then release() follows for each slot that is in use, with TOKEN
-     * NULL, and no other function but clock_s() until reopen() has returned 0. */
+     * NULL, and ahead_end() for each read, and no other function but clock_s() until reopen() has returned 0. */
     int (*run)(void *ctx, const struct executor_rows *rows, size_t n, struct err *e);
     /* Opens the executor again, after run() has failed: begins or goes on, and returns soon. Returns 0: it computes
      * again, and all slots are empty; EXECUTOR_LATER: it is not open yet; or an error code, after which the next call
