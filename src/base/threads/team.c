@@ -81,8 +81,7 @@ void team_say(struct team *t, atomic_uint *word, size_t n, unsigned number)
 {
     for (size_t i = 0; i + 1 < n; i++)
         atomic_store_explicit(&word[i], number, memory_order_release);
-    atomic_store(&word[n - 1],
-                 number); /* before the flag is read; the earlier stores are not later than this one */
+    atomic_store(&word[n - 1], number); /* before SLEEPERS is read; the other stores are before this one */
     for (size_t i = 0; i < n && atomic_load(&t->sleepers) > 0; i++)
         wait_wake(&word[i]);
 }
@@ -112,7 +111,6 @@ static void meet_in_tree(struct team *t, int thread, unsigned meeting)
 void team_meet(struct team *t, int thread)
 {
     struct member *m = &t->member[thread];
-
     unsigned slept_at;
 
     m->n_meetings++;

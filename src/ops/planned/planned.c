@@ -28,9 +28,9 @@ struct spans {
     size_t n;
 };
 
-/* A thread of the team. */
+/* A thread of the team. Walkers share no cache line. */
 struct walker {
-    struct op_sink sink;
+    _Alignas(64) struct op_sink sink;
     struct planned *p;
     struct eager *g;
     int thread;
