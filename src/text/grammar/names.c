@@ -106,44 +106,50 @@ static bool is_behind_name(struct regex_store *s, uint32_t term)
 /* A search for a name that does not occur earlier. */
 struct search {
     struct recognizer *r;
-    const struct names_text *t;
-    uint32_t older; /* the last earlier name, as in struct names_entry */
-    bool is_given;  /* the text ends inside an escape, which need not be canonical */
-    size_t n;       /* bytes of the value so far */
+    struct names_text *t;
+    size_t n_live; /* the earlier names that begin with the value at the start of the search, in t->live */
+    bool is_given; /* the text ends inside an escape, which need not be canonical */
+    size_t n;      /* bytes of the value so far */
     char value[JSON_NAMES_LONGEST + 4];
 };
 
-/* Compares the value so far with the earlier names. *IS_ONE: it is one of them. Returns whether it begins one. */
-static bool begins_earlier(struct search *x, bool *is_one)
+/* Moves those of the first N names of t->live that begin with the value so far to the front, and returns their number.
+ * *IS_ONE: one of them is the value. */
+static size_t keep_begun(struct search *x, size_t n, bool *is_one)
 {
-    bool begins = false;
-    size_t n = 0;
+    uint32_t *live = x->t->live;
+    size_t n_kept = 0;
 
     *is_one = false;
-    for (uint32_t at = x->older; at; at = x->t->entry[at - 1].older, n++) {
-        const struct names_entry *e = &x->t->entry[at - 1];
+    for (size_t k = 0; k < n; k++) {
+        uint32_t name = live[k];
+        const struct names_entry *e = &x->t->entry[name - 1];
         struct names_value v = {.at = e->at, .end = e->end};
         size_t i = 0;
 
         while (i < x->n && names_value_next(x->t, &v) == (uint8_t)x->value[i])
             i++;
-        begins = begins || i == x->n;
-        *is_one = *is_one || (i == x->n && names_value_next(x->t, &v) < 0);
+        if (i < x->n)
+            continue;
+        *is_one = *is_one || names_value_next(x->t, &v) < 0;
+        live[k] = live[n_kept];
+        live[n_kept++] = name;
     }
     charge(x->r, (n + 1) * BYTES_OF_STEP / 2);
-    return begins;
+    return n_kept;
 }
 
-/* True if a name that STATE, behind the value so far and D, matches does not occur earlier, or if that is unknown. */
-static bool has_free_name(struct search *x, uint32_t state, struct json_names_decoder d)
+/* True if a name that STATE, behind the value so far and D, matches does not occur earlier, or if that is unknown. Only
+ * the first N_LIVE names of t->live may begin with the value. */
+static bool has_free_name(struct search *x, uint32_t state, struct json_names_decoder d, size_t n_live)
 {
     struct regex_store *s = &x->r->g->regex;
     bool is_given = x->is_given, is_one;
     struct regex_set first;
 
     if (s->fault != REGEX_FINE || x->n > JSON_NAMES_LONGEST ||
-        (json_names_is_whole(&d) &&
-         (!begins_earlier(x, &is_one) || (!is_one && regex_next(s, state, '"') != REGEX_NOTHING))))
+        (json_names_is_whole(&d) && ((n_live = keep_begun(x, n_live, &is_one)) == 0 ||
+                                     (!is_one && regex_next(s, state, '"') != REGEX_NOTHING))))
         return true;
     regex_first(s, state, &first);
     for (unsigned byte = 0; byte < 256; byte++) {
@@ -159,7 +165,7 @@ static bool has_free_name(struct search *x, uint32_t state, struct json_names_de
         after.is_odd = after.is_odd && !is_given;
         x->is_given = is_given && !json_names_is_whole(&after);
         x->n += n;
-        is_free = !after.is_odd && has_free_name(x, to, after);
+        is_free = !after.is_odd && has_free_name(x, to, after, n_live);
         x->n -= n;
         x->is_given = is_given;
         if (is_free)
@@ -172,18 +178,23 @@ static bool has_free_name(struct search *x, uint32_t state, struct json_names_de
 static bool search_begin(struct search *x, struct recognizer *r, struct names_text *t, size_t end,
                          struct json_names_decoder *d)
 {
-    size_t begin = names_text_begin(t, end);
+    size_t begin = names_text_begin(t, end), n = 0;
+    bool is_one;
 
     *d = (struct json_names_decoder){0};
     x->r = r;
     x->t = t;
-    x->older = name_before(r, t, begin);
     x->n = 0;
+    if (!mem_grow((void **)&t->live, &t->cap_live, t->n_entries, sizeof(*t->live), MEM_TEXT))
+        return false;
+    for (uint32_t i = name_before(r, t, begin); i; i = t->entry[i - 1].older)
+        t->live[n++] = i;
     for (size_t i = begin; i < end; i++) {
         if (x->n > JSON_NAMES_LONGEST)
             return false;
         x->n += json_names_decode(d, (uint8_t)t->text[i], x->value + x->n);
     }
+    x->n_live = keep_begun(x, n, &is_one);
     d->is_odd = false; /* only what follows must be canonical */
     x->is_given = !json_names_is_whole(d);
     return true;
@@ -204,10 +215,10 @@ static bool is_used_up(struct recognizer *r, uint32_t row, struct names_text *t,
         if (!has_begun(r, &scan[i]) || grammar_name_of(r->g, scan[i].rule) != GRAMMAR_FEW_NAMES ||
             is_behind_name(&r->g->regex, scan[i].term))
             return false;
-    if (!search_begin(&x, r, t, end, &d) || x.older == 0)
+    if (!search_begin(&x, r, t, end, &d) || x.n_live == 0)
         return false;
     for (size_t i = 0; i < n_scans; i++) /* a search adds no rows, so that SCAN stays valid */
-        if (has_free_name(&x, scan[i].term, d))
+        if (has_free_name(&x, scan[i].term, d, x.n_live))
             return false;
     return true;
 }
@@ -635,7 +646,7 @@ static bool goes_on(struct filter *f, struct names_value rest)
 
         for (size_t at = rest.at; at < rest.end && state != REGEX_NOTHING; at++)
             state = regex_next(&r->g->regex, state, (uint8_t)f->t->text[at]);
-        if (state != REGEX_NOTHING && has_free_name(&x, state, (struct json_names_decoder){0}))
+        if (state != REGEX_NOTHING && has_free_name(&x, state, (struct json_names_decoder){0}, x.n_live))
             return true;
     }
     return false;

@@ -10,6 +10,7 @@ void names_text_close(struct names_text *t)
     if (t->cap)
         mem_free(t->text);
     mem_free(t->entry);
+    mem_free(t->live);
     *t = (struct names_text){0};
 }
 

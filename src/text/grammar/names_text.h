@@ -29,6 +29,8 @@ struct names_text {
     size_t n_entries, cap_entries;
     /* The last name before the one that begins at text[open]; 0: not known. As in names_entry. */
     uint32_t open, open_older;
+    uint32_t *live; /* [cap_live] scratch of searches: 1 + indices of entries */
+    size_t cap_live;
 };
 
 void names_text_close(struct names_text *t); /* T may be zeroed */
@@ -39,7 +41,7 @@ bool names_text_reserve(struct names_text *t, size_t n);
 /* Returns the bytes that T has allocated. */
 static inline size_t names_text_bytes(const struct names_text *t)
 {
-    return t->cap + t->cap_entries * sizeof(*t->entry);
+    return t->cap + t->cap_entries * sizeof(*t->entry) + t->cap_live * sizeof(*t->live);
 }
 
 /* Forgets the names that do not end in the first N bytes of the text, and sets t->n to N. */

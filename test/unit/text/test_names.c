@@ -569,7 +569,7 @@ static void objects_with_all_names_can_be_closed(void **state)
         "{\"type\":\"object\",\"required\":[\"x\",\"y\",\"z\",\"xx\"],"
         "\"propertyNames\":{\"pattern\":\"^([abc]{4}|x|y|z|xx)$\"},\"additionalProperties\":{\"const\":1}}",
         "{\"type\":\"object\",\"required\":[\"x\",\"y\",\"z\",\"xx\"],"
-        "\"propertyNames\":{\"pattern\":\"^([abcxyz]{3}|x|y|z|xx)$\"},\"additionalProperties\":{\"const\":1}}",
+        "\"propertyNames\":{\"pattern\":\"^([ab]{8}|x|y|z|xx)$\"},\"additionalProperties\":{\"const\":1}}",
         /* a property that must not satisfy a schema; it may have few or many names */
         "{\"type\":\"object\",\"not\":{\"additionalProperties\":{\"const\":1}},"
         "\"propertyNames\":{\"pattern\":\"^[abc]{4}$\"},\"additionalProperties\":{\"enum\":[1,2]}}",
@@ -594,8 +594,7 @@ static void objects_with_all_names_can_be_closed(void **state)
 
         if (constraint_new(&c, &source, v, NULL, &e))
             fail_msg("%s: %s", schema[i], e.msg);
-        for (int round = 0; round < 2; round++)
-            write_long(c, schema[i], bytes, sizeof(bytes) - 1);
+        write_long(c, schema[i], bytes, sizeof(bytes) - 1);
         constraint_free(c);
     }
     constraint_vocabulary_free(v);
