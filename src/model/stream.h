@@ -1,8 +1,8 @@
 /* stream.h - reads the weights of a model one linear at a time, for executors that keep them elsewhere.
  *
  * With model_options.streams, model_pack() packs nothing but experts of integers, and keeps the files mapped. Linears
- * of floats are then read from the files; linears of integers are packed for as long as they are read. Pages of files that
- * were read are dropped. The weights of a packed checkpoint are mapped as ever. One thread at a time may read.
+ * of floats are then read from the files; linears of integers are packed for as long as they are read. Pages of files
+ * that were read are dropped. The weights of a packed checkpoint are mapped as ever. One thread at a time may read.
  */
 #ifndef GALLOP_MODEL_STREAM_H
 #define GALLOP_MODEL_STREAM_H

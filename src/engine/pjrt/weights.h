@@ -11,8 +11,8 @@ int weights_check(const struct model *m, struct err *e);
 
 /* Copies weight NUMBER of PROGRAM, a program of M, to the device as *OUT. CONTEXT is the length for which ropes that
  * depend on the length are computed. POOL: threads that may pack a linear. Host memory is allocated for this weight
- * only, and pages of files that were read are dropped. The pieces of a linear of integers are packed once if they are copied
- * one after the other. */
+ * only, and pages of files that were read are dropped. A linear of integers is packed once if its pieces
+ * are copied one after the other. */
 int weights_upload(struct plugin *p, const struct model *m, const struct stablehlo *program, size_t number,
                    size_t context, struct pool *pool, struct pjrt_buffer **out, struct err *e);
 

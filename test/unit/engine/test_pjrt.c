@@ -467,6 +467,25 @@ static void fill_head(float *w, size_t V, size_t E, int kind)
             w[i * E + k] = -1;
 }
 
+/* Returns the number of the weight that is the matrix of L. */
+static size_t find_linear(const struct device *d, const struct linear *l)
+{
+    size_t i = 0;
+
+    while (d->known[i].of != l || d->known[i].kind != STABLEHLO_LINEAR)
+        i++;
+    return i;
+}
+
+/* Uploads the matrix W with the shape SHAPE instead of weight I. */
+static void replace(struct device *d, size_t i, const float *w, const size_t shape[2])
+{
+    struct err e = {0};
+
+    plugin_free_buffer(&d->plugin, d->weight[i]);
+    assert_int_equal(plugin_upload(&d->plugin, w, DT_F32, shape, 2, &d->weight[i], &e), 0);
+}
+
 /* The device and the sampler choose the same token of equal logits, and neither chooses one if there is a NaN. */
 static void the_best_token_is_that_of_the_sampler(void **state)
 {
@@ -493,7 +512,8 @@ static void the_best_token_is_that_of_the_sampler(void **state)
     struct err e = {0};
     int32_t best, zero = 0;
 
-    for (size_t i = 0; i < 2 * E && E <= 1024; i++)
+    assert_true(E <= 1024);
+    for (size_t i = 0; i < 2 * E; i++)
         ones[i] = 1 + (float)(i % 7);
     sampling_default(&greedy);
     assert_int_equal(sample_open(&sampler, engine_llm(g)->kern, V, &e), 0);
@@ -503,9 +523,7 @@ static void the_best_token_is_that_of_the_sampler(void **state)
     assert_int_equal(stablehlo_write(&p, &graph, m, &f, &e), 0);
     d->m = m;
     upload(d, &p);
-    for (head = 0;
-         d->known[head].of != graph.node[graph.result].w.linear || d->known[head].kind != STABLEHLO_LINEAR;)
-        head++;
+    head = find_linear(d, graph.node[graph.result].w.linear);
     for (size_t i = 0; i < p.n_hidden; i++)
         assert_int_equal(plugin_upload(&d->plugin, ones, DT_F32, rows, 2, &d->hidden[i], &e), 0);
     f.part = STABLEHLO_HEAD;
@@ -514,8 +532,7 @@ static void the_best_token_is_that_of_the_sampler(void **state)
         int rc;
 
         fill_head(w, V, E, kind);
-        plugin_free_buffer(&d->plugin, d->weight[head]);
-        assert_int_equal(plugin_upload(&d->plugin, w, DT_F32, shape, 2, &d->weight[head], &e), 0);
+        replace(d, head, w, shape);
         run(d, m, &f, &zero, logits, &best);
         rc = sample_pick(&sampler, &greedy, NULL, logits, V, 0, &r);
         if (best != (rc ? -1 : r.id))

@@ -1,5 +1,5 @@
-/* test_stablehlo.c - the text of programs: how mixtures are computed, what cannot be lowered, and that a program depends
- * on nothing but its frame. Plugins compute them in test_pjrt.c. */
+/* test_stablehlo.c - the text of programs: how mixtures are computed, what cannot be lowered, and that a program
+ * depends on nothing but its frame. Plugins compute them in test_pjrt.c. */
 #include "base/err.h"
 #include "base/mem.h"
 #include "engines.h"
