@@ -346,7 +346,7 @@ def test_closed_model_says_so(demo):
 def test_closing_waits_for_the_step_of_another_thread(demo):
     for i in range(8):
         model = LLMModel(demo, disable_tqdm=True)
-        tokenizer, ends = model.get_tokenizer(), []
+        engine, ends = model.generator.engine, []
         begun = threading.Event()
 
         class Streamer:
@@ -366,11 +366,11 @@ def test_closing_waits_for_the_step_of_another_thread(demo):
         def encode():
             try:
                 while True:
-                    tokenizer.encode("Once upon a time")
+                    engine.encode("Once upon a time")
             except ValueError as e:
                 ends.append(str(e))
 
-        threads = [threading.Thread(target=f) for f in (work, encode)]
+        threads = [threading.Thread(target=f, daemon=True) for f in (work, encode)]
         for t in threads:
             t.start()
         begun.wait(20)

@@ -123,7 +123,7 @@ def test_result_has_no_items():
 def test_results_of_whole_numbers_of_any_size_are_int64(model):
     for kind in (np.int32, np.int64):
         out = model.generate(np.array([ONCE], kind), SamplingConfig(max_new_tokens=2))
-        assert out.output_token_ids.dtype == np.int64
+        assert str(out.output_token_ids.dtype).endswith("int64")  # of numpy or of torch
         assert out.output_token_ids.tolist() == [ONCE + STORY[:2]]
 
 
@@ -138,14 +138,14 @@ def test_streamer_gets_int64_of_two_dimensions(model):
 
     class Streamer:
         def put(self, value):
-            calls.append((value.dtype, value.shape))
+            calls.append((str(value.dtype).rpartition(".")[2], tuple(value.shape)))
 
         def end(self):
             calls.append("end")
 
     batch = left_padded(ONCE, ONCE[:2])
     model.generate(batch, SamplingConfig(max_new_tokens=2), Streamer())
-    assert calls == [(np.int64, (2, 5)), (np.int64, (2, 1)), (np.int64, (2, 1)), "end"]
+    assert calls == [("int64", (2, 5)), ("int64", (2, 1)), ("int64", (2, 1)), "end"]
 
 
 def test_text_iterator_streamers_take_one_row(model):
