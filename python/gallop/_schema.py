@@ -418,8 +418,9 @@ def _object_of(kind, value):
     fields = _fields(kind)
     if fields is None:
         return value
-    missing = [k for k, (_, needed) in fields.items() if needed and k not in (value or ())]
-    if not isinstance(value, dict) or missing or any(k not in fields for k in value):
+    if not isinstance(value, dict) or any(k not in fields for k in value):
+        raise _wrong(kind, value)
+    if any(needed and k not in value for k, (_, needed) in fields.items()):
         raise _wrong(kind, value)
     return kind(**{k: value_of(fields[k][0], v) for k, v in value.items()})
 

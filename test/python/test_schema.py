@@ -152,8 +152,9 @@ WRONG = [
     (int, "3"), (int, True), (int, 1.5), (str, 1), (bool, 1), (float, "a"), (None, 0), (Unit, "kelvin"),
     (Unit, None), (Level, True), (Optional[Unit], "kelvin"), (List[int], 5), (List[Unit], ["kelvin"]),
     (Tuple[int, int], [1]), (Dict[str, int], []), (Dict[str, int], {"a": "b"}), (Dict[int, int], {"a": 1}),
-    (Literal["a"], "b"), (Place, {}), (Place, {"name": "a", "other": 1}), (Place, "a"), (Point, {"y": 1}),
-    (datetime.date, 5), (datetime.date, "today"), (uuid.UUID, "x"), (Union[int, Unit], "kelvin"),
+    (Literal["a"], "b"), (Place, {}), (Place, {"name": "a", "other": 1}), (Place, "a"), (Place, 5),
+    (Place, True), (Point, {"y": 1}), (datetime.date, 5), (datetime.date, "today"), (uuid.UUID, "x"),
+    (Union[int, Unit], "kelvin"),
 ]
 
 
