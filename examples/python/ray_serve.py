@@ -65,13 +65,16 @@ class Gallop:
 
     async def __call__(self, request: Request):
         body = await request.json()
+        if not isinstance(body, dict) or not isinstance(body.get("prompt"), str):
+            return JSONResponse({"error": "prompt: expected a text"}, status_code=400)
         try:
-            answer = await self.llm.agenerate(body.pop("prompt", ""), **body)
+            answer = await self.llm.agenerate(body.pop("prompt"), **body)
         except gallop.NoSpace as e:
             return JSONResponse({"error": str(e)}, status_code=503)
         except (gallop.GallopError, TypeError) as e:
             return JSONResponse({"error": str(e)}, status_code=400)
-        return {"text": answer.text, "finish_reason": answer.finish_reason,
+        texts = [c.text for c in answer.choices] if answer.choices else [answer.text]
+        return {"text": answer.text, "texts": texts, "finish_reason": answer.finish_reason,
                 "tokens": answer.n_output, "replica": self.replica}
 
 
