@@ -80,8 +80,7 @@ test-real: build
 	@test/real/run
 
 test-pjrt: build
-	@test/pjrt/header || [ $$? = 77 ]
-	@test/pjrt/run || [ $$? = 77 ]
+	@status=0; test/pjrt/header || [ $$? = 77 ] || status=1; test/pjrt/run || [ $$? = 77 ] || status=1; exit $$status
 
 test-clients: build
 	@test/clients/run || [ $$? = 77 ]
@@ -91,7 +90,8 @@ test-python: build
 
 # The library under the sanitizer is that of the tests (make test PRESET=asan), or is built here.
 test-python-asan: PRESET = asan
-test-python-asan: program
+test-python-asan: configure-program
+	@cmake --build build/asan -j $(JOBS) --target gallop_installed
 	@test/python/run asan || [ $$? = 77 ]
 
 test-doors: build
