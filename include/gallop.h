@@ -174,8 +174,8 @@ struct gallop_options {
     const char *speculative_config;
     /* What computes steps: "eager" (this library's kernels, operator by operator), "planned" (the same with the same
      * bits, small steps as one job of all threads) or "pjrt" (a device behind a PJRT plugin, in frames of fixed shapes;
-     * docs/EXECUTORS.md). With "pjrt", KV rows have the format `dtype`, and quantized weights,
-     * kv_sparse, kv_store and speculative_config are refused ["eager"]. */
+     * docs/EXECUTORS.md). With "pjrt", KV rows have the format `dtype`, weights that of `dtype`, int8 or int4, and
+     * kv_sparse, kv_store and the method "self" of speculative_config are refused ["eager"]. */
     const char *executor;
     /* With executor "pjrt": path of the plugin, a shared library, or a name without a slash of the environment
      * variable PJRT_NAMES_AND_LIBRARY_PATHS, "name:path,name:path". [the environment variable GALLOP_PJRT_PLUGIN, which
