@@ -25,6 +25,7 @@ enum {
     FAN = 8,  /* threads of a group in the tree */
     HELPED = 8,
     TASK_BITS = 24,
+    LAST_PHASE = 1 << 14, /* at which the numbers of phases begin again with the next job */
 };
 
 /* The words of a thread. Other threads wait for COME and for GONE, and take tasks from LEFT. */
@@ -132,8 +133,17 @@ void team_stay(struct team *t)
 void team_begin(struct team *t)
 {
     atomic_store_explicit(&t->slept_at, 0, memory_order_relaxed);
-    for (int i = 0; i < t->n_threads; i++)
-        t->member[i].has_parted = false;
+    /* The words of a range without tasks keep an old phase, which must not become a later one when numbers wrap. */
+    bool wraps = t->member[0].phase >= LAST_PHASE;
+
+    for (int i = 0; i < t->n_threads; i++) {
+        struct member *m = &t->member[i];
+
+        m->has_parted = false;
+        m->phase = wraps ? 0 : t->member[0].phase;
+        if (wraps)
+            atomic_store_explicit(&m->left, 0, memory_order_relaxed);
+    }
 }
 
 bool team_is_away(const struct team *t, int thread)

@@ -106,6 +106,50 @@ static void every_task_runs_once(void **state)
     }
 }
 
+enum { SMALL_PHASES = 1000 };
+
+/* Phases of one task, which is thread 0's. */
+static void run_small_phases(void *ctx, int thread, int n_threads)
+{
+    struct stress *s = ctx;
+
+    (void)n_threads;
+    for (size_t i = 0; i < SMALL_PHASES; i++)
+        team_tasks(s->team, thread, 1, count, s->ran[0]);
+}
+
+static void run_all_tasks(void *ctx, int thread, int n_threads)
+{
+    struct stress *s = ctx;
+
+    (void)n_threads;
+    team_tasks(s->team, thread, TASKS, count, s->ran[1]);
+}
+
+/* The numbers of phases have 16 bits: 40000 phases later, an untouched range seems to be of a later one. */
+static void ranges_without_tasks_for_many_phases_are_not_lost(void **state)
+{
+    static struct stress s;
+    unsigned n_small = 0;
+    struct pool *p;
+
+    open_both(2, &p, &s.team);
+    team_stay(s.team);
+    for (unsigned all = 1; all <= 3; all++) {
+        for (unsigned jobs = 0; jobs < 40; jobs++) {
+            team_begin(s.team);
+            pool_run(p, run_small_phases, &s);
+            n_small += SMALL_PHASES;
+            assert_int_equal(s.ran[0][0], n_small);
+        }
+        team_begin(s.team);
+        pool_run(p, run_all_tasks, &s);
+        for (size_t t = 0; t < TASKS; t++)
+            assert_int_equal(s.ran[1][t], all);
+    }
+    close_both(p, s.team);
+}
+
 static void come_late(void *ctx, int thread, int n_threads)
 {
     struct stress *s = ctx;
@@ -212,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_threads_wrote_before_a_meeting_is_seen_after_it),
         cmocka_unit_test(every_task_runs_once),
+        cmocka_unit_test(ranges_without_tasks_for_many_phases_are_not_lost),
         cmocka_unit_test(threads_sleep_until_a_late_one_comes),
         cmocka_unit_test(a_team_parts_after_a_thread_has_slept_until_the_next_job),
         cmocka_unit_test(a_team_without_memory_is_an_error),
