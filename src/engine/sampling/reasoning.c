@@ -133,6 +133,10 @@ static size_t match(const char *mark, size_t n, char c)
 
 static void go_to(struct reasoning_run *s, enum reasoning_place place, bool is_inside)
 {
+    if (place == REASONING_AT_CALL)
+        s->n_before_call = s->n_spent;
+    if (place == REASONING_IN_CALL)
+        s->n_spent = s->n_before_call;
     s->place = place;
     s->is_inside = is_inside;
     memset(s->matched, 0, sizeof(s->matched));

@@ -62,7 +62,9 @@ struct reasoning_run {
     struct buf held;       /* the bytes after this mark, which are searched again if it was only mentioned */
     size_t at;             /* offset of the next byte in `held` */
     size_t n_spent;        /* tokens of reasoning */
-    size_t n_forced;       /* number of tokens of the closing mark that were forced so far */
+    size_t
+        n_before_call; /* n_spent at the mark of tool calls, whose tokens do not count if a tool call follows */
+    size_t n_forced;   /* number of tokens of the closing mark that were forced so far */
 };
 
 /* The arguments of a request that limit its reasoning. All zero: no limit. */
