@@ -100,6 +100,7 @@ static int write_model(struct packing *k, const struct load *l, double split_gib
     own.max_num_seqs = 1;
     own.max_model_len = 2;
     own.kv_store = NULL;
+    own.executor = NULL; /* "pjrt" would stream the weights instead of packing them */
     own.kv_cache_memory = 0;
     own.progress = print_progress;
     own.progress_ctx = &bar;

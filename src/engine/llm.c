@@ -402,7 +402,6 @@ int llm_open(struct llm *m, const struct gallop_options *o, const struct llm_sou
                                .streams = o->executor && strcmp(o->executor, "pjrt") == 0,
                                .progress = o->progress,
                                .progress_ctx = o->progress_ctx};
-    struct calibration scales = {0};
     int rc;
 
     *m = (struct llm){.max_seqs = o->max_num_seqs ? (size_t)o->max_num_seqs : DEFAULT_SEQS,
@@ -418,10 +417,10 @@ int llm_open(struct llm *m, const struct gallop_options *o, const struct llm_sou
         (rc = open_threads(m, o, s->pool, e)) != 0)
         goto fail;
     op_config_fit_attention(&m->ops, o->kv_cache_type ? o->kv_cache_type : "slab_pool");
-    if (o->scales && (rc = calibration_open(&scales, o->scales, e)) != 0)
+    if (o->scales && (rc = calibration_open(&m->scales, o->scales, e)) != 0)
         goto fail;
-    mo.scales = o->scales ? &scales : NULL;
-    say_unused(&scales, &mo);
+    mo.scales = o->scales ? &m->scales : NULL;
+    say_unused(&m->scales, &mo);
     mo.kern = m->kern;
     for (int k = 0; k < OP_N_KINDS; k++)
         mo.backend[k] = m->ops.backend[k];
@@ -439,15 +438,16 @@ int llm_open(struct llm *m, const struct gallop_options *o, const struct llm_sou
     if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = read_kv_dtype(m, o, e)) != 0 ||
         (rc = open_sink(m, o, e)) != 0 || (rc = open_kv(m, o, s->no_prefixes, e)) != 0)
         goto fail;
-    if ((rc = calibration_checked(&scales, 0, e)) != 0)
+    if ((rc = calibration_checked(&m->scales, 0, e)) != 0)
         goto fail;
-    m->model.opt.scales = NULL;
-    calibration_close(&scales);
+    if (!mo.streams) {
+        m->model.opt.scales = NULL;
+        calibration_close(&m->scales);
+    }
     m->isa = cpu_isa_name(kern_isa(m->kern, model_gemm(&m->model)));
     m->load_s = clock_seconds() - start;
     return 0;
 fail:
-    calibration_close(&scales);
     llm_close(m);
     return rc;
 }
@@ -468,6 +468,7 @@ void llm_close(struct llm *m)
     store_close(m->store);
     tok_close(m->tok);
     model_close(&m->model);
+    calibration_close(&m->scales);
     pool_free(m->pool);
     op_config_fini(&m->ops);
     *m = (struct llm){0};

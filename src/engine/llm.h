@@ -33,7 +33,9 @@ struct llm_source {
 struct llm {
     struct pool *pool;
     struct model model;
-    struct tok *tok;        /* NULL: the checkpoint has no tokenizer */
+    struct calibration
+        scales;      /* read while the model is opened, and later, if its weights are streamed; else zeroed */
+    struct tok *tok; /* NULL: the checkpoint has no tokenizer */
     struct err tok_missing; /* the reason why `tok` is NULL */
     struct store *store;    /* NULL: there is no KV store */
     struct kv kv;

@@ -55,5 +55,7 @@ void stream_drop_table(const struct model *m, const struct op_embed *embed)
 
 int stream_checked(const struct model *m, int rc, struct err *e)
 {
-    return m->opt.streams && !m->checkpoint->pack ? weights_checked(m->weights, rc, e) : rc;
+    if (m->opt.streams && !m->checkpoint->pack)
+        rc = weights_checked(m->weights, rc, e);
+    return m->opt.scales ? calibration_checked(m->opt.scales, rc, e) : rc;
 }

@@ -24,7 +24,7 @@ void stream_row(const struct model_todo *t, size_t i, float *out);
 void stream_drop(const struct linear *l, const struct model_todo *t);
 void stream_drop_table(const struct model *m, const struct op_embed *embed);
 
-/* Returns RC, or ERR_INPUT if a file of M has become shorter while it was read. */
+/* Returns RC, or ERR_INPUT if a file of M, or its file of scales, has become shorter while it was read. */
 int stream_checked(const struct model *m, int rc, struct err *e);
 
 #endif
