@@ -218,13 +218,15 @@ int engine_open_executor(struct executor *x, struct frames **frames, struct plug
 static int open_step(struct gallop *g, const struct gallop_options *o, struct err *e)
 {
     struct step_options so;
+    size_t n_seqs;
     int rc;
 
     read_step_options(o, &g->llm, &so);
+    n_seqs = so.max_seqs ? so.max_seqs : g->llm.max_seqs;
     if (o->speculative_config && (rc = open_guesses(g, o, e)) != 0)
         return rc;
     rc = engine_open_executor(&g->executor, &g->frames, &g->plugin, &g->llm, o,
-                              so.max_seqs > STEP_ROWS ? so.max_seqs : STEP_ROWS,
+                              n_seqs > STEP_ROWS ? n_seqs : STEP_ROWS,
                               g->guesses ? g->guesses->maker.most : 0, e);
     if (rc || (rc = step_open(&g->step, &g->executor, &so, e)) != 0)
         return rc;

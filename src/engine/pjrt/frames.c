@@ -120,6 +120,8 @@ static void add_program(struct frames *f, enum stablehlo_part part, size_t n_seq
 {
     size_t n_wanted = part == STABLEHLO_STEP ? n_seqs * rows : 1;
 
+    if (n_wanted > f->max_tokens) /* a step has no more rows */
+        n_wanted = f->max_tokens;
     if (part == STABLEHLO_HEAD)
         n_wanted = rows < HEAD_ROWS ? rows : HEAD_ROWS;
     if (part == STABLEHLO_STEP && n_wanted > f->most_logits)
