@@ -108,8 +108,8 @@ static char *artifact_bytes(int fd, size_t *n)
     return bytes;
 }
 
-/* Loads the program from PATH, and counts the result. Returns false if there is no valid file. A file that the plugin
- * does not take is deleted: if the plugin's process ends over it, the next one must not. */
+/* Loads the program from PATH, and counts the result. Returns false if there is no valid file. A file over which the
+ * plugin's process ends is deleted, so that the next one does not. */
 static bool load(struct plugin *p, const char *path, const uint64_t key[2], struct pjrt_loaded **out,
                  struct artifact_counts *counts)
 {
@@ -125,7 +125,7 @@ static bool load(struct plugin *p, const char *path, const uint64_t key[2], stru
     if ((file = artifact_bytes(fd, &n)) != NULL)
         program = artifacts_find(file, n, key, &n);
     good = program && plugin_load(p, program, n, out, &e) == 0;
-    if (program && !good)
+    if (program && !good && plugin_is_dead(p))
         unlink(path);
     atomic_fetch_add(good ? &counts->n_loaded : &counts->n_damaged, 1);
     if (!good)

@@ -255,8 +255,10 @@ void child_end(struct child *c, double seconds, char *how, size_t size)
     bool is_killed = false;
     int status = -1;
 
-    if (c->socket >= 0)
+    if (c->socket >= 0) {
+        shutdown(c->socket, SHUT_RDWR); /* a forked copy of this process may still have it open */
         close(c->socket);
+    }
     if (c->pid && !wait_for_end(c->pid, seconds, &status)) {
         is_killed = true;
         kill(-c->pid, SIGKILL); /* and what the plugin started */

@@ -195,6 +195,11 @@ void plugin_close(struct plugin *p)
     *p = (struct plugin){0};
 }
 
+bool plugin_is_dead(const struct plugin *p)
+{
+    return p->remote && remote_is_dead(p->remote);
+}
+
 size_t plugin_memory(const struct plugin *p)
 {
     return p->memory_bytes;

@@ -37,6 +37,9 @@ int plugin_open(struct plugin *p, const struct plugin_source *s, struct err *e);
 /* Frees the client; the library stays loaded, because plugins leave threads behind. P may be zeroed. */
 void plugin_close(struct plugin *p);
 
+/* Returns true if the plugin had a process of its own, which has ended. */
+bool plugin_is_dead(const struct plugin *p);
+
 /* Returns the memory of the device in bytes, or 0 if the plugin does not tell; and the part of it that was free when
  * the plugin was opened. */
 size_t plugin_memory(const struct plugin *p);

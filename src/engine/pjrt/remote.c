@@ -380,6 +380,11 @@ int remote_run(struct remote *r, struct pjrt_loaded *program, struct pjrt_buffer
     return 0;
 }
 
+bool remote_is_dead(const struct remote *r)
+{
+    return r->is_dead;
+}
+
 void remote_free(struct remote *r, const void *object)
 {
     if (r->is_dead)

@@ -29,6 +29,7 @@ int remote_open(struct remote **out, const struct plugin_source *s, struct chann
 int remote_attach(struct remote **out, int socket, int memory, const struct plugin_source *s,
                   struct channel_facts *facts, struct err *e);
 void remote_close(struct remote *r); /* R may be NULL */
+bool remote_is_dead(const struct remote *r);
 
 int remote_compile(struct remote *r, const char *text, size_t n, const char *what, struct pjrt_loaded **out,
                    struct err *e);

@@ -187,8 +187,8 @@ static void a_file_of_another_program_is_compiled_again(void **state)
     expect_again("program", 0);
 }
 
-/* The plugin refuses bytes that are whole; the file is replaced even if the process of the plugin ends over it. */
-static void a_program_that_the_plugin_refuses_is_deleted(void **state)
+/* The bytes are whole, and the process of the plugin ends over them. */
+static void a_program_over_which_the_process_ends_is_deleted(void **state)
 {
     struct buf program = {.data = (char *)(uintptr_t)text, .len = sizeof(text) - 1};
     struct pjrt_loaded *loaded;
@@ -249,7 +249,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_of_another_length_is_compiled_again, open_all, close_all),
         cmocka_unit_test_setup_teardown(what_is_no_file_is_passed_over, open_all, close_all),
         cmocka_unit_test_setup_teardown(a_file_of_another_program_is_compiled_again, open_all, close_all),
-        cmocka_unit_test_setup_teardown(a_program_that_the_plugin_refuses_is_deleted, open_all, close_all),
+        cmocka_unit_test_setup_teardown(a_program_over_which_the_process_ends_is_deleted, open_all,
+                                        close_all),
         cmocka_unit_test_setup_teardown(every_allocation_may_fail, open_all, close_all),
     };
 
