@@ -106,7 +106,11 @@ int stablehlo_write(struct stablehlo *p, const struct graph *g, const struct mod
                     const struct stablehlo_frame *f, struct err *e);
 
 /* Returns whether A and B are the same weight. */
-bool stablehlo_is_same(const struct stablehlo_weight *a, const struct stablehlo_weight *b);
+static inline bool stablehlo_is_same(const struct stablehlo_weight *a, const struct stablehlo_weight *b)
+{
+    return a->kind == b->kind && a->piece == b->piece && a->of == b->of && a->down == b->down &&
+           a->shape[0] == b->shape[0];
+}
 
 /* P may be zeroed. */
 void stablehlo_fini(struct stablehlo *p);
