@@ -1,5 +1,6 @@
 """What the tests of the Python package share."""
 import os
+import signal
 import subprocess
 import sys
 
@@ -7,6 +8,8 @@ import gallop
 import pytest
 
 SOURCE = os.environ.get("GALLOP_SOURCE_DIR", os.getcwd())
+# A shell that starts a program in the background lets it ignore interrupts, and so do its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
