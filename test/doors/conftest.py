@@ -1,10 +1,13 @@
 """What the tests of the integrations share."""
 import os
+import signal
 
 import gallop
 import pytest
 
 SOURCE = os.environ.get("GALLOP_SOURCE_DIR", os.getcwd())
+# A shell that starts a program in the background lets it ignore interrupts, and so do its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
