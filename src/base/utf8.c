@@ -168,3 +168,12 @@ size_t utf8_printable(char *s)
     s[kept] = 0;
     return kept;
 }
+
+size_t utf8_one_line(char *s)
+{
+    size_t n = utf8_printable(s);
+
+    for (size_t i = 0; i < n; i++)
+        s[i] = s[i] == '\n' || s[i] == '\t' ? ' ' : s[i];
+    return n;
+}

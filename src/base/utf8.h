@@ -47,6 +47,9 @@ size_t utf8_valid_prefix(const char *s, size_t n);
  * UTF-8. Drops an incomplete character at the end. Returns the new length, which is never larger. */
 size_t utf8_printable(char *s);
 
+/* Like utf8_printable(), and replaces newlines and tabs by spaces. */
+size_t utf8_one_line(char *s);
+
 /* Returns whether S [n], n > 0, is an incomplete character that more bytes could complete. */
 bool utf8_is_partial(const char *s, size_t n);
 

@@ -79,9 +79,7 @@ static int take_error(const struct remote *r, const struct channel_message *a, s
     if (n)
         memcpy(text, r->memory.bytes, n);
     text[n] = 0;
-    utf8_printable(text);
-    for (char *c = text; *c; c++) /* errors are one line */
-        *c = *c == '\n' || *c == '\t' ? ' ' : *c;
+    utf8_one_line(text); /* as errors are */
     return err_set(e, (int)a->code, "%s", *text ? text : "pjrt: the plugin's process gave no reason");
 }
 
