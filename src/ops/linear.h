@@ -124,6 +124,10 @@ enum {
     LINEAR_OWN_INPUT = 4
 };
 
+/* Layouts that several files pack or read (linear_backend.form). */
+#define LINEAR_FORM_PANELS "panels of 32, int8 turned by signs"
+#define LINEAR_FORM_INT4   "int4 panels of 32, turned by signs"
+
 /* A backend of linears: a name and functions. */
 struct linear_backend {
     const char *name;

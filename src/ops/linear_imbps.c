@@ -105,7 +105,7 @@ static void imbps_run_mlp(const struct linear_mlp *w, struct pool *pool)
 }
 
 const struct linear_backend linear_imbps = {.name = "imbps",
-                                            .form = "panels of 32, int8 turned by signs",
+                                            .form = LINEAR_FORM_PANELS,
                                             .accepts = imbps_accepts,
                                             .open = linear_panels_open,
                                             .pack = linear_panels_pack,

@@ -252,7 +252,7 @@ static void int4_run(const struct linear *l, const void *in, const struct linear
 }
 
 const struct linear_backend linear_int4 = {.name = "gallop",
-                                           .form = "int4 panels of 32, turned by signs",
+                                           .form = LINEAR_FORM_INT4,
                                            .accepts = int4_accepts,
                                            .open = int4_open,
                                            .pack = int4_pack,
@@ -260,7 +260,7 @@ const struct linear_backend linear_int4 = {.name = "gallop",
                                            .run = int4_run,
                                            .scratch_bytes = int4_scratch_bytes};
 const struct linear_backend linear_int4_native = {.name = "native",
-                                                  .form = "int4 panels of 32, turned by signs",
+                                                  .form = LINEAR_FORM_INT4,
                                                   .accepts = int4_accepts,
                                                   .open = int4_open,
                                                   .pack = int4_pack,

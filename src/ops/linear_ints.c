@@ -13,9 +13,9 @@ static bool has_form(const struct linear *l, const char *form)
 
 enum linear_ints linear_ints_of(const struct linear *l)
 {
-    return has_form(l, "panels of 32, int8 turned by signs")   ? LINEAR_INT8
-           : has_form(l, "int4 panels of 32, turned by signs") ? LINEAR_INT4
-                                                               : LINEAR_NO_INTS;
+    return has_form(l, LINEAR_FORM_PANELS) ? LINEAR_INT8
+           : has_form(l, LINEAR_FORM_INT4) ? LINEAR_INT4
+                                           : LINEAR_NO_INTS;
 }
 
 /* Returns the scale of column C of a panel that ends at END. */
@@ -32,7 +32,7 @@ float linear_ints_row8(const struct linear *l, size_t i, int8_t *out)
     size_t column = linear_column_of_row(l, i), c = column % KERN_NR, bytes = kern_i8_panel_bytes(l->k);
     const uint8_t *panel = (const uint8_t *)l->packed + column / KERN_NR * bytes;
 
-    for (size_t k = 0; k < l->k; k++)
+    for (size_t k = 0; k < l->k && out; k++)
         out[k] = (int8_t)panel[k / 4 * 4 * KERN_NR + 4 * c + k % 4];
     return scale_of(panel + bytes, c);
 }
@@ -48,7 +48,7 @@ float linear_ints_row4(const struct linear *l, size_t i, uint8_t *out, int8_t *m
            bytes = int4_panel_bytes(int4_k(l->k), l->group);
     const uint8_t *panel = (const uint8_t *)l->packed + column / KERN_NR * bytes;
 
-    for (size_t k = 0; k < l->k; k++) {
+    for (size_t k = 0; k < l->k && out; k++) {
         size_t line = k % INT4_UNIT / 8 * 2 + c / 16;
         uint8_t two = panel[int4_codes(k / INT4_UNIT, l->group) + line * INT4_LINE + c % 16 * 4 + k % 4];
 

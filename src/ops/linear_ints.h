@@ -16,11 +16,11 @@ enum linear_ints { LINEAR_NO_INTS, LINEAR_INT8, LINEAR_INT4 };
 /* Returns how the weights of L are packed. LINEAR_NO_INTS: as floats, or in another format. */
 enum linear_ints linear_ints_of(const struct linear *l);
 
-/* Writes the integers of row I of W to OUT [k]. Returns the scale of the row. L is LINEAR_INT8. */
+/* Writes the integers of row I of W to OUT [k], unless OUT is NULL. Returns the scale of the row. L is LINEAR_INT8. */
 float linear_ints_row8(const struct linear *l, size_t i, int8_t *out);
 
-/* Writes the codes of row I of W to OUT [k], and multiples and offsets of its groups to MULTIPLE and OFFSET
- * [linear_ints_groups(l)]. Returns the scale of the row. L is LINEAR_INT4. */
+/* Writes the codes of row I of W to OUT [k], unless OUT is NULL, and multiples and offsets of its groups to MULTIPLE
+ * and OFFSET [linear_ints_groups(l)]. Returns the scale of the row. L is LINEAR_INT4. */
 float linear_ints_row4(const struct linear *l, size_t i, uint8_t *out, int8_t *multiple, int8_t *offset);
 size_t linear_ints_groups(const struct linear *l);
 

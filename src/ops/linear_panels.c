@@ -274,7 +274,7 @@ void linear_panels_run(const struct linear *l, const void *in, const struct line
 }
 
 const struct linear_backend linear_gallop = {.name = "gallop",
-                                             .form = "panels of 32, int8 turned by signs",
+                                             .form = LINEAR_FORM_PANELS,
                                              .accepts = panels_accepts,
                                              .open = linear_panels_open,
                                              .pack = linear_panels_pack,
@@ -284,7 +284,7 @@ const struct linear_backend linear_gallop = {.name = "gallop",
                                              .most = panels_most,
                                              .row = linear_panels_row};
 const struct linear_backend linear_native = {.name = "native",
-                                             .form = "panels of 32, int8 turned by signs",
+                                             .form = LINEAR_FORM_PANELS,
                                              .accepts = panels_accepts,
                                              .open = linear_panels_open,
                                              .pack = linear_panels_pack,

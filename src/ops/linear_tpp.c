@@ -185,7 +185,7 @@ static void tpp_run(const struct linear *l, const void *in, const struct linear_
 }
 
 const struct linear_backend linear_tpp = {.name = "tpp",
-                                          .form = "panels of 32, int8 turned by signs",
+                                          .form = LINEAR_FORM_PANELS,
                                           .accepts = tpp_accepts,
                                           .open = linear_panels_open,
                                           .pack = linear_panels_pack,

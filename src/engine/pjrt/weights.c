@@ -53,12 +53,13 @@ static void put_ints(void *to, enum stablehlo_piece piece, size_t at, const stru
     bool is_int4 = linear_ints_of(l) == LINEAR_INT4;
     size_t half = (l->k + 1) / 2, n_groups = is_int4 ? linear_ints_groups(l) : 0;
     int8_t *numbers = row, *groups = numbers + 2 * half; /* multiples and offsets */
+    void *out = piece == STABLEHLO_NUMBERS || piece == STABLEHLO_CODES ? row : NULL;
 
     numbers[2 * half - 1] = 0;
     for (size_t i = 0; i < l->n; i++) {
         size_t r = at * l->n + i;
         float scale =
-            is_int4 ? linear_ints_row4(l, i, row, groups, groups + n_groups) : linear_ints_row8(l, i, row);
+            is_int4 ? linear_ints_row4(l, i, out, groups, groups + n_groups) : linear_ints_row8(l, i, out);
 
         if (piece == STABLEHLO_SCALES)
             ((float *)to)[r] = scale;
