@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, PrivateAttr
 import gallop
 from gallop._llm import _constrain
 
-from ._shared import strict_tool
+from ._shared import begin_chat, strict_tool
 
 # Parameters of bind() and invoke() that are not sampling parameters of Gallop.
 _CHAT = ("tools", "tool_choice", "parallel_tool_calls", "strict", "chat_template_kwargs",
@@ -69,12 +69,7 @@ class ChatGallop(BaseChatModel):
 
     def _begin(self, messages, stop, kwargs):
         """Returns a conversation that awaits an answer, and the sampling parameters."""
-        variables = {**self.chat_template_kwargs, **(kwargs.get("chat_template_kwargs") or {})}
-        if kwargs.get("tool_choice"):
-            variables["tool_choice"] = kwargs["tool_choice"]
-        if kwargs.get("parallel_tool_calls") is False:
-            variables["one_call"] = True
-        chat = self._llm.chat(tools=kwargs.get("tools"), **variables)
+        chat = begin_chat(self._llm, self.chat_template_kwargs, kwargs)
         chat.messages = _messages(messages)
         own = {"temperature": self.temperature, "top_p": self.top_p,
                "max_tokens": self.max_tokens, "seed": self.seed, "stop": stop}

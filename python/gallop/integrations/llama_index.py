@@ -15,7 +15,7 @@ from llama_index.core.llms.llm import ToolSelection
 import gallop
 from gallop._llm import _constrain, _parse_json
 
-from ._shared import strict_tool
+from ._shared import begin_chat, strict_tool
 
 # Keyword arguments of chat() that are not sampling parameters.
 _CHAT = ("tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs")
@@ -138,12 +138,7 @@ class GallopLLM(FunctionCallingLLM):
 
     def _begin(self, messages, kwargs):
         """Returns a conversation that awaits an answer."""
-        variables = {**self.chat_template_kwargs, **(kwargs.get("chat_template_kwargs") or {})}
-        if kwargs.get("tool_choice"):
-            variables["tool_choice"] = kwargs["tool_choice"]
-        if kwargs.get("parallel_tool_calls") is False:
-            variables["one_call"] = True
-        chat = self._llm.chat(tools=kwargs.get("tools"), **variables)
+        chat = begin_chat(self._llm, self.chat_template_kwargs, kwargs)
         chat.messages = [_openai(m) for m in messages]
         return chat
 
