@@ -1,15 +1,13 @@
 """What the tests of the Python package share."""
 import os
-import signal
 import subprocess
 import sys
 
 import gallop
 import pytest
+from ending import pytest_terminal_summary  # noqa: F401
 
 SOURCE = os.environ.get("GALLOP_SOURCE_DIR", os.getcwd())
-# A shell that starts a program in the background lets it ignore interrupts, and so do its children.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
@@ -46,13 +44,3 @@ def python():
                               timeout=timeout, **options)
 
     return run
-
-
-def pytest_terminal_summary(terminalreporter):
-    """Ends with the line that .ci/run counts, and names what was skipped."""
-    stats = terminalreporter.stats
-    for report in stats.get("skipped", []):
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
-        terminalreporter.write_line(f"skipped: {report.nodeid}: {reason}")
-    n_failed = len(stats.get("failed", [])) + len(stats.get("error", []))
-    terminalreporter.write_line(f"{len(stats.get('passed', []))} passed, {n_failed} failed")
