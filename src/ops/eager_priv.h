@@ -95,8 +95,9 @@ struct eager_attn_team {
     float *q;
     /* Memory of the team, zeros between phases: finished pieces of each sequence and KV head, [max_seqs, n_kv]. */
     atomic_uint *finished;
-    /* The linear that reads the result of attention next, and its input IN, which the thread that finishes a row
-     * writes; NULL: nobody writes it. ROW: finished heads of each row, [rows], zeros between phases. */
+    /* The linear that reads the result of attention next; the thread that finishes a row writes the row to IN, the
+     * input of this linear. NULL: the operator of the linear writes its own input. ROW: the number of finished heads
+     * of each row, [rows], zeros between phases. */
     const struct linear *out;
     void *in;
     atomic_uint *row;

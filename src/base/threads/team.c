@@ -63,7 +63,7 @@ static bool has_come(atomic_uint *word, unsigned meeting)
 void team_wait(struct team *t, int thread, atomic_uint *word, unsigned number)
 {
     int patience = wait_spins(t->crowded);
-    unsigned seen, nobody = 0;
+    unsigned seen, none = 0; /* none: no thread has slept in this job */
 
     for (int i = 0; i < patience; i++) {
         if (has_come(word, number))
@@ -72,7 +72,7 @@ void team_wait(struct team *t, int thread, atomic_uint *word, unsigned number)
     }
     atomic_fetch_add(&t->sleepers, 1);
     atomic_fetch_add_explicit(&t->sleeps, 1, memory_order_relaxed);
-    atomic_compare_exchange_strong(&t->slept_at, &nobody, t->member[thread].meetings);
+    atomic_compare_exchange_strong(&t->slept_at, &none, t->member[thread].meetings);
     while ((int)((seen = atomic_load(word)) - number) < 0)
         wait_sleep(word, seen);
     atomic_fetch_sub_explicit(&t->sleepers, 1, memory_order_relaxed);
