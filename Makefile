@@ -1,8 +1,9 @@
 # The front door. `make help` lists the targets; CMakePresets.json names the presets; CMake and Ninja do the work.
 #
 #   make demo                     build, then let the bundled model speak
-#   make test PRESET=asan         the tests of another preset (release debug clang asan tsan)
+#   make test PRESET=asan         the tests of another preset (release debug clang asan tsan emulated)
 #   make test TESTS='-R unit/text'   some of them
+#   GALLOP_ISA=amx make test PRESET=emulated   at a level of instruction sets, which is emulated (ref avx2 avx512 ... amx)
 #   make test-all                 everything: what .ci/run does, and what it leaves to this (hours)
 #   make test-real                trained models from the package index, against Hugging Face (not part of make test)
 #   make test-clients             clients and measuring programs that others wrote, from the package index, against the server
@@ -71,7 +72,7 @@ demo: configure-program
 	@tools/demo "$(PROMPT)"
 
 test: build
-	@ctest --test-dir build/$(PRESET) --parallel 2 --output-on-failure --no-tests=error --no-label-summary $(TESTS)
+	@ctest --test-dir build/$(PRESET) --parallel 4 --output-on-failure --no-tests=error --no-label-summary $(TESTS)
 
 test-all:
 	@bash .ci/run all

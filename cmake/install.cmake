@@ -66,9 +66,11 @@ if(NOT GALLOP_FUZZ AND NOT GALLOP_SANITIZE AND EXISTS ${CMAKE_SOURCE_DIR}/includ
         set(pc_rpath "")
     endif()
     configure_file(cmake/gallop.pc.in gallop.pc @ONLY)
+    # -lgallop takes the shared library where both are installed, whatever `pkg-config --static` adds to it.
+    configure_file(cmake/gallop-static.pc.in gallop-static.pc @ONLY)
     install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/gallop FILES_MATCHING PATTERN "*.c" PATTERN Makefile
             PATTERN python EXCLUDE)
-    install(FILES ${CMAKE_BINARY_DIR}/gallop.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    install(FILES ${CMAKE_BINARY_DIR}/gallop.pc ${CMAKE_BINARY_DIR}/gallop-static.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
 if(EXISTS ${CMAKE_SOURCE_DIR}/models/demo)
     install(DIRECTORY models/demo DESTINATION ${CMAKE_INSTALL_DATADIR}/gallop/models)

@@ -44,7 +44,7 @@ static int read_answer(struct gallop *engine, const struct gallop_prompt *prompt
 {
     struct gallop_parser_options options;
     struct gallop_event event;
-    static char answer[MOST];
+    static char answer[MOST], special[MOST];
     size_t n = 0;
     char *json;
     int rc;
@@ -52,6 +52,7 @@ static int read_answer(struct gallop *engine, const struct gallop_prompt *prompt
     while (gallop_next(engine, &event))
         if (event.type == GALLOP_TEXT && n + event.text_len < sizeof(answer)) {
             memcpy(answer + n, event.text, event.text_len);
+            memcpy(special + n, event.special, event.text_len);
             n += event.text_len;
             fwrite(event.text, 1, event.text_len, stdout);
             fflush(stdout);
@@ -62,6 +63,7 @@ static int read_answer(struct gallop *engine, const struct gallop_prompt *prompt
     gallop_parser_options_init(&options);
     options.prompt = prompt->text;
     options.prompt_len = prompt->text_len;
+    options.special = special;
     rc = gallop_parse(engine, &options, answer, n, GALLOP_PARSER_ENDED, &json, err);
     if (rc == 0) {
         add(",");

@@ -1,38 +1,33 @@
 /* embed.c - embeddings: which of the texts is most similar to the first one? usage: embed [MODEL_DIR [TEXT ...]] */
 #include <gallop.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #ifndef DEMO /* The Makefile in this folder sets the installed one. */
 #define DEMO "models/demo"
 #endif
 
-/* Submits TEXT number I for the mean of its hidden states. Returns a gallop_code. */
+/* Submits TEXT number I for its embedding. Returns a gallop_code. */
 static int submit(struct gallop *engine, const char *text, int i, char *err)
 {
     struct gallop_request request;
 
     gallop_request_init(&request);
     request.text = text;
-    request.pooling = GALLOP_POOL_MEAN;
+    request.pooling = GALLOP_POOL_AUTO;
     request.sampling.max_new_tokens = 0;
     request.user = (void *)(intptr_t)i;
     return gallop_submit(engine, &request, NULL, err);
 }
 
-/* Returns the cosine of the angle between A and B [n]. */
+/* Returns the cosine of the angle between A and B [n], which have length 1. */
 static double similarity(const float *a, const float *b, size_t n)
 {
-    double ab = 0, aa = 0, bb = 0;
+    double sum = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        ab += (double)a[i] * (double)b[i];
-        aa += (double)a[i] * (double)a[i];
-        bb += (double)b[i] * (double)b[i];
-    }
-    return ab / sqrt(aa * bb);
+    for (size_t i = 0; i < n; i++)
+        sum += (double)a[i] * (double)b[i];
+    return sum;
 }
 
 int main(int argc, char **argv)
@@ -43,8 +38,8 @@ int main(int argc, char **argv)
     struct gallop_event event;
     struct gallop *engine;
     int n = argc > 2 ? argc - 2 : 3, n_done = 0, rc;
-    float *embedding; /* [n, size] */
-    size_t size;
+    float **embedding; /* [n][size] */
+    size_t size = 0;
 
     gallop_options_init(&options);
     options.model = argc > 1 ? argv[1] : DEMO;
@@ -52,20 +47,22 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", err);
         return EXIT_FAILURE;
     }
-    size = gallop_describe(engine)->hidden_size;
-    embedding = calloc((size_t)n * size, sizeof(*embedding));
+    embedding = calloc((size_t)n, sizeof(*embedding));
     rc = embedding ? 0 : snprintf(err, sizeof(err), "out of memory");
     for (int i = 0; i < n && rc == 0; i++)
         rc = submit(engine, text[i], i, err);
     while (rc == 0 && gallop_next(engine, &event))
         if (event.type == GALLOP_EMBEDDING) {
-            memcpy(embedding + (size_t)(intptr_t)event.user * size, event.embedding, size * sizeof(float));
+            rc = gallop_embedding(engine, GALLOP_POOL_AUTO, event.embedding, 1,
+                                  &embedding[(intptr_t)event.user], &size, err);
             n_done++;
         }
     if (rc)
         fprintf(stderr, "%s\n", err);
-    for (int i = 1; i < n && n_done == n; i++)
-        printf("%6.3f  %s\n", similarity(embedding, embedding + (size_t)i * size, size), text[i]);
+    for (int i = 1; i < n && n_done == n && rc == 0; i++)
+        printf("%6.3f  %s\n", similarity(embedding[0], embedding[i], size), text[i]);
+    for (int i = 0; i < n && embedding; i++)
+        gallop_free(embedding[i]);
     free(embedding);
     gallop_close(engine);
     return rc || n_done < n ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -58,7 +58,7 @@ static int answer(struct gallop *engine, const struct gallop_chat *chat, struct 
         rc = gallop_submit(engine, &request, NULL, err);
     while (rc == 0 && gallop_next(engine, &event)) {
         if (event.type == GALLOP_TEXT)
-            rc = gallop_parser_feed(parser, event.text, event.text_len, err);
+            rc = gallop_parser_feed_special(parser, event.text, event.special, event.text_len, err);
         else if (event.type == GALLOP_FINISHED)
             rc = gallop_parser_finish(
                 parser, event.finish == GALLOP_FINISH_STOP ? GALLOP_PARSER_ENDED : GALLOP_PARSER_CUT, err);

@@ -151,7 +151,7 @@ struct gallop_options {
     const char *prefix_index;
     /* Store of KV blocks outside the process, which engines of the same model and options share and find
      * again after a restart: a folder, which is created if it is missing, or "redis://host[:port][/db]".
-     * Pooled caches only; docs/SERVING.md has the details. [NULL: no store] */
+     * Pooled caches only; docs/SCHEDULING.md has the details. [NULL: no store] */
     const char *kv_store;
     /* Maximum size in GiB of a `kv_store` that is a folder; the least recently used blocks are deleted first
      * [16]. */
@@ -170,12 +170,12 @@ struct gallop_options {
     const char *kv_sparse;
     /* Speculative decoding: a JSON object with vLLM's names, {"method":"ngram"} for instance, that says how
      * tokens are guessed. A step verifies guesses, so that right ones save steps; tokens, log-probabilities and
-     * ends of answers do not depend on it. docs/GENERATION.md lists the members [NULL: none]. */
+     * ends of answers do not depend on it. docs/SAMPLING.md lists the members [NULL: none]. */
     const char *speculative_config;
-    /* What computes steps: "eager" (this library's kernels, operator by operator), "planned" (the same with the same
-     * bits, small steps as one job of all threads) or "pjrt" (a device behind a PJRT plugin, in frames of fixed shapes;
-     * docs/EXECUTORS.md). With "pjrt", KV rows have the format `dtype`, weights that of `dtype`, int8 or int4, and
-     * kv_sparse, kv_store and the method "self" of speculative_config are refused ["eager"]. */
+    /* What computes steps: "eager" (this library's kernels, operator by operator) or "pjrt" (a device behind a PJRT
+     * plugin, in frames of fixed shapes; docs/EXECUTORS.md). With "pjrt", KV rows have the format `dtype`, weights
+     * that of `dtype`, int8 or int4, and kv_sparse, kv_store and the method "self" of speculative_config are refused
+     * ["eager"]. */
     const char *executor;
     /* With executor "pjrt": path of the plugin, a shared library, or a name without a slash of the environment
      * variable PJRT_NAMES_AND_LIBRARY_PATHS, "name:path,name:path". [the environment variable GALLOP_PJRT_PLUGIN, which
@@ -195,10 +195,10 @@ struct gallop_options {
      * or chunk of it, sequences that decode together, and rows of the cache that a step reads. The maximum of each is
      * always one of them ["16,64,256,...", "1,4,16,...", "512,2048,8192,..."]. */
     const char *prompt_buckets, *batch_buckets, *context_buckets;
-    /* Order in which waiting requests are admitted: "fcfs", "priority" or "fair" (docs/SERVING.md) ["fcfs"]. */
+    /* Order in which waiting requests are admitted: "fcfs", "priority" or "fair" (docs/SCHEDULING.md) ["fcfs"]. */
     const char *scheduling_policy;
     /* What a step computes: "continuous_batch" (decoding sequences and chunks of prompts), "continuous_prefill_first"
-     * (prompts alone while there are any) or "iterative" (one request at a time, as with max_num_seqs 1)
+     * (prompts alone while there are any) or "iterative" (one answer, or one beam search, at a time)
      * ["continuous_batch"]. */
     const char *scheduler;
     /* When a waiting request starts: "optimistic" (when its prompt fits into the cache; if the cache fills
@@ -212,7 +212,9 @@ struct gallop_options {
     /* Maximum number of waiting requests, and of the tokens of their prompts together. Further requests are
      * refused with GALLOP_NO_SPACE [no limit]. */
     int64_t max_num_queued_reqs, max_num_queued_tokens;
-    /* Seed of requests that draw tokens at random and have no seed of their own [0]. */
+    /* 1: `seed` is the seed of requests that draw tokens at random and have no seed of their own. 0: each of them gets
+     * a fresh one, so that equal requests get different answers [0]. */
+    int has_seed;
     uint64_t seed;
     /* Called while weights are packed: DONE of TOTAL layers are packed; CTX is progress_ctx [NULL]. */
     void (*progress)(void *ctx, size_t done, size_t total);
@@ -237,7 +239,8 @@ GALLOP_API void gallop_options_init(struct gallop_options *o);
  * Returns a gallop_code. */
 GALLOP_API int gallop_open(struct gallop **g, const struct gallop_options *o, char *err);
 
-/* Closes an engine and drops its requests without further events. NULL is allowed. */
+/* Closes an engine and drops its requests without further events. NULL is allowed. With the executor "pjrt" it returns
+ * within 2 seconds: a call of the plugin that hangs in this process then keeps its thread and the engine's memory. */
 GALLOP_API void gallop_close(struct gallop *g);
 
 /* ---- requests ---- */
@@ -301,7 +304,7 @@ struct gallop_sampling {
      * number 0: there are none. */
     const char *const *dry_sequence_breakers;
     size_t n_dry_sequence_breakers;
-    /* 1: `seed` is the seed of this request. 0: gallop_options.seed is used. */
+    /* 1: `seed` is the seed of this request. 0: that of gallop_options, or a fresh one. */
     int has_seed;
     uint64_t seed;
     /* Beam search, as in Hugging Face: num_beams outputs (1 to 32), or `n` of them if num_beams is not given, are
@@ -337,14 +340,17 @@ struct gallop_sampling {
 };
 
 /* How the hidden states after the final norm are pooled into an embedding: no embedding, the state of the
- * prompt's last token, or the mean of the states of all tokens. The bits of an embedding do not depend on
- * other requests, chunks, the cache or the number of threads. */
-enum gallop_pooling { GALLOP_POOL_NONE, GALLOP_POOL_LAST, GALLOP_POOL_MEAN };
+ * prompt's last token, or the mean of the states of all tokens. AUTO: as the model's files say (those of
+ * sentence-transformers 6.2, pooling_type of GGUF), else as LAST; the default prompt, the chat template and the
+ * maximum length of these files are then applied to the prompt, and gallop_embedding() applies the rest
+ * (docs/MODELS.md). The bits of an embedding do not depend on other requests, chunks, the cache or the number of
+ * threads. */
+enum gallop_pooling { GALLOP_POOL_NONE, GALLOP_POOL_LAST, GALLOP_POOL_MEAN, GALLOP_POOL_AUTO };
 
 /* Constraint on the text of an answer, named as in vLLM: at most one of json, regex, choice, grammar,
  * json_object and structural_tag is given; tool_calls may be given alone or beside it. Tokens that would make
  * the text invalid are not chosen; a valid text is cut short only by max_new_tokens, the context or a stop
- * string. docs/GENERATION.md lists what is supported. */
+ * string. docs/STRUCTURED-OUTPUT.md lists what is supported. */
 struct gallop_structured_outputs {
     const char *json;          /* a JSON Schema that the answer satisfies, as JSON */
     const char *regex;         /* a regular expression that the whole answer matches */
@@ -354,12 +360,15 @@ struct gallop_structured_outputs {
     const char *structural_tag; /* a structural tag of vLLM (xgrammar), as JSON */
     int json_object;            /* 1: the answer is a JSON object */
     int disable_any_whitespace; /* 1: JSON is written without white space between its tokens */
-    /* A regular expression that white space between tokens of JSON matches. NULL: any white space is
-     * allowed. */
+    /* A regular expression that white space between tokens of JSON matches; none comes before a colon or comma. NULL:
+     * at most one line end and 40 blanks. */
     const char *whitespace_pattern;
     /* 1: unsupported keywords of a JSON Schema are ignored, and `warnings` of the FINISHED event names them. 0: they
      * are errors. */
     int ignore_unsupported;
+    /* 1: objects may have any further property that the JSON Schema allows. 0: objects of schemas with `properties` or
+     * `patternProperties`, and without `additionalProperties`, have only properties that the schema describes. */
+    int allow_additional_properties;
     /* The constraint applies to the text after the first occurrence of this text, for instance of the mark
      * that ends a model's reasoning. NULL: it applies to the whole answer. */
     const char *begins_after;
@@ -471,7 +480,7 @@ enum gallop_event_type {
     GALLOP_FINISHED,
     /* The next token of the prompt, from the second on, with its log-probability. */
     GALLOP_PROMPT_TOKEN,
-    /* The embedding of a request with `pooling`, before FINISHED. */
+    /* The pooled hidden state of a request with `pooling`, before FINISHED. */
     GALLOP_EMBEDDING,
 };
 
@@ -527,12 +536,15 @@ struct gallop_event {
     /* TOKEN with return_probs: [vocab_size] the probabilities with which the token was drawn, whose sum is 1; tokens
      * that were dropped have 0. With greedy decoding: the softmax of the logits after penalties, biases and masks. */
     const float *probs;
-    /* EMBEDDING: [n_embedding] the embedding. */
+    /* EMBEDDING: [n_embedding], which is hidden_size: the pooled hidden state, of which gallop_embedding() makes the
+     * embedding. */
     const float *embedding;
     size_t n_embedding;
     /* TEXT: [text_len] bytes without a terminating zero. */
     const char *text;
     size_t text_len;
+    /* TEXT: [text_len] 1 for each byte of `text` that a special token wrote, else 0. */
+    const char *special;
     /* FINISHED: the reason why the answer ended. */
     enum gallop_finish finish;
     /* FINISHED: the stop string that was found, or NULL. */
@@ -545,7 +557,7 @@ struct gallop_event {
     /* FINISHED with GALLOP_FINISH_ERROR: the reason. */
     const char *error;
     /* FINISHED with GALLOP_FINISH_ERROR: 1 if the request itself (bad words, logit bias, a constraint)
-     * excluded every token. */
+     * excluded every token; 2 if its constraint has reached a limit. */
     int forbids_all;
     /* FINISHED of a result of beam search: has_score is 1, and the answer has this score and sum of log-probabilities,
      * which penalties and biases may have changed. */
@@ -609,7 +621,7 @@ struct gallop_model_info {
     const char *architecture, *model_type;
     /* Number of parameters, and bytes of the packed weights. */
     size_t n_params, weight_bytes;
-    /* Sizes of the model. An embedding has hidden_size numbers, a row of logits vocab_size. */
+    /* Sizes of the model. A pooled hidden state has hidden_size numbers, a row of logits vocab_size. */
     size_t n_layers, hidden_size, intermediate_size, n_heads, n_kv_heads, vocab_size;
     /* Context length in tokens: of the model, and of this engine (gallop_options.max_model_len). */
     size_t context_length, max_model_len;
@@ -685,6 +697,15 @@ GALLOP_API int gallop_token_piece(const struct gallop *g, int32_t id, const char
 /* Writes the bytes of the token ID inside a text (" the") to OUT [size], without a terminating zero. They may be
  * a part of a UTF-8 character. Returns their number, at most SIZE; 0 if there is no such token. */
 GALLOP_API size_t gallop_token_bytes(const struct gallop *g, int32_t id, char *out, size_t size);
+
+/* Makes the embedding of STATE [hidden_size], the pooled hidden state in the EMBEDDING event of a request with this
+ * POOLING. AUTO applies the Dense modules of a folder of sentence-transformers and keeps the first truncate_dim
+ * elements; LAST and MEAN keep STATE as it is. NORMALIZE 1: the embedding is then scaled to Euclidean length 1 (zeros
+ * stay zeros). *EMBEDDING gets a new array of *N numbers without a unit, which the caller frees with gallop_free(). The
+ * server returns the same numbers at /v1/embeddings. GALLOP_BAD_INPUT: POOLING is none of the three, or the model's
+ * files are damaged; GALLOP_UNSUPPORTED: the files ask for what is not supported. On failure *EMBEDDING is NULL. */
+GALLOP_API int gallop_embedding(const struct gallop *g, enum gallop_pooling pooling, const float *state,
+                                int normalize, float **embedding, size_t *n, char *err);
 
 /* A detokenizer converts the tokens of one sequence to text as they come. Its pieces, joined, are what
  * gallop_detokenize() gives for all tokens; each piece is whole UTF-8 characters. Bytes of an incomplete character
@@ -801,10 +822,19 @@ struct gallop_parser_options {
     const char *chat_template;
     /* The functions as in gallop_chat. NULL or an empty array: tool calls are not parsed, and stay text. */
     const char *tools;
+    /* As in gallop_chat. If it forces tool calls, text beside them, which is the beginning of another one that was cut,
+     * is dropped; a function that it names is called once [NULL: "auto"]. */
+    const char *tool_choice;
     /* The prompt of the text, which tells whether the text begins inside reasoning [NULL: an empty prompt], and its
      * length [SIZE_MAX: up to the terminating zero]. */
     const char *prompt;
     size_t prompt_len;
+    /* The messages as in gallop_chat, if the text continues the last one (continue_final_message), whose text then
+     * tells whether it begins inside reasoning [NULL: the text is a new message]. */
+    const char *messages;
+    /* [len] For gallop_parse(): gallop_event.special of its text. A mark that is a special token of the model then
+     * counts only where this token wrote it [NULL: unknown, and marks count wherever they are]. */
+    const char *special;
     /* 1: tool calls after the first are dropped. */
     int one_call;
     /* Seed of the ids of tool calls, which are random [0]. */
@@ -867,9 +897,14 @@ GALLOP_API int gallop_parser_open(struct gallop_parser **p, const struct gallop 
 /* Closes a parser. NULL is allowed. */
 GALLOP_API void gallop_parser_close(struct gallop_parser *p);
 
-/* Feeds the next TEXT [len], which may end at any character. Pieces that were not taken stay available. The only
- * errors are a text that is not UTF-8, and GALLOP_NO_MEMORY. */
+/* Feeds the next TEXT [len], which may end at any character. Marks count wherever they are. Pieces that were not taken
+ * stay available. The only errors are a text that is not UTF-8, and GALLOP_NO_MEMORY. */
 GALLOP_API int gallop_parser_feed(struct gallop_parser *p, const char *text, size_t len, char *err);
+
+/* Does the same for the text of an event with its SPECIAL [len]: a mark that is a special token of the model counts
+ * only where this token wrote it, so that text in which a model quotes marks is no tool call. */
+GALLOP_API int gallop_parser_feed_special(struct gallop_parser *p, const char *text, const char *special,
+                                          size_t len, char *err);
 
 /* Ends the text: decides about text that was held back because a mark could follow. */
 GALLOP_API int gallop_parser_finish(struct gallop_parser *p, enum gallop_parser_end end, char *err);
@@ -960,7 +995,7 @@ GALLOP_API const char *gallop_version(void);
  * prefix cache. Each run computes new rows (tokens) of several sequences and returns the logits of chosen
  * rows, or chooses tokens. A row depends only on the tokens before it: not on the other rows of the run,
  * their order, the division of the sequence into runs, or the place of its rows in memory. Results equal
- * those of an engine, bit for bit. An executor belongs to one thread at a time. docs/SERVING.md has a guide
+ * those of an engine, bit for bit. An executor belongs to one thread at a time. docs/SCHEDULING.md has a guide
  * for callers.
  *
  * KV rows are stored in slots or in the caller's blocks:

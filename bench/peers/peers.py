@@ -304,6 +304,8 @@ class Tree:
     """A process and all that it started: children, and what has its mark in the environment, as
     children of one that has ended."""
 
+    GRACE = 15  # seconds that its processes have to end by themselves
+
     def __init__(self, name):
         self.mark = f"{MARK}={os.getpid()}-{name}".encode()
         self.process, self.seen = None, {}
@@ -359,7 +361,7 @@ class Tree:
             return
         self.signal(signal.SIGCONT)
         self.process.terminate()
-        self.wait(15)
+        self.wait(self.GRACE)
         self.signal(signal.SIGKILL)  # pace-server leaves its engine and router behind
         self.wait(15)  # the signal takes effect a moment later, and memory is free only then
         self.process.wait()
@@ -379,5 +381,5 @@ def into_cache(*paths):
 def roofs(o):
     p = subprocess.run([o.gallop, "bench", "-m", os.path.join(ROOT, "models", "demo"), "--prefill",
                         "32", "--decode", "0", "--reps", "5", "--threads", str(o.threads),
-                        "--json"], stdout=subprocess.PIPE, check=True)
+                        "--json", *getattr(o, "roof", ())], stdout=subprocess.PIPE, check=True)
     return json.loads(p.stdout.splitlines()[0])

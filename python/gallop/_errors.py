@@ -79,8 +79,8 @@ def _error(code: int, err) -> GallopError:
 
 
 def _is_field(name: str) -> bool:
-    from . import _names
+    from . import _fields, _names
 
-    return any(name in fields for fields in (_names.OPTIONS, _names.SAMPLING, _names.CONSTRAINT,
-                                             _names.REQUEST)) or name in ("messages", "tools", "ids",
-                                                                          "structured_outputs")
+    return any(name in fields for fields in (
+        _names.OPTIONS, _names.SAMPLING, _names.CONSTRAINT, _names.REQUEST, _fields.ELSEWHERE,
+        ("messages", "tools", "ids", "structured_outputs")))

@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import Any, NamedTuple, Sequence
 
 from . import _fields
 from ._errors import BadInput, Cancelled, GallopError, _error
 from ._fields import Request
 from ._gallop import ffi, lib
+from ._handles import Handle
 
 
 # Formats of the buffer protocol for int32, which have 4 bytes an item.
@@ -36,10 +38,11 @@ class Rows:
 
 
 class Outcome(NamedTuple):
-    """The result of a run; its buffers are valid until the next run or close().
+    """The result of a run.
 
-    logits    memoryview of float32, [sum of n_wanted, vocab_size], in the order of the rows;
-              numpy.asarray(logits) and torch.frombuffer(logits, ...) copy nothing
+    logits    memoryview of float32, [sum of n_wanted, vocab_size], in the order of the rows, which
+              the next run overwrites; numpy.asarray(logits) and torch.frombuffer(logits, ...) copy
+              nothing, and keep the model in memory after close()
     picks     for each sequence: (token id or -1, log-probability)
     """
 
@@ -63,26 +66,28 @@ def _array(name, values, keep):
 
 
 class Executor:
-    """Computes steps of a model for a scheduler of one's own; docs/SERVING.md explains the rules.
+    """Computes steps of a model for a scheduler of one's own; docs/SCHEDULING.md explains the rules.
 
-    model and options are those of LLM(), except options of its queue and scheduler. An executor
-    belongs to one thread at a time. `caps` has its limits and sizes: n_layers, vocab_size,
+    model and options are those of LLM(), except options of its queue and scheduler. Calls of
+    several threads take turns. `caps` has its limits and sizes: n_layers, vocab_size,
     max_model_len, max_seqs, max_rows, max_wanted, n_slots, n_blocks, block_size, ...
     """
 
-    _x = None
+    _x: "Handle | None" = None
 
     def __init__(self, model: "str | os.PathLike[str]", **options: Any) -> None:
         keep: list = []
-        struct, x = ffi.new("struct gallop_options *"), ffi.new("struct gallop_executor **")
+        struct = ffi.new("struct gallop_options *")
+        x = Handle("gallop_executor", lib.gallop_executor_close)
         self._err = ffi.new("char[]", lib.GALLOP_ERR_SIZE)
         self._pid = os.getpid()
         lib.gallop_options_init(struct)
         _fields.fill_options(struct, {"model": model, **options}, keep)
-        self._check(lib.gallop_executor_open(x, lib.GALLOP_EXECUTOR_VERSION, struct, self._err))
-        self._x = x[0]
+        self._lock = threading.RLock()
+        self._check(lib.gallop_executor_open(x.box, lib.GALLOP_EXECUTOR_VERSION, struct, self._err))
         caps = ffi.new("struct gallop_executor_caps *")
-        lib.gallop_executor_describe(self._x, caps)
+        lib.gallop_executor_describe(x.box[0], caps)
+        self._x = x
         self.caps: dict[str, Any] = _fields.dict_of(caps)
         self._outcome = ffi.new("struct gallop_outcome *")
 
@@ -90,16 +95,21 @@ class Executor:
         if code:
             raise _error(code, self._err)
 
-    def _open(self):
-        if self._x is None:
+    def _open(self) -> Handle:
+        x = self._x
+        if x is None:
             raise Cancelled("the executor is closed")
         if os.getpid() != self._pid:
             raise GallopError("this executor belongs to the parent process; open one in each process")
-        return self._x
+        return x
 
     def run(self, rows: Sequence[Rows]) -> Outcome:
         """Computes rows of different sequences, and returns the wanted logits and the picks."""
         x = self._open()
+        with self._lock:
+            return self._run(x, rows)
+
+    def _run(self, x: Handle, rows: Sequence[Rows]) -> Outcome:
         keep: list[Any] = []
         structs = ffi.new("struct gallop_rows[]", len(rows) or 1)
         for s, r in zip(structs, rows):
@@ -109,7 +119,7 @@ class Executor:
                 blocks = _array("blocks", r.blocks, keep)
                 s.blocks, s.n_blocks = blocks, len(blocks)
             if r.pick is not None:
-                request = Request("pick", r.pick)
+                request = Request("pick", r.pick, _fields.PICK)
                 keep.append(request)
                 s.pick, s.n_prompt = ffi.addressof(request.struct, "sampling"), r.n_prompt
             if r.tokens is not None:
@@ -119,26 +129,28 @@ class Executor:
                                    f"{r.pos + len(ids)}", "tokens")
                 s.tokens = tokens
         out = self._outcome
-        self._check(lib.gallop_executor_run(x, structs, len(rows), out, self._err))
+        self._check(lib.gallop_executor_run(x.box[0], structs, len(rows), out, self._err))
         n, vocab = sum(r.n_wanted for r in rows), self.caps["vocab_size"]
-        data = ffi.gc(out.logits, lambda _, owner=self: None) if n else None  # keeps this executor
+        data = ffi.gc(out.logits, lambda _, owners=(self, x): None) if n else None  # stay open
         logits = memoryview(ffi.buffer(data, n * vocab * 4)).cast("f", (n, vocab)) if n else \
             memoryview(b"").cast("f")
         return Outcome(logits, [(out.picks[i].id, out.picks[i].logprob) for i in range(len(rows))])
 
     def truncate(self, slot: int, n: int = 0) -> None:
         """With slots: drops the rows of a slot from row n on; 0 empties the slot."""
-        self._check(lib.gallop_executor_truncate(self._open(), slot, n, self._err))
+        x = self._open()
+        with self._lock:
+            self._check(lib.gallop_executor_truncate(x.box[0], slot, n, self._err))
 
     def copy_block(self, source: int, target: int) -> None:
         """With blocks: copies the rows of a block in all layers."""
-        self._check(lib.gallop_executor_copy_block(self._open(), source, target, self._err))
+        x = self._open()
+        with self._lock:
+            self._check(lib.gallop_executor_copy_block(x.box[0], source, target, self._err))
 
     def close(self) -> None:
-        """Frees the model."""
-        x, self._x = self._x, None
-        if x is not None and os.getpid() == self._pid:
-            lib.gallop_executor_close(x)
+        """Frees the model, as soon as no other thread computes and no logits of a run are left."""
+        self._x = None
 
     def __enter__(self) -> "Executor":
         return self
@@ -146,5 +158,5 @@ class Executor:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        self.close()
+    def __reduce__(self):
+        raise TypeError("cannot copy or pickle an Executor: open another one")

@@ -3,8 +3,10 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import operator
 import os
+from typing import Any
 
 from ._errors import BadInput
 from ._gallop import ffi, lib
@@ -17,7 +19,8 @@ ALIASES = {
 KEPT: object = object()
 # Parameters that are not members of the structs as they are, or mean more in Python.
 EXPLAINED = {
-    "seed": "Seed of the random numbers; answer number I draws with seed + I [that of the engine].",
+    "seed": "Seed of the random numbers; answer number I, counted over all prompts of a list, draws "
+            "with seed + I [that of the engine, or a fresh one].",
     "logit_bias": "A dict of token ids and numbers, -100 to 100, that are added to their logits [none].",
     "tools": "With a prompt of messages: Python functions or schemas as in OpenAI's API, which the chat "
              "template shows to the model. LLM.chat() also executes calls [none].",
@@ -102,12 +105,15 @@ def _set_whole(struct, name, value, keep):
 
 def _set_real(struct, name, value, keep):
     try:
-        setattr(struct, name, float(value))
+        number = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise _bad(name, value, "a number") from None
+        number = math.nan  # which the structs have for members that are not given
+    if math.isnan(number):
+        raise _bad(name, value, "a number")
+    setattr(struct, name, number)
 
 
-def _set_enum(struct, name, value, keep):
+def set_enum(struct, name, value, keep):
     kinds = ffi.typeof(struct).item.fields if ffi.typeof(struct).kind == "pointer" else \
         ffi.typeof(struct).fields
     kind = next(f.type for n, f in kinds if n == name)
@@ -122,7 +128,7 @@ def _setter(name, field):
     if kind == "primitive":
         return _set_real if text in ("double", "float") else _set_whole
     if kind == "enum":
-        return _set_enum
+        return set_enum
     if kind == "pointer" and text in ("char *", "char const *"):
         return _set_text
     if kind == "pointer" and text.replace("const", "").replace(" ", "") == "char**":
@@ -143,9 +149,19 @@ def setters(struct: str) -> dict:
 OPTIONS = setters("gallop_options")
 SAMPLING = setters("gallop_sampling")
 CONSTRAINT = setters("gallop_structured_outputs")
-REQUEST = {k: v for k, v in setters("gallop_request").items() if k not in ("text", "ids", "n_ids")}
-del SAMPLING["bias_id"], SAMPLING["has_seed"]
+# Members of a request whose effect no Result has, and what has it.
+ELSEWHERE = {"pooling": "LLM.embed() returns embeddings", "return_logits": "gallop.Executor.run() "
+             "returns logits", "return_probs": "gallop.pace returns probabilities",
+             "return_prompt_logits": "gallop.Executor.run() returns logits"}
+REQUEST = {k: v for k, v in setters("gallop_request").items()
+           if k not in ("text", "ids", "n_ids", *ELSEWHERE)}
+del SAMPLING["bias_id"], SAMPLING["has_seed"], OPTIONS["has_seed"]
 CONSTRAINT["json_schema"] = CONSTRAINT.pop("json")
+
+# Keyword arguments of a step's pick, of what is only queued and computed, and of what generates.
+PICK = {*SAMPLING, "logit_bias", *(k for k, v in ALIASES.items() if v in SAMPLING)}
+QUEUED = {"priority", "key", "cache_salt", "deadline_s"}
+PARAMETERS = {*SAMPLING, *CONSTRAINT, *REQUEST, *ALIASES, *EXPLAINED}
 
 
 def unknown(function: str, name: str, names) -> TypeError:
@@ -162,6 +178,8 @@ def fill_options(options, values: dict, keep: list) -> None:
             raise unknown("LLM", name, [*OPTIONS, "share_pool", "progress", "download"])
         if value is not None:
             OPTIONS[name](options, name, value, keep)
+        if name == "seed" and value is not None:
+            options.has_seed = 1
 
 
 def _set_bias(sampling, value, keep):
@@ -175,23 +193,51 @@ def _set_bias(sampling, value, keep):
     sampling.bias_id, sampling.bias, sampling.n_bias = ids, bias, len(rows)
 
 
-class Request:
-    """A struct gallop_request and the memory that its members point to."""
+def resolved(values) -> dict:
+    """Returns keyword arguments of a request under the names of their parameters, without None."""
+    out = {}
+    for name, value in values.items():
+        own = ALIASES.get(name, name)
+        if value is not None and own in out:
+            other = next(k for k in values if ALIASES.get(k, k) == own)
+            raise BadInput(f"{name}: is the same parameter as {other}, which is given, too", name)
+        if value is not None:
+            out[own] = value
+    return out
 
-    def __init__(self, function: str, values: dict):
+
+class Request:
+    """A struct gallop_request and the memory that its members point to.
+
+    FUNCTION is the name for errors, VALUES its keyword arguments, and ONLY the names that it has."""
+
+    def __init__(self, function: str, values: dict, only=frozenset(PARAMETERS)):
         self.keep: list = []
         self.tools = self.template = None
         self.struct = ffi.new("struct gallop_request *")
         lib.gallop_request_init(self.struct)
-        for name, value in values.items():
-            if value is not None:
-                self._set(function, ALIASES.get(name, name), value)
-        sampling = self.struct.sampling
+        for name in values:
+            if name in ELSEWHERE:
+                raise BadInput(f"{name}: {function}() cannot return it; {ELSEWHERE[name]}", name)
+            if name not in only:
+                raise unknown(function, name, only)
+        for name, value in resolved(values).items():
+            self._set(name, value)
         self.n = max(self.struct.n, 1)
-        self.logprobs = sampling.logprobs >= 0
-        self.prompt_logprobs = self.struct.prompt_logprobs >= 0
+        self.seed = self.struct.sampling.seed
+        self.logprobs = self.struct.sampling.logprobs >= 0
 
-    def _set(self, function, name, value):
+    @property
+    def prompt_logprobs(self) -> bool:
+        return self.struct.prompt_logprobs >= 0
+
+    def without_output(self, name: str, value: Any, setter: Any = None) -> "Request":
+        """Computes the prompt only; the member NAME of the struct says what is wanted of it."""
+        self.struct.sampling.max_new_tokens = 0
+        (setter or REQUEST[name])(self.struct, name, value, self.keep)
+        return self
+
+    def _set(self, name, value):
         r, keep = self.struct, self.keep
         if name == "tools":
             self.tools = value
@@ -217,11 +263,13 @@ class Request:
             r.suffix_len = len(data)
             r.suffix = ffi.from_buffer("char[]", data)
             keep.append(r.suffix)
-        elif name in REQUEST:
-            REQUEST[name](r, name, value, keep)
         else:
-            raise unknown(function, name, [*SAMPLING, *CONSTRAINT, *REQUEST, *ALIASES,
-                                           *EXPLAINED])
+            REQUEST[name](r, name, value, keep)
+
+    def draw_as(self, i: int) -> None:
+        """Makes prompt number I of a list draw with a seed of its own: answer K of all answers to
+        the list draws with the request's seed + K."""
+        self.struct.sampling.seed = (self.seed + i * self.n) % 2**64
 
     def is_constrained(self) -> bool:
         """Returns whether the request has a constraint, which is compiled when it is submitted."""

@@ -9,14 +9,15 @@ import os
 import threading
 import time
 import weakref
-from typing import (TYPE_CHECKING, Any, AsyncGenerator, Iterator, Literal, Sequence, TypeVar,
-                    overload)
+from typing import (TYPE_CHECKING, Any, AsyncGenerator, Iterator, Literal, Mapping, Sequence,
+                    TypeVar, overload)
 
 from . import _fields, _names, _text
 from ._chat import Chat
 from ._errors import BadInput, Cancelled, GallopError, NoMemory, NoSpace, Unsupported, _error
 from ._fields import Request
 from ._gallop import ffi, lib
+from ._handles import Call, Guest, Runner
 from ._info import ModelInfo, info_of
 from ._loop import Watchers
 from ._results import Chunk, Reader, Result, Score, read_result
@@ -85,38 +86,42 @@ class _Opening:
 
     def run(self):
         """Opens the engine in its thread, and returns the runner."""
-        code, err = ffi.new("int *"), ffi.new("char[]", lib.GALLOP_ERR_SIZE)
-        share = self.share._open_runner() if self.share is not None else ffi.NULL
-        if share and not lib.runner_enter(share):
-            raise Cancelled("share_pool: the engine is closed", "share_pool")
-        runner = None
+        runner, guest = Runner(), None
         try:
-            runner = lib.runner_new(self.struct, share)
-            if not runner:
-                raise GallopError("the engine's thread cannot be started")
-            state = 0
-            while state == 0:
-                state = lib.runner_opened(runner, _SLICE, code, err)
+            if self.share is not None:
+                guest = self.share._open_runner().entered()
+                guest.__enter__()
+            self._wait(runner)
         except BaseException:
-            self._abandon(runner, share)
+            self._abandon(runner, guest)
             raise
-        if share:
-            lib.runner_leave(share)
-        if state < 0:
-            lib.runner_free(runner)
-            raise _error(code[0], err)
+        if guest:
+            guest.leave()
         return runner
 
-    def _abandon(self, runner, share):
-        """Lets a thread close the engine after its opening, during which SHARE has to stay open."""
+    def _wait(self, runner: Runner) -> None:
+        code, err = ffi.new("int *"), ffi.new("char[]", lib.GALLOP_ERR_SIZE)
+        share = self.share._runner.box[0] if self.share is not None else ffi.NULL
+        lib.runner_new(self.struct, share, runner.box)
+        if not runner.box[0]:
+            raise GallopError("the engine's thread cannot be started")
+        state = 0
+        while state == 0:
+            state = lib.runner_opened(runner.box[0], _SLICE, code, err)
+        if state < 0:
+            raise _error(code[0], err)
+
+    def _abandon(self, runner: Runner, guest: Guest | None) -> None:
+        """Lets a thread close the engine after its opening, during which the engine that shares its
+        compute threads has to stay open."""
 
         def work(opening):
-            if runner:
-                lib.runner_free(runner)
-            if share:
-                lib.runner_leave(share)
+            if runner.box[0]:
+                runner.close()
+            if guest:
+                guest.leave()
 
-        if runner:
+        if runner.box[0]:
             threading.Thread(target=work, args=(self,), daemon=True).start()
         else:
             work(self)
@@ -126,46 +131,67 @@ class Stream(Iterator[Chunk]):
     """The chunks of an answer while it is generated.
 
     Closing the stream (`close()`, the end of a `with` block, or dropping it) cancels the request
-    within a step. `result` is the whole answer after the last chunk, and None before.
+    within a step. Any thread may close it, as may a signal handler: the thread that waits for the
+    next chunk then finds no more. Threads that read one stream share its chunks. `result` is the
+    whole answer after the last chunk, and None before.
     """
 
-    def __init__(self, llm: "LLM", call: Any, request: Request) -> None:
-        self._llm, self._call = llm, call
-        self._reader = Reader(call, request)
-        self._chunks: list[Chunk] = []
-        self._at = 0
+    def __init__(self, llm: "LLM", call: Call, request: Request) -> None:
+        self._llm, self._reader = llm, Reader(request)
+        self._call: Call | None = call
+        self._chunks: "collections.deque[Chunk]" = collections.deque()
+        self._lock = threading.Lock()
+        self._reading: int | None = None  # the thread that holds the lock
         self.result: Result | None = None
 
     def __iter__(self) -> "Stream":
         return self
 
     def __next__(self) -> Chunk:
-        while self._at == len(self._chunks):
-            if self._call is None:
-                raise StopIteration
-            if self._reader.finished:
-                self._end()
-                raise StopIteration
-            self._llm._check_process()
-            while not lib.runner_wait(self._call, _SLICE):
-                pass
-            self._chunks, self._at = self._reader.chunks(), 0
-        chunk = self._chunks[self._at]
-        self._at += 1
-        if self._at == len(self._chunks) and self._reader.finished:
+        while not self._chunks:
+            self._read()
+        try:
+            chunk = self._chunks.popleft()
+        except IndexError:  # Another thread was faster.
+            return next(self)
+        if not self._chunks and self._reader.finished:
             self.result = self._reader.result()
         return chunk
 
-    def _end(self):
-        self.close()
-        self.result = self._reader.result()
-        _raise_error(self.result)
+    def _read(self) -> None:
+        """Waits for chunks, or raises StopIteration."""
+        self._llm._check_process()
+        if self._reading == threading.get_ident():
+            raise ValueError("the stream is already being read")
+        with self._lock:
+            self._reading = threading.get_ident()
+            try:
+                if not self._chunks:
+                    self._chunks.extend(self._next_chunks())
+            finally:
+                self._reading = None
+
+    def _next_chunks(self) -> "list[Chunk]":
+        call = self._call
+        if call is None:
+            raise StopIteration
+        if self._reader.finished:
+            self.close()
+            self.result = self._reader.result()
+            _raise_error(self.result)
+            raise StopIteration
+        while not call.wait(_SLICE):
+            if self._call is None:
+                raise StopIteration
+        if self._call is None:
+            raise StopIteration
+        return self._reader.chunks(call)
 
     def close(self) -> None:
         """Cancels the request if it is not finished."""
         call, self._call = self._call, None
-        if call is not None and not self._llm._forked():
-            lib.runner_release(call)
+        if call is not None:
+            call.cancel()
 
     def __enter__(self) -> "Stream":
         return self
@@ -173,8 +199,8 @@ class Stream(Iterator[Chunk]):
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        self.close()
+    def __reduce__(self):
+        raise TypeError("cannot copy or pickle a Stream: its chunks are read once")
 
 
 def _raise_error(result: Result) -> Result:
@@ -228,7 +254,7 @@ class LLM:
 
     def __init__(self, model: Path | None = None, **options: Unpack[Options]) -> None:
         self._pid = os.getpid()
-        self._runner = None
+        self._runner: "Runner | None" = None
         for name in options:
             if name not in _names.OPTIONS:
                 raise _fields.unknown("LLM", name, _names.OPTIONS)
@@ -284,25 +310,37 @@ class LLM:
         return self._stream(prompt, Request("stream", dict(sampling)))
 
     @overload
-    def embed(self, text: str | Ids, pooling: str = "mean",
+    def embed(self, text: str | Ids, pooling: str = "auto", normalize: bool = True,
               **parameters: Any) -> array.array[float]: ...
     @overload
-    def embed(self, text: Prompts, pooling: str = "mean",
+    def embed(self, text: Prompts, pooling: str = "auto", normalize: bool = True,
               **parameters: Any) -> list[array.array[float]]: ...
 
-    def embed(self, text: Any, pooling: str = "mean", **parameters: Any) -> Any:
-        """Returns the embedding of a text: an array.array("f") of the model's hidden size.
+    def embed(self, text: Any, pooling: str = "auto", normalize: bool = True,
+              **parameters: Any) -> Any:
+        """Returns the embedding of a text, which the server has at /v1/embeddings: an
+        array.array("f").
 
-        text      a str, a list of token ids, or a list of these; then a list is returned
-        pooling   "mean" (of the last hidden states of all tokens) or "last" (of the last token)
+        text        a str, a list of token ids, or a list of these; then a list is returned
+        pooling     "auto": as the model's files say, with the prompt, template, length, modules and
+                    size of a folder of sentence-transformers, or else "last"; "last": the last
+                    hidden state of the last token; "mean": the mean of those of all tokens
+        normalize   scale the embedding to length 1
+        parameters  priority, key, cache_salt, deadline_s and no_special of gallop.parameters()
 
         The arrays support the buffer protocol: numpy.asarray(embedding) copies nothing. An error
         of one text of a list is raised.
         """
-        request = Request("embed", {"pooling": pooling, "max_new_tokens": 0, **parameters})
+        request = Request("embed", parameters, {*_fields.QUEUED, "no_special"}).without_output(
+            "pooling", pooling, _fields.set_enum)
+
+        def read(call, request):
+            _raise_unless_complete(read_result(call, request))
+            return _text.embedding(self, request.struct.pooling, call.pooled(), normalize)
+
         if _fields.is_batch(text):
-            return self._run_all(list(text), request, _read_embedding)
-        return self._run(text, request, _read_embedding)
+            return self._run_all(list(text), request, read)
+        return self._run(text, request, read)
 
     @overload
     def score(self, text: str | Ids, top: int = 0, **parameters: Any) -> Score: ...
@@ -312,10 +350,12 @@ class LLM:
     def score(self, text: Any, top: int = 0, **parameters: Any) -> Any:
         """Returns how likely a text is, token by token: a Score, or a list for a list of texts.
 
-        top       number of the likeliest tokens in place of each token that are returned, too
+        top         number of the likeliest tokens in place of each token that are returned, too
+        parameters  priority, key, cache_salt and deadline_s of gallop.parameters()
         """
         batch = _fields.is_batch(text)
-        request = Request("score", {"prompt_logprobs": top, "max_new_tokens": 0, **parameters})
+        request = Request("score", parameters, _fields.QUEUED).without_output(
+            "prompt_logprobs", top)
         texts = list(text) if batch else [text]
         prompts = [self.tokenize(x) if isinstance(x, str) else x for x in texts]
         results = self._run_all(prompts, request) if batch else [self._run(prompts[0], request)]
@@ -355,16 +395,26 @@ class LLM:
         """json() as a coroutine."""
         return _parse_json(await self.agenerate(prompt, **_constrain(schema, sampling)), schema)
 
-    def chat(self, system: str | None = None, tools: Sequence[Tool] | None = None,
-             **options: Any) -> "Chat":
+    def chat(self, system: str | None = None, tools: Sequence[Tool] | None = None, *,
+             messages: Messages | None = None,
+             chat_template_kwargs: Mapping[str, Any] | None = None, **options: Any) -> "Chat":
         """Begins a conversation that keeps its messages.
 
         system    the system message
         tools     Python functions that the model may call: their names, annotations and docstrings
                   become schemas, and calls of the model are executed; or schemas as in OpenAI's API
-        options   variables of the chat template, such as enable_thinking=False
+        messages  messages that the conversation begins with, in place of system
+        chat_template_kwargs
+                  a dict of variables of the chat template, of any name
+        options   sampling parameters of every answer, unless send() has others; variables that the
+                  chat template mentions, such as enable_thinking=False; or one of chat_template,
+                  tool_call_parser, tool_choice, ... (struct gallop_chat in gallop.h)
         """
-        return Chat(self, system, tools, options)
+        variables = {k: v for k, v in options.items() if k not in _fields.PARAMETERS}
+        sampling = {k: v for k, v in options.items() if k not in variables}
+        return Chat(self, system, tools, _text.variables_of(
+            self, "chat", variables, chat_template_kwargs,
+            {"system", "messages", *_fields.PARAMETERS}), sampling, messages)
 
     @overload
     async def agenerate(self, prompt: Prompt, **sampling: Unpack[Parameters]) -> Result: ...
@@ -400,20 +450,19 @@ class LLM:
         watcher = self._watchers.get()
         news = asyncio.Event()
         key = watcher.add(news.set)
-        call = None
+        call = Call()
         try:
-            call = await self._submit_beside(prompt, request, True, watcher, key)
-            reader = Reader(call, request)
+            await self._submit_beside(call, prompt, request, True, watcher, key)
+            reader = Reader(request)
             while not reader.finished:
                 await news.wait()
                 news.clear()
-                for chunk in reader.chunks():
+                for chunk in reader.chunks(call):
                     yield chunk
             results.append(_raise_error(reader.result()))
         finally:
             watcher.remove(key)
-            if call is not None and not self._forked():
-                lib.runner_release(call)
+            call.cancel()
 
     # ---- the tokenizer and the model ----
 
@@ -421,7 +470,7 @@ class LLM:
     def info(self) -> "ModelInfo":
         """Facts about the model: name, architecture, context length, special tokens, chat template,
         data types, bytes."""
-        with self._entered() as engine:
+        with self._open_runner().entered() as engine:
             return info_of(engine)
 
     def tokenize(self, text: str, special: bool = True, plain: bool = False) -> list[int]:
@@ -436,18 +485,21 @@ class LLM:
         """Returns the text of token ids; special: with special tokens."""
         return _text.detokenize(self, ids, special)
 
-    def render(self, messages: Messages, tools: Sequence[Tool] | None = None,
-               **variables: Any) -> str:
+    def render(self, messages: Messages, tools: Sequence[Tool] | None = None, *,
+               chat_template_kwargs: Mapping[str, Any] | None = None, **variables: Any) -> str:
         """Returns the prompt that the model's chat template makes of messages.
 
         messages   a list of dicts as in OpenAI's API
         tools      a list of Python functions or of schemas as in OpenAI's API
-        variables  variables of the template, such as enable_thinking=False; or one of
+        chat_template_kwargs
+                   a dict of variables of the template, of any name
+        variables  variables that the template mentions, such as enable_thinking=False; or one of
                    add_generation_prompt, continue_final_message, chat_template, template_name,
                    verbatim, plain_user_text, tool_choice (struct gallop_chat in gallop.h)
         """
-        schemas = Tools(tools).schemas
-        return _text.Prompt(self, messages, schemas, {"text_only": 1, **variables}).text
+        variables = _text.variables_of(self, "render", variables, chat_template_kwargs)
+        return _text.Prompt(self, messages, Tools(tools).schemas,
+                            {**variables, "text_only": 1}).text
 
     def stats(self) -> dict[str, Any]:
         """Returns the state and the counters of the engine (struct gallop_stats in gallop.h).
@@ -456,7 +508,8 @@ class LLM:
         bytes and floating-point operations since the engine was opened.
         """
         s = ffi.new("struct gallop_stats *")
-        if not lib.runner_stats(self._open_runner(), s):
+        runner = self._open_runner()
+        if not lib.runner_stats(runner.box[0], s):
             raise Cancelled("the engine is closed")
         out = _fields.dict_of(s)
         out["n_accepted_per_pos"] = out["n_accepted_per_pos"][:out["n_draft_positions"]]
@@ -473,7 +526,7 @@ class LLM:
         if self._runner is None or self._forked() or self._closed:
             return
         self._closed = True
-        lib.runner_close(self._runner)
+        self._runner.close()
         self._watchers.close()
 
     @property
@@ -499,21 +552,27 @@ class LLM:
             raise GallopError("this engine belongs to the parent process: threads do not survive "
                               "a fork; open an engine in each process")
 
-    def _open_runner(self):
+    def __reduce__(self):
+        raise TypeError("cannot copy or pickle an LLM: open another one")
+
+    def _open_runner(self) -> Runner:
         self._check_process()
         if self._closed:
             raise Cancelled("the engine is closed")
+        assert self._runner is not None
         return self._runner
 
-    def _entered(self) -> "_Guest":
-        """Returns a context in which functions that any thread may call can use the engine."""
-        return _Guest(self._open_runner())
-
     def _stream(self, prompt, request) -> Stream:
-        return Stream(self, self._submit(prompt, request, True), request)
+        call = Call()
+        try:
+            self._submit(call, prompt, request, True)
+            return Stream(self, call, request)
+        except BaseException:
+            call.cancel()
+            raise
 
-    def _submit(self, prompt, request, streams, channel=ffi.NULL, key=0):
-        """Submits a prompt and returns the call."""
+    def _submit(self, call: Call, prompt, request, streams, watcher=None, key=0) -> None:
+        """Submits a prompt as CALL, whose news the WATCHER is told with KEY."""
         runner = self._open_runner()
         if _fields.is_messages(prompt):
             request.set_rendered(_text.Prompt(self, prompt, Tools(request.tools).schemas,
@@ -524,51 +583,47 @@ class LLM:
                            "tools and variables for a conversation", name)
         elif prompt is not _fields.KEPT:
             request.set_prompt(prompt)
-        code, err = ffi.new("int *"), ffi.new("char[]", lib.GALLOP_ERR_SIZE)
-        call = lib.runner_submit(runner, request.struct, streams, channel, key, code, err)
-        if not call:
-            raise _error(code[0], err)
-        return call
-
-    def _release(self, call) -> None:
-        if not self._forked():
-            lib.runner_release(call)
+        call.submit(runner, request, streams, watcher.channel if watcher else None, key)
 
     def _take(self, call, request, read):
         """Waits for the end of a call, and returns what READ makes of it."""
-        while not lib.runner_wait(call, _SLICE):
+        while not call.wait(_SLICE):
             self._check_process()
         return read(call, request)
 
     def _run(self, prompt, request, read=read_result):
         """Returns what READ makes of the answer to a prompt."""
-        call = self._submit(prompt, request, False)
+        call = Call()
         try:
+            self._submit(call, prompt, request, False)
             return self._take(call, request, read)
         finally:
-            self._release(call)
+            call.cancel()
 
     def _run_all(self, prompts, request, read=read_result, refused=None):
         """_run() for prompts that are computed together; waits if the queue is full.
 
         REFUSED makes a result of the exception for a prompt; None: the first exception is raised."""
         results: list = [None] * len(prompts)
-        calls: "collections.deque[tuple[int, Any]]" = collections.deque()
+        calls: "collections.deque[tuple[int, Call]]" = collections.deque()
         refusals: list = []
 
         def take():
             i, call = calls[0]
             results[i] = self._take(call, request, read)
             calls.popleft()
-            self._release(call)
 
         try:
             for i, prompt in enumerate(prompts):
+                request.draw_as(i)
                 while results[i] is None:
+                    call = Call()
+                    calls.append((i, call))
                     try:
-                        calls.append((i, self._submit(prompt, request, False)))
+                        self._submit(call, prompt, request, False)
                         break
                     except _REFUSALS as e:
+                        calls.pop()
                         if _is_full(e):
                             take() if calls else time.sleep(_SLICE)
                         elif refused is None:
@@ -580,7 +635,7 @@ class LLM:
                 take()
         finally:
             for _, call in calls:
-                self._release(call)
+                call.cancel()
         _raise_if_all(refusals, results)
         return results
 
@@ -588,7 +643,7 @@ class LLM:
         """_run_all() as a coroutine."""
         watcher, loop = self._watchers.get(), asyncio.get_running_loop()
         results: list = [None] * len(prompts)
-        calls: "collections.deque[tuple[int, int, asyncio.Future[None], Any]]" = collections.deque()
+        calls: "collections.deque[tuple[int, int, asyncio.Future[None], Call]]" = collections.deque()
         refusals: list = []
 
         async def take():
@@ -597,20 +652,21 @@ class LLM:
             results[i] = read_result(call, request)
             calls.popleft()
             watcher.remove(key)
-            self._release(call)
 
         async def submit(i, prompt):
-            done = loop.create_future()
+            done, call = loop.create_future(), Call()
             key = watcher.add(lambda: _finish(done))
+            calls.append((i, key, done, call))
             try:
-                call = await self._submit_beside(prompt, request, False, watcher, key)
-            except BaseException:
+                await self._submit_beside(call, prompt, request, False, watcher, key)
+            except _REFUSALS:
+                calls.pop()
                 watcher.remove(key)
                 raise
-            calls.append((i, key, done, call))
 
         try:
             for i, prompt in enumerate(prompts):
+                request.draw_as(i)
                 while results[i] is None:
                     try:
                         await submit(i, prompt)
@@ -628,85 +684,46 @@ class LLM:
         finally:
             for _, key, _, call in calls:
                 watcher.remove(key)
-                self._release(call)
+                call.cancel()
         _raise_if_all(refusals, results)
         return results
 
-    async def _submit_beside(self, prompt, request, streams, watcher, key):
+    async def _submit_beside(self, call, prompt, request, streams, watcher, key) -> None:
         """_submit(), in another thread if it takes longer than an event loop should wait: for long
-        prompts, conversations and constraints."""
-        args = (prompt, request, streams, watcher.channel, key)
+        prompts, conversations and constraints. The thread may go on after the coroutine and its
+        loop have ended; the call is then cancelled."""
+        args = (call, prompt, request, streams, watcher, key)
         if not _fields.is_messages(prompt) and not request.is_constrained() and \
                 _fields.length_of(prompt) < _LONG:
             return self._submit(*args)
         task = asyncio.get_running_loop().run_in_executor(None, lambda: self._submit(*args))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.add_done_callback(_release_result)
-            raise
+        task.add_done_callback(lambda t: t.cancelled() or t.exception())  # has been retrieved
+        await asyncio.shield(task)
 
     async def _answer(self, prompt, request) -> Result:
         watcher = self._watchers.get()
-        done = asyncio.get_running_loop().create_future()
+        done, call = asyncio.get_running_loop().create_future(), Call()
         key = watcher.add(lambda: _finish(done))
-        call = None
         try:
-            call = await self._submit_beside(prompt, request, False, watcher, key)
+            await self._submit_beside(call, prompt, request, False, watcher, key)
             await done
             return read_result(call, request)
         finally:
             watcher.remove(key)
-            if call is not None and not self._forked():
-                lib.runner_release(call)
+            call.cancel()
 
 
-class _Guest:
-    """A context in which the engine stays open: closing it waits for the end of the context."""
-
-    __slots__ = ("runner",)
-
-    def __init__(self, runner):
-        self.runner = runner
-
-    def __enter__(self):
-        engine = lib.runner_enter(self.runner)
-        if not engine:
-            raise Cancelled("the engine is closed")
-        return engine
-
-    def __exit__(self, *exc):
-        lib.runner_leave(self.runner)
-
-
-def _release_result(task) -> None:
-    """Releases the call that a thread has submitted after its coroutine was cancelled."""
-    if not task.exception():
-        lib.runner_release(task.result())
-
-
-def _free(runner, watchers: Watchers, pid: int) -> None:
+def _free(runner: Runner, watchers: Watchers, pid: int) -> None:
     """Closes an engine that is not referenced any more."""
     if os.getpid() == pid:
-        lib.runner_close(runner)
+        runner.close()
         watchers.close()
-        lib.runner_free(runner)
 
 
 def _close_all() -> None:
     """Closes the engines at the end of the interpreter, before its modules are taken apart."""
     for llm in list(_engines):
         llm.close()
-
-
-def _read_embedding(call, request) -> "array.array[float]":
-    _raise_unless_complete(read_result(call, request))
-    n = ffi.new("size_t *")
-    data = lib.runner_embedding(call, n)
-    out = array.array("f")
-    if data:
-        out.frombytes(ffi.buffer(data, n[0] * 4)[:])
-    return out
 
 
 def _score(ids: Sequence[int], result: Result) -> Score:

@@ -6,7 +6,8 @@ import itertools
 import threading
 
 from ._errors import Cancelled, OSFailure
-from ._gallop import ffi, lib
+from ._gallop import ffi
+from ._handles import Channel, Runner
 
 _BATCH = 256
 
@@ -14,18 +15,18 @@ _BATCH = 256
 class Watcher:
     """Calls a function in its event loop whenever a call has news."""
 
-    def __init__(self, runner, loop: asyncio.AbstractEventLoop):
+    def __init__(self, runner: Runner, loop: asyncio.AbstractEventLoop):
         self.loop = loop
-        self.channel = lib.runner_channel_new(runner)
+        self.channel = Channel(runner)
         if not self.channel:
             raise OSFailure("cannot open a file descriptor for the event loop")
         self.handlers: dict = {}
         self.numbers = itertools.count(1)
         self.keys = ffi.new("uint64_t[]", _BATCH)
         try:
-            loop.add_reader(lib.runner_channel_fd(self.channel), self._ready)
+            loop.add_reader(self.channel.fd(), self._ready)
         except BaseException:
-            lib.runner_channel_close(self.channel)
+            self.channel.close()
             raise
 
     def add(self, handler) -> int:
@@ -39,7 +40,7 @@ class Watcher:
 
     def _ready(self) -> int:
         """Calls the handlers of up to _BATCH calls with news, and returns the number of calls."""
-        n = lib.runner_channel_take(self.channel, self.keys, _BATCH)
+        n = self.channel.take(self.keys, _BATCH)
         for key in ffi.unpack(self.keys, n):
             handler = self.handlers.get(key)
             if handler:
@@ -47,19 +48,15 @@ class Watcher:
         return n
 
     def close(self) -> None:
-        """Stops watching. Called in the thread of the loop, or after its end."""
-        channel, self.channel = self.channel, None
-        if not channel:
-            return
-        if not self.loop.is_closed():
-            self.loop.remove_reader(lib.runner_channel_fd(channel))
-        lib.runner_channel_close(channel)
+        """Stops watching. Called once, in the thread of the loop."""
+        self.loop.remove_reader(self.channel.fd())
+        self.channel.close()
 
 
 class Watchers:
     """The watchers of an engine, one for each running event loop. Any thread may use them."""
 
-    def __init__(self, runner):
+    def __init__(self, runner: Runner):
         self.runner = runner
         self.rows: list[Watcher] = []
         self.closed = False
@@ -71,10 +68,7 @@ class Watchers:
         with self.lock:
             if self.closed:
                 raise Cancelled("the engine is closed")
-            ended = [row for row in self.rows if row.loop.is_closed()]
-            self.rows = [row for row in self.rows if row not in ended]
-            for row in ended:
-                row.close()
+            self.rows = [row for row in self.rows if not row.loop.is_closed()]
             found = next((row for row in self.rows if row.loop is loop), None)
             if not found:
                 found = Watcher(self.runner, loop)
@@ -89,8 +83,8 @@ class Watchers:
         for row in rows:
             try:
                 row.loop.call_soon_threadsafe(self._last, row)
-            except RuntimeError:  # The loop is closed.
-                row.close()
+            except RuntimeError:
+                pass  # The loop is closed: the channel ends with the last reference to it.
 
     @staticmethod
     def _last(row: Watcher) -> None:

@@ -29,7 +29,7 @@ class TokenLogprob:
 
 @dataclass
 class Speculation:
-    """What speculative decoding did for an answer; see docs/GENERATION.md."""
+    """What speculative decoding did for an answer; see docs/SAMPLING.md."""
 
     n_steps: int
     n_drafts: int
@@ -82,6 +82,7 @@ class Result:
     warnings: list[str] = field(default_factory=list)
     reasoning: str | None = None
     tool_calls: "list[ToolCall]" = field(default_factory=list)
+    _special: bytes = field(default=b"", repr=False, compare=False)  # gallop_event.special of text
 
     def __str__(self) -> str:
         return self.text
@@ -99,7 +100,7 @@ class Chunk:
     reasoning       of Chat.stream(): reasoning of the model, which `text` does not have
     """
 
-    __slots__ = ("text", "token", "logprob", "index", "finish_reason", "reasoning")
+    __slots__ = ("text", "token", "logprob", "index", "finish_reason", "reasoning", "_special")
 
     def __init__(self, text: str, token: int | None = None, logprob: TokenLogprob | None = None,
                  index: int = 0, finish_reason: str | None = None, reasoning: str = "") -> None:
@@ -109,6 +110,7 @@ class Chunk:
         self.index = index
         self.finish_reason = finish_reason
         self.reasoning = reasoning
+        self._special = b""  # gallop_event.special of text
 
     def __repr__(self) -> str:
         return (f"Chunk(text={self.text!r}, token={self.token!r}, logprob={self.logprob!r}, "
@@ -160,6 +162,12 @@ def logprobs_of(out, ranks: bool = False) -> list[TokenLogprob]:
     return rows
 
 
+def _text_of(out) -> tuple[bytes, bytes]:
+    """Returns text and special of a struct runner_output."""
+    n = out.text_len
+    return (ffi.buffer(out.text, n)[:], ffi.buffer(out.special, n)[:]) if n else (b"", b"")
+
+
 def _stop_reason(end):
     if end.stop_string:
         return ffi.string(end.stop_string).decode("utf-8", "replace")
@@ -186,18 +194,26 @@ def result_of(end, text: str, ids: list[int], logprobs=None) -> Result:
 def read_choice(call, index: int, with_logprobs: bool) -> Result:
     """Returns answer INDEX of a finished call, none of whose output was taken before."""
     out = ffi.new("struct runner_output *")
-    end = lib.runner_take(call, index, out)
-    text = ffi.buffer(out.text, out.text_len)[:].decode("utf-8", "replace") if out.text_len else ""
-    return result_of(end, text, ids_of(out), logprobs_of(out) if with_logprobs else None)
+    end = call.take(index, out)
+    text, special = _text_of(out)
+    result = result_of(end, text.decode("utf-8", "replace"), ids_of(out),
+                       logprobs_of(out) if with_logprobs else None)
+    result._special = special
+    return result
+
+
+def read_prompt(call) -> list[TokenLogprob]:
+    """Returns the log-probabilities of the prompt of a finished call."""
+    out = ffi.new("struct runner_output *")
+    call.prompt(out)
+    return logprobs_of(out, ranks=True)
 
 
 def read_result(call, request) -> Result:
     """Returns the answers of a finished call as a Result, with `choices` if there are several."""
     choices = [read_choice(call, i, request.logprobs) for i in range(request.n)]
     if request.prompt_logprobs:
-        out = ffi.new("struct runner_output *")
-        lib.runner_prompt(call, out)
-        choices[0].prompt_logprobs = logprobs_of(out, ranks=True)
+        choices[0].prompt_logprobs = read_prompt(call)
     if len(choices) > 1:
         choices[0].choices = choices
     return choices[0]
@@ -206,52 +222,60 @@ def read_result(call, request) -> Result:
 class Reader:
     """Reads the answers of a streaming call in chunks, and keeps what was read."""
 
-    def __init__(self, call, request):
-        self.call, self.request = call, request
+    def __init__(self, request):
+        self.request = request
         self.out = ffi.new("struct runner_output *")
         self.texts: list[list[str]] = [[] for _ in range(request.n)]
+        self.special = [bytearray() for _ in range(request.n)]
         self.ids: list[list[int]] = [[] for _ in range(request.n)]
         self.logprobs: list[list[TokenLogprob]] = [[] for _ in range(request.n)]
         self.results: list[Result | None] = [None] * request.n
+        self.prompt: list[TokenLogprob] | None = None
 
     @property
     def finished(self) -> bool:
         return None not in self.results
 
-    def chunks(self) -> list[Chunk]:
-        """Returns the chunks that became complete since the last call."""
+    def chunks(self, call) -> list[Chunk]:
+        """Returns the chunks of CALL that became complete since the last time."""
         rows: list[Chunk] = []
         for index in range(self.request.n):
             if self.results[index] is None:
-                self._read(index, rows)
+                self._read(call, index, rows)
+        if self.finished and self.request.prompt_logprobs:
+            self.prompt = read_prompt(call)
         return rows
 
-    def _read(self, index, rows):
+    def _read(self, call, index, rows):
         out = self.out
-        end = lib.runner_take(self.call, index, out)
-        data = ffi.buffer(out.text, out.text_len)[:] if out.text_len else b""
+        end = call.take(index, out)
+        data, special = _text_of(out)
+        self.special[index] += special
         logprobs = logprobs_of(out) if self.request.logprobs else None
         ids, at = ids_of(out), 0
         self.ids[index] += ids
         self.logprobs[index] += logprobs or []
         for i, token in enumerate(ids):
-            text_end = out.tokens[i].text_end
-            text = data[at:text_end].decode("utf-8", "replace")
-            at = text_end
+            begin, at = at, out.tokens[i].text_end
+            text = data[begin:at].decode("utf-8", "replace")
             self.texts[index].append(text)
             rows.append(Chunk(text, token, logprobs[i] if logprobs else None, index))
+            rows[-1]._special = special[begin:at]
         if at < len(data) or end:
             rest = data[at:].decode("utf-8", "replace")
             self.texts[index].append(rest)
             reason = FINISH[end.finish] if end else None
             rows.append(Chunk(rest, None, None, index, reason))
+            rows[-1]._special = special[at:]
         if end:
             self.results[index] = result_of(end, "".join(self.texts[index]), self.ids[index],
                                             self.logprobs[index] if self.request.logprobs else None)
+            self.results[index]._special = bytes(self.special[index])
 
     def result(self) -> Result:
         """Returns the Result of a finished stream."""
         rows = [r for r in self.results if r is not None]
+        rows[0].prompt_logprobs = self.prompt
         if len(rows) > 1:
             rows[0].choices = rows
         return rows[0]

@@ -16,6 +16,44 @@ _servers: "weakref.WeakSet[Server]" = weakref.WeakSet()
 _ADDRESS = re.compile(r"served at (\S+)")
 # Flags that are on by default: False becomes --no-FLAG.
 _ON = {"enable_prefix_caching", "access_log"}
+# Secret options. Every user of the machine can read the arguments of a process.
+_SECRETS = ("api_key", "admin_api_key")
+
+
+class _Secrets:
+    """The files that the server reads keys from: memory without a name, which the child inherits."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.files: list[int] = []
+        self.arguments: list[str] = []
+        self.environment = dict(os.environ)
+        try:
+            for name in _SECRETS:
+                keys = options.pop(name, None)
+                if keys is not None:
+                    self._add(name, keys, options)
+        except BaseException:
+            self.close()
+            raise
+
+    def _add(self, name: str, keys: Any, options: dict[str, Any]) -> None:
+        if options.get(name + "_file") is not None:
+            raise BadInput(f"{name}: give all keys here, or all of them in {name}_file", name)
+        keys = [str(x) for x in (keys if isinstance(keys, (list, tuple)) else [keys])]
+        for key in keys:
+            if not key or not all("!" <= c <= "~" for c in key) or key[0] == "#":
+                raise BadInput(f"{name}: expected printable ASCII characters without blanks, and no # "
+                               "in front", name)
+        fd = os.memfd_create(name)
+        self.files.append(fd)
+        with open(os.dup(fd), "w", encoding="ascii") as f:
+            f.writelines(key + "\n" for key in keys)
+        self.arguments.append(f"--{name.replace('_', '-')}-file=/proc/self/fd/{fd}")
+        self.environment.pop("GALLOP_" + name.upper(), None)  # The option would replace it.
+
+    def close(self) -> None:
+        for fd in self.files:
+            os.close(fd)
 
 
 def _arguments(options: dict[str, Any]) -> list[str]:
@@ -45,16 +83,22 @@ def _arguments(options: dict[str, Any]) -> list[str]:
 class Server:
     """A running server. `url` is its address without "/v1"; use it in a `with` block, or close()."""
 
-    def __init__(self, arguments: list[str], timeout_s: float, log: Any) -> None:
+    def __init__(self, arguments: list[str], timeout_s: float, log: Any,
+                 secrets: "_Secrets | None" = None) -> None:
         from .__main__ import program
 
+        secrets = secrets or _Secrets({})
         self._log, self._pid = log, os.getpid()
         self._lines: list[str] = []
         self._ready = threading.Event()
         self.url = ""
-        self._process = subprocess.Popen(
-            [program(), "serve", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, bufsize=0, start_new_session=True)
+        try:
+            self._process = subprocess.Popen(
+                [program(), "serve", *arguments, *secrets.arguments], stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0, start_new_session=True,
+                pass_fds=secrets.files, env=secrets.environment)
+        finally:
+            secrets.close()
         _servers.add(self)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -149,7 +193,8 @@ def serve(model: "str | os.PathLike[str] | None" = None, *, host: str = "127.0.0
     log        a text file that gets the server's log lines, such as sys.stderr; None: none; one
                that raises an exception gets no more lines
     options    the options of `gallop serve` with underscores: max_num_seqs=8, api_key="...".
-               False is for flags that are on by default: access_log=False is --no-access-log
+               False is for flags that are on by default: access_log=False is --no-access-log.
+               Keys are neither in the arguments nor in the environment of the server's process
 
     The server is a process of its own, so that neither Python's lock nor a crash of the program
     touches it. It ends when this process ends by itself, by an exception or by Ctrl-C. It goes on
@@ -157,7 +202,9 @@ def serve(model: "str | os.PathLike[str] | None" = None, *, host: str = "127.0.0
     program that expects these has to close() it in a handler.
     """
     first = [] if model is None else ["-m", os.fspath(model)]
-    return Server([*first, *_arguments({"host": host, "port": port, **options})], timeout_s, log)
+    secrets = _Secrets(options)
+    return Server([*first, *_arguments({"host": host, "port": port, **options})], timeout_s, log,
+                  secrets)
 
 
 @atexit.register

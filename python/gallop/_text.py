@@ -1,12 +1,15 @@
 """Tokenizing, chat templates and the parsing of answers, by the functions of gallop.h."""
 from __future__ import annotations
 
+import array
 import json
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Mapping
 
 from . import _fields
 from ._errors import BadInput, _error
 from ._gallop import ffi, lib
+from ._handles import Handle
 
 if TYPE_CHECKING:
     from ._llm import LLM
@@ -21,7 +24,7 @@ def _checked(function, *args):
 
 def _entered(llm, function, *args):
     """Calls a function of an engine, which stays open meanwhile."""
-    with llm._entered() as engine:
+    with llm._open_runner().entered() as engine:
         _checked(function, engine, *args)
 
 
@@ -29,8 +32,8 @@ def tokenize(llm, text: str, special: bool, plain: bool) -> list[int]:
     data = _fields.encode("text", text)
     ids, n = ffi.new("int32_t **"), ffi.new("size_t *")
     flags = (lib.GALLOP_ADD_SPECIAL if special else 0) | (lib.GALLOP_PLAIN_TEXT if plain else 0)
-    _entered(llm, lib.gallop_tokenize, data, len(data), flags, ids, n)
     try:
+        _entered(llm, lib.gallop_tokenize, data, len(data), flags, ids, n)
         return ffi.unpack(ids[0], n[0]) if n[0] else []
     finally:
         lib.gallop_free(ids[0])
@@ -40,11 +43,20 @@ def detokenize(llm, ids, special: bool) -> str:
     data = _fields.ids_of("ids", ids)
     text, n = ffi.new("char **"), ffi.new("size_t *")
     flags = lib.GALLOP_KEEP_SPECIAL if special else 0
-    _entered(llm, lib.gallop_detokenize, data, len(data), flags, text, n)
     try:
+        _entered(llm, lib.gallop_detokenize, data, len(data), flags, text, n)
         return ffi.buffer(text[0], n[0])[:].decode("utf-8", "replace") if n[0] else ""
     finally:
         lib.gallop_free(text[0])
+
+
+def embedding(llm, pooling: int, pooled, normalize: bool) -> array.array[float]:
+    out, n = ffi.new("float **"), ffi.new("size_t *")
+    try:
+        _entered(llm, lib.gallop_embedding, pooling, pooled, normalize, out, n)
+        return array.array("f", ffi.buffer(out[0], n[0] * ffi.sizeof("float"))[:])
+    finally:
+        lib.gallop_free(out[0])
 
 
 def _json_default(value):
@@ -62,6 +74,32 @@ def to_json(name: str, value: Any) -> str:
         raise BadInput(f"{name}: {e}", name) from None
 
 
+def names_of_template(source: str) -> set[str]:
+    """Returns the names that the statements and expressions of a Jinja template mention."""
+    code = " ".join(re.findall(r"\{[{%].*?[}%]\}", source, re.S))
+    code = re.sub(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", "''", code, flags=re.S)
+    return set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", code))
+
+
+def variables_of(llm, function: str, options: "Mapping[str, Any]", more: Any,
+                 others: "frozenset[str] | set[str]" = frozenset()) -> dict[str, Any]:
+    """Returns the variables of Prompt for the keyword arguments OPTIONS of a function.
+
+    Those are members of struct gallop_chat and variables that the chat template mentions. MORE is
+    chat_template_kwargs, which may have any name; OTHERS are further arguments of the function."""
+    names = {*OPTIONS, *others}
+    if any(name not in names for name in options):
+        source = options.get("chat_template") or llm.info.chat_template
+        names |= names_of_template(source) if isinstance(source, str) else set()
+    for name in options:
+        if name not in names:
+            raise TypeError(f"{_fields.unknown(function, name, names)}; the chat template has no such "
+                            "variable, and chat_template_kwargs takes any name")
+    if not isinstance(more, (Mapping, type(None))):
+        raise BadInput(f"chat_template_kwargs: {more!r:.100} is not a dict", "chat_template_kwargs")
+    return {**options, **(more or {})}
+
+
 class Prompt:
     """A rendered conversation: a struct gallop_chat, and the struct gallop_prompt made of it.
 
@@ -74,7 +112,8 @@ class Prompt:
     def __init__(self, llm, messages, tools=None, variables: dict[str, Any] | None = None):
         self.llm: "LLM" = llm
         self.keep: list[Any] = []
-        self.chat, self.prompt = ffi.new("struct gallop_chat *"), ffi.new("struct gallop_prompt *")
+        self.chat = ffi.new("struct gallop_chat *")
+        self.prompt = ffi.gc(ffi.new("struct gallop_prompt *"), lib.gallop_prompt_fini)
         lib.gallop_chat_init(self.chat)
         own, of_template = {"messages": messages, "tools": tools or None}, {}
         for name, value in (variables or {}).items():
@@ -92,7 +131,6 @@ class Prompt:
                 value = to_json(name, value)
             MEMBERS[name](self.chat, name, value, self.keep)
         _entered(llm, lib.gallop_render, self.chat, self.prompt)
-        self.prompt = ffi.gc(self.prompt, lib.gallop_prompt_fini)
 
     @property
     def text(self) -> str:
@@ -110,22 +148,29 @@ class Prompt:
     def parser_options(self):
         o = ffi.new("struct gallop_parser_options *")
         lib.gallop_parser_options_init(o)
-        for name in ("tool_call_parser", "reasoning_parser", "chat_template", "tools", "one_call"):
+        for name in ("tool_call_parser", "reasoning_parser", "chat_template", "tools", "tool_choice",
+                     "one_call"):
             setattr(o, name, getattr(self.chat, name))
         o.prompt, o.prompt_len = self.prompt.text, self.prompt.text_len
+        if self.chat.continue_final_message:
+            o.messages = self.chat.messages
         return o
 
-    def parse(self, text: str, end) -> dict[str, Any]:
-        """Returns the message that TEXT, a generated text with special tokens, is."""
-        data, out = _fields.encode("text", text), ffi.new("char **")
-        _entered(self.llm, lib.gallop_parse, self.parser_options(), data, len(data), end, out)
+    def parse(self, result, end) -> dict[str, Any]:
+        """Returns the message that the text of RESULT is."""
+        data, out = _fields.encode("text", result.text), ffi.new("char **")
+        options, special = self.parser_options(), ffi.from_buffer(result._special)
+        options.special = special if len(special) == len(data) else ffi.NULL
         try:
+            _entered(self.llm, lib.gallop_parse, options, data, len(data), end, out)
             return json.loads(ffi.string(out[0]).decode("utf-8", "replace"))
         finally:
             lib.gallop_free(out[0])
 
 
 MEMBERS = _fields.setters("gallop_chat")
+OPTIONS = {*MEMBERS, "add_generation_prompt"} - {"messages", "tools", "variables", "text_only",
+                                                 "no_generation_prompt"}
 
 
 def parser_end(result):
@@ -140,25 +185,24 @@ class Parser:
     """Separates a streamed answer into content, reasoning and tool calls."""
 
     def __init__(self, prompt: Prompt):
-        p = ffi.new("struct gallop_parser **")
-        with prompt.llm._entered() as engine:
-            _checked(lib.gallop_parser_open, p, engine, prompt.parser_options())
-        self.parser = ffi.gc(p[0], lib.gallop_parser_close)
+        self.parser = Handle("gallop_parser", lib.gallop_parser_close)
+        with prompt.llm._open_runner().entered() as engine:
+            _checked(lib.gallop_parser_open, self.parser.box, engine, prompt.parser_options())
         self.piece = ffi.new("struct gallop_piece *")
 
-    def feed(self, text: str):
-        """Yields (kind, text) of the pieces that TEXT completes: kind "content" or "reasoning"."""
-        data = _fields.encode("text", text)
-        _checked(lib.gallop_parser_feed, self.parser, data, len(data))
+    def feed(self, chunk):
+        """Yields (kind, text) of the pieces that CHUNK completes: kind "content" or "reasoning"."""
+        data = _fields.encode("text", chunk.text)
+        _checked(lib.gallop_parser_feed_special, self.parser.box[0], data, chunk._special, len(data))
         return self._pieces()
 
     def finish(self, end):
-        _checked(lib.gallop_parser_finish, self.parser, end)
+        _checked(lib.gallop_parser_finish, self.parser.box[0], end)
         return self._pieces()
 
     def _pieces(self):
         rows = []
-        while lib.gallop_parser_take(self.parser, self.piece):
+        while lib.gallop_parser_take(self.parser.box[0], self.piece):
             kind = {lib.GALLOP_PIECE_CONTENT: "content",
                     lib.GALLOP_PIECE_REASONING: "reasoning"}.get(self.piece.kind)
             if kind:

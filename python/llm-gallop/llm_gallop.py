@@ -122,7 +122,8 @@ class _Gallop:
         sampling = prompt.options.model_dump()
         thinking = sampling.pop("thinking")
         variables = {} if thinking is None else {"enable_thinking": thinking}
-        chat = _engine(self.path).chat(tools=[_tool(t) for t in prompt.tools or ()], **variables)
+        chat = _engine(self.path).chat(tools=[_tool(t) for t in prompt.tools or ()],
+                                       chat_template_kwargs=variables)
         chat.messages = _messages(prompt)
         if prompt.schema:
             sampling["json_schema"] = prompt.schema
@@ -180,7 +181,7 @@ class AsyncGallop(_Gallop, llm.AsyncModel):
 
 
 class Embeddings(llm.EmbeddingModel):
-    """Embeddings: the mean of the last hidden states of all tokens."""
+    """Embeddings, as the model's files say."""
 
     supports_text = True
 

@@ -15,13 +15,15 @@ extern "Python" void gallop_py_progress(void *, size_t, size_t);
 extern "Python" int gallop_py_download(void *, const char *, uint64_t, uint64_t);
 """
 # The structs whose members are keyword arguments, the classes that name them, and members that
-# have another form in Python.
+# have another form in Python or no effect on its results.
 STRUCTS = {
-    "gallop_options": ("Options", {"progress_ctx", "download_ctx"}),
+    "gallop_options": ("Options", {"has_seed", "progress_ctx", "download_ctx"}),
     "gallop_sampling": ("Sampling", {"has_seed", "bias_id", "bias", "n_bias"}),
     "gallop_structured_outputs": ("Constraint", set()),
     "gallop_request": ("Request", {"text", "text_len", "suffix_len", "ids", "n_ids", "mask",
-                                   "sampling", "user", "structured_outputs", "tool_call_open"}),
+                                   "sampling", "user", "structured_outputs", "tool_call_open",
+                                   "pooling", "return_logits", "return_probs",
+                                   "return_prompt_logits"}),
 }
 KINDS = [
     (r"const char \*const \*", "str | Sequence[str]"), (r"const char \*", "str"), (r"double ", "float"),

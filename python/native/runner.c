@@ -43,7 +43,7 @@ struct runner {
     int code; /* of a failed opening */
     char err[GALLOP_ERR_SIZE];
     int guests;   /* threads that use `engine` between runner_enter() and runner_leave() */
-    size_t users; /* 1 for the caller until runner_free(), and 1 for each call and open channel */
+    size_t users; /* 1 for the caller until runner_free(), and 1 for each call and each unreleased channel */
     struct gallop_stats *stats;  /* where the thread writes statistics; NULL: nobody waits for them */
     struct runner_call *calls;   /* list of unfinished calls */
     struct runner_call *cancels; /* list of calls whose cancellation the engine does not know yet */
@@ -53,9 +53,9 @@ struct runner {
 struct part {
     int32_t *id;                /* [n_tokens] */
     struct runner_token *token; /* [n_tokens] */
-    char *text;
+    char *text, *special;       /* [n_text] */
     struct gallop_logprob *top;
-    size_t n_tokens, n_text, n_top, cap_ids, cap_tokens, cap_text, cap_top;
+    size_t n_tokens, n_text, n_top, cap_ids, cap_tokens, cap_text, cap_special, cap_top;
 };
 
 struct answer {
@@ -67,7 +67,7 @@ struct answer {
 struct runner_channel {
     struct runner *runner;
     int fd;
-    bool closed;
+    bool closed, released;
     size_t calls; /* number of calls that report here */
     struct runner_call *ready, **ready_end;
 };
@@ -80,8 +80,7 @@ struct runner_call {
     bool streams, news, running, cancelling, is_touched, is_ready, released, lost;
     pthread_cond_t changed;
     struct part prompt;
-    float *embedding;
-    size_t n_embedding;
+    float *pooled;
     unsigned n_answers, n_finished;
     struct answer answer[];
 };
@@ -93,6 +92,7 @@ static void free_part(struct part *p)
     mem_free(p->id);
     mem_free(p->token);
     mem_free(p->text);
+    mem_free(p->special);
     mem_free(p->top);
     *p = (struct part){0};
 }
@@ -112,11 +112,13 @@ static bool add_token(struct part *p, const struct gallop_event *ev)
     return true;
 }
 
-static bool add_text(struct part *p, const char *text, size_t n)
+static bool add_text(struct part *p, const char *text, const char *special, size_t n)
 {
-    if (!mem_grow((void **)&p->text, &p->cap_text, p->n_text + n, 1, MEM_APP))
+    if (!mem_grow((void **)&p->text, &p->cap_text, p->n_text + n, 1, MEM_APP) ||
+        !mem_grow((void **)&p->special, &p->cap_special, p->n_text + n, 1, MEM_APP))
         return false;
     memcpy(p->text + p->n_text, text, n);
+    memcpy(p->special + p->n_text, special, n);
     p->n_text += n;
     if (p->n_tokens)
         p->token[p->n_tokens - 1].text_end = p->n_text;
@@ -129,6 +131,7 @@ static struct runner_output output_of(const struct part *p)
                                   .tokens = p->token,
                                   .n_tokens = p->n_tokens,
                                   .text = p->text,
+                                  .special = p->special,
                                   .text_len = p->n_text,
                                   .top = p->top,
                                   .n_top = p->n_top};
@@ -180,7 +183,7 @@ static void leave_channel(struct runner_call *c)
             ch->ready_end = at;
     }
     c->channel = NULL;
-    if (--ch->calls == 0 && ch->closed)
+    if (--ch->calls == 0 && ch->released)
         mem_free(ch);
 }
 
@@ -200,7 +203,7 @@ static void free_call(struct runner_call *c)
         mem_free((void *)(uintptr_t)a->end.warnings);
     }
     free_part(&c->prompt);
-    mem_free(c->embedding);
+    mem_free(c->pooled);
     pthread_cond_destroy(&c->changed);
     c->runner->users--;
     mem_free(c);
@@ -295,14 +298,13 @@ static bool copy_end(struct gallop_event *end, const struct gallop_event *ev)
            end->n_warnings == ev->n_warnings;
 }
 
-static bool add_embedding(struct runner_call *c, const struct gallop_event *ev)
+static bool add_pooled(struct runner_call *c, const struct gallop_event *ev)
 {
-    mem_free(c->embedding);
-    c->embedding = mem_alloc(ev->n_embedding * sizeof(*c->embedding), MEM_APP);
-    if (!c->embedding)
+    mem_free(c->pooled);
+    c->pooled = mem_alloc(ev->n_embedding * sizeof(*c->pooled), MEM_APP);
+    if (!c->pooled)
         return false;
-    memcpy(c->embedding, ev->embedding, ev->n_embedding * sizeof(*c->embedding));
-    c->n_embedding = ev->n_embedding;
+    memcpy(c->pooled, ev->embedding, ev->n_embedding * sizeof(*c->pooled));
     return true;
 }
 
@@ -338,11 +340,11 @@ static void note(struct runner *r, const struct gallop_event *ev)
     else if (ev->type == GALLOP_TOKEN)
         kept = add_token(&a->fresh, ev);
     else if (ev->type == GALLOP_TEXT)
-        kept = add_text(&a->fresh, ev->text, ev->text_len);
+        kept = add_text(&a->fresh, ev->text, ev->special, ev->text_len);
     else if (ev->type == GALLOP_PROMPT_TOKEN)
         kept = add_token(&c->prompt, ev);
     else if (ev->type == GALLOP_EMBEDDING)
-        kept = add_embedding(c, ev);
+        kept = add_pooled(c, ev);
     if (!kept) {
         c->lost = true;
         want_cancel(r, c);
@@ -532,17 +534,17 @@ static struct turns *new_turns(void)
     return t;
 }
 
-struct runner *runner_new(const struct gallop_options *o, struct runner *share)
+void runner_new(const struct gallop_options *o, struct runner *share, struct runner **out)
 {
     struct runner *r = mem_zalloc(1, sizeof(*r), MEM_APP);
 
     if (!r)
-        return NULL;
+        return;
     r->options = *o;
     r->turns = share ? share->turns : new_turns();
     if (!r->turns) {
         mem_free(r);
-        return NULL;
+        return;
     }
     if (share)
         r->options.share_pool = share->engine;
@@ -554,9 +556,9 @@ struct runner *runner_new(const struct gallop_options *o, struct runner *share)
     init_condition(&r->changed);
     r->users = 1;
     if (start(r))
-        return r;
-    free_runner(r);
-    return NULL;
+        *out = r;
+    else
+        free_runner(r);
 }
 
 int runner_opened(struct runner *r, double seconds, int *code, char *err)
@@ -598,30 +600,28 @@ void runner_close(struct runner *r)
 
 void runner_free(struct runner *r)
 {
+    if (!r)
+        return;
     runner_close(r);
     pthread_mutex_lock(&r->lock);
     r->users--;
     unlock(r);
 }
 
-struct gallop *runner_enter(struct runner *r)
+void runner_enter(struct runner *r, struct gallop **engine)
 {
-    struct gallop *engine = NULL;
-
     pthread_mutex_lock(&r->lock);
-    if (!r->closing && r->state == RUNNER_OPEN) {
-        engine = r->engine;
-        r->guests++;
-    }
+    *engine = !r->closing && r->state == RUNNER_OPEN ? r->engine : NULL;
+    r->guests += *engine != NULL;
     pthread_mutex_unlock(&r->lock);
-    return engine;
 }
 
-void runner_leave(struct runner *r)
+void runner_leave(struct runner *r, struct gallop **engine)
 {
     pthread_mutex_lock(&r->lock);
-    if (--r->guests == 0)
+    if (*engine && --r->guests == 0)
         pthread_cond_broadcast(&r->changed);
+    *engine = NULL;
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -666,20 +666,22 @@ static int refuse(char *err, int code, const char *sentence)
     return code;
 }
 
-struct runner_call *runner_submit(struct runner *r, const struct gallop_request *request, int streams,
-                                  struct runner_channel *channel, uint64_t key, int *code, char *err)
+int runner_submit(struct runner *r, const struct gallop_request *request, int streams,
+                  struct runner_channel *channel, uint64_t key, struct runner_call **call, char *err)
 {
-    struct gallop *engine = runner_enter(r);
-    struct runner_call *c = engine ? new_call(r, request) : NULL;
     struct gallop_request mine = *request;
+    struct gallop *engine;
+    struct runner_call *c;
     uint64_t id = 0;
+    int code;
 
+    runner_enter(r, &engine);
+    if (!engine)
+        return refuse(err, GALLOP_CANCELLED, "the engine is closed");
+    c = new_call(r, request);
     if (!c) {
-        *code = engine ? refuse(err, GALLOP_NO_MEMORY, "out of memory: a request")
-                       : refuse(err, GALLOP_CANCELLED, "the engine is closed");
-        if (engine)
-            runner_leave(r);
-        return NULL;
+        runner_leave(r, &engine);
+        return refuse(err, GALLOP_NO_MEMORY, "out of memory: a request");
     }
     mine.user = c;
     c->streams = streams;
@@ -692,18 +694,18 @@ struct runner_call *runner_submit(struct runner *r, const struct gallop_request 
     link_call(r, c);
     pthread_cond_signal(&r->work);
     pthread_mutex_unlock(&r->lock);
-    *code = gallop_submit(engine, &mine, &id, err);
+    code = gallop_submit(engine, &mine, &id, err);
     pthread_mutex_lock(&r->lock);
     c->id = id;
-    if (*code) {
+    if (code) {
         unlink_call(r, c);
         free_call(c);
-        c = NULL;
+    } else {
+        *call = c;
     }
-    if (--r->guests == 0)
-        pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->lock);
-    return c;
+    runner_leave(r, &engine);
+    return code;
 }
 
 int runner_wait(struct runner_call *c, double seconds)
@@ -745,10 +747,9 @@ void runner_prompt(struct runner_call *c, struct runner_output *out)
     pthread_mutex_unlock(&c->runner->lock);
 }
 
-const float *runner_embedding(struct runner_call *c, size_t *n)
+const float *runner_pooled(const struct runner_call *c)
 {
-    *n = c->n_embedding;
-    return c->embedding;
+    return c->pooled;
 }
 
 void runner_cancel(struct runner_call *c)
@@ -779,23 +780,23 @@ void runner_release(struct runner_call *c)
 
 /* ---- channels ---- */
 
-struct runner_channel *runner_channel_new(struct runner *r)
+void runner_channel_new(struct runner *r, struct runner_channel **channel)
 {
     struct runner_channel *ch = mem_zalloc(1, sizeof(*ch), MEM_APP);
 
     if (!ch)
-        return NULL;
+        return;
     ch->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (ch->fd < 0) {
         mem_free(ch);
-        return NULL;
+        return;
     }
     ch->runner = r;
     ch->ready_end = &ch->ready;
     pthread_mutex_lock(&r->lock);
     r->users++;
     pthread_mutex_unlock(&r->lock);
-    return ch;
+    *channel = ch;
 }
 
 int runner_channel_fd(const struct runner_channel *channel)
@@ -819,20 +820,39 @@ size_t runner_channel_take(struct runner_channel *channel, uint64_t *keys, size_
     }
     if (!channel->ready) {
         channel->ready_end = &channel->ready;
-        n_read = read(channel->fd, &count, sizeof(count)); /* fails if the counter was 0 already */
+        if (!channel->closed)
+            n_read = read(channel->fd, &count, sizeof(count)); /* fails if the counter was 0 already */
     }
     pthread_mutex_unlock(&channel->runner->lock);
     (void)n_read;
     return taken;
 }
 
+/* Closes the file descriptor of CH, once. The caller holds the lock. */
+static void close_channel(struct runner_channel *ch)
+{
+    if (!ch->closed)
+        close(ch->fd);
+    ch->closed = true;
+}
+
 void runner_channel_close(struct runner_channel *channel)
 {
-    struct runner *r = channel->runner;
+    pthread_mutex_lock(&channel->runner->lock);
+    close_channel(channel);
+    pthread_mutex_unlock(&channel->runner->lock);
+}
 
+void runner_channel_free(struct runner_channel *channel)
+{
+    struct runner *r;
+
+    if (!channel)
+        return;
+    r = channel->runner;
     pthread_mutex_lock(&r->lock);
-    close(channel->fd);
-    channel->closed = true;
+    close_channel(channel);
+    channel->released = true;
     r->users--;
     if (channel->calls == 0)
         mem_free(channel);

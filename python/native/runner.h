@@ -5,8 +5,9 @@
  * for a call in runner_wait(), or watches the file descriptor of a channel in its own event loop, and fetches
  * the collected output with runner_take().
  *
- * All functions may be called from any thread, but only one thread at a time may use one call or one channel.
- * A process that was forked must not use the runners of its parent. */
+ * All functions may be called from any thread, but only one thread at a time may take the output of one call, or the
+ * calls of one channel. A function that makes an object writes it to a place of the caller's, so that a language
+ * can own the place before the object exists. A process that was forked must not use the runners of its parent. */
 #ifndef GALLOP_PYTHON_RUNNER_H
 #define GALLOP_PYTHON_RUNNER_H
 
@@ -26,8 +27,8 @@ struct runner_channel;
 
 /* Starts the thread, which opens an engine with O. The strings of O must stay valid until runner_opened() returns
  * another value than 0. SHARE is NULL, or a runner whose compute threads the engine uses; such engines take turns.
- * NULL: the thread could not be started. */
-struct runner *runner_new(const struct gallop_options *o, struct runner *share);
+ * *R stays NULL if the thread could not be started. */
+void runner_new(const struct gallop_options *o, struct runner *share, struct runner **r);
 
 /* Waits up to SECONDS for the end of opening. Returns 0 if the engine is still being opened, 1 if it is open, and -1
  * if opening failed; then *CODE is a gallop_code, and the sentence is written to ERR [GALLOP_ERR_SIZE]. */
@@ -37,13 +38,13 @@ int runner_opened(struct runner *r, double seconds, int *code, char *err);
  * still be called. A second call waits for the end of the first. */
 void runner_close(struct runner *r);
 
-/* Closes and releases R. Its calls and channels may still be used. */
+/* Closes and releases R. Its calls and channels may still be used. NULL is allowed. */
 void runner_free(struct runner *r);
 
-/* Returns the engine for functions that may be called from any thread, or NULL if R is closing. runner_leave()
- * must be called afterwards unless the result is NULL: closing waits for it. */
-struct gallop *runner_enter(struct runner *r);
-void runner_leave(struct runner *r);
+/* Writes the engine for functions that may be called from any thread to *ENGINE, or NULL if R is closing. Closing
+ * waits for runner_leave(), which sets *ENGINE to NULL, and does nothing if it is NULL already. */
+void runner_enter(struct runner *r, struct gallop **engine);
+void runner_leave(struct runner *r, struct gallop **engine);
 
 /* Lets the thread write the engine's statistics to *S between two steps. Returns 1, or 0 if R is closing. */
 int runner_stats(struct runner *r, struct gallop_stats *s);
@@ -51,10 +52,10 @@ int runner_stats(struct runner *r, struct gallop_stats *s);
 /* ---- calls ---- */
 
 /* Submits REQUEST, whose member `user` is not used. STREAMS 1: every step that adds output is news; 0: only the end of
- * the last answer is. CHANNEL is NULL, or the channel that reports the call with the number KEY. NULL: the request
- * was refused with *CODE and the sentence in ERR [GALLOP_ERR_SIZE]. */
-struct runner_call *runner_submit(struct runner *r, const struct gallop_request *request, int streams,
-                                  struct runner_channel *channel, uint64_t key, int *code, char *err);
+ * the last answer is. CHANNEL is NULL, or the channel that reports the call with the number KEY. Writes the call to
+ * *CALL and returns 0; or leaves *CALL alone and returns a gallop_code, with the sentence in ERR [GALLOP_ERR_SIZE]. */
+int runner_submit(struct runner *r, const struct gallop_request *request, int streams,
+                  struct runner_channel *channel, uint64_t key, struct runner_call **call, char *err);
 
 /* Waits up to SECONDS for news of C since the last call. Returns 1 if there is news, else 0. */
 int runner_wait(struct runner_call *c, double seconds);
@@ -71,7 +72,7 @@ struct runner_output {
     const int32_t *ids;                /* [n_tokens] */
     const struct runner_token *tokens; /* [n_tokens] */
     size_t n_tokens;
-    const char *text; /* [text_len] whole UTF-8 characters */
+    const char *text, *special; /* [text_len] whole UTF-8 characters, and gallop_event.special */
     size_t text_len;
     const struct gallop_logprob *top; /* [n_top] the likeliest tokens in place of each token */
     size_t n_top;
@@ -85,8 +86,8 @@ const struct gallop_event *runner_take(struct runner_call *c, unsigned i, struct
 /* Writes the tokens of the prompt with their log-probabilities to *OUT, after the first answer has a token. */
 void runner_prompt(struct runner_call *c, struct runner_output *out);
 
-/* Returns the embedding of a finished call, and its size in *N. NULL: there is none. */
-const float *runner_embedding(struct runner_call *c, size_t *n);
+/* Returns the pooled hidden state of a finished call, for gallop_embedding(). NULL: there is none. */
+const float *runner_pooled(const struct runner_call *c);
 
 /* Cancels a call after the current step. The call ends as any other. */
 void runner_cancel(struct runner_call *c);
@@ -96,16 +97,19 @@ void runner_release(struct runner_call *c);
 
 /* ---- channels ---- */
 
-/* Opens a channel. NULL: there is no memory or file descriptor. */
-struct runner_channel *runner_channel_new(struct runner *r);
+/* Opens a channel. *CHANNEL stays NULL if there is no memory or file descriptor. */
+void runner_channel_new(struct runner *r, struct runner_channel **channel);
 int runner_channel_fd(const struct runner_channel *channel);
 
 /* Writes the keys of up to N calls with news to KEYS, and returns their number. Makes the file descriptor unreadable
  * if no call with news is left. */
 size_t runner_channel_take(struct runner_channel *channel, uint64_t *keys, size_t n);
 
-/* Closes the file descriptor. Calls of the channel can still be used. */
+/* Closes the file descriptor. The channel and its calls can still be used: no news are reported. May be called twice. */
 void runner_channel_close(struct runner_channel *channel);
+
+/* Closes and releases the channel. Its calls can still be used. NULL is allowed. */
+void runner_channel_free(struct runner_channel *channel);
 
 /* For tests: makes the N-th allocation from now fail. */
 void runner_fail_at(long n);

@@ -129,7 +129,7 @@ static int take_pieces(struct answer_choice *h, bool stopped)
     return h->text.oom || h->reasoning.oom || h->calls.text.oom ? ERR_NOMEM : 0;
 }
 
-int answer_add_text(struct answer_choice *h, const char *text, size_t n)
+int answer_add_text(struct answer_choice *h, const char *text, const char *special, size_t n)
 {
     int rc;
 
@@ -137,7 +137,7 @@ int answer_add_text(struct answer_choice *h, const char *text, size_t n)
         buf_add(&h->text, text, n);
         return h->text.oom ? ERR_NOMEM : 0;
     }
-    rc = parser_feed(h->parser, text, n, NULL);
+    rc = parser_feed(h->parser, text, special, n, NULL);
     return rc ? rc : take_pieces(h, false);
 }
 

@@ -85,8 +85,8 @@ struct answer_choice {
     enum answer_progress progress;
     atomic_bool lost; /* memory ran out and a part is missing; also set by the engine's thread */
     enum gallop_finish finish;
-    bool forbids_all;   /* the choice failed because the request's fields forbid every token */
-    char *error;        /* error message, owned; NULL: no error */
+    int forbids_all; /* gallop_event.forbids_all: the request itself is why the choice failed; 0: it is not */
+    char *error;     /* error message, owned; NULL: no error */
     char *stop_string;  /* the stop string that ended the answer, owned, or NULL */
     int32_t stop_token; /* the stop token that ended the answer; negative: none */
     bool has_score;     /* the answer is a result of beam search */
@@ -114,8 +114,9 @@ struct answer {
  * All answers to a request have the same warnings. Returns false if memory runs out. */
 bool answer_add_warnings(struct answer *a, const char *text, size_t n);
 
-/* Adds the generated TEXT [n]. 0 or ERR_NOMEM. */
-int answer_add_text(struct answer_choice *h, const char *text, size_t n);
+/* Adds the generated TEXT [n], in which special tokens wrote the bytes whose SPECIAL [n] is not 0. 0 or
+ * ERR_NOMEM. */
+int answer_add_text(struct answer_choice *h, const char *text, const char *special, size_t n);
 
 /* Ends H after the engine has set H->finish. STOPPED: a stop string or stop token of the request ended it.
  * 0 or ERR_NOMEM. */

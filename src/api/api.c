@@ -6,6 +6,7 @@
 
 #include "api/api_priv.h"
 #include "api/flight.h"
+#include "api/http/access.h"
 #include "api/http/routes.h"
 #include "api/http/status.h"
 #include "base/buf.h"
@@ -25,7 +26,7 @@ static void set_options(struct api *a, const struct api_options *o)
     a->opt.markup = o->markup ? o->markup : &no_markup;
     a->opt.tools = o->tools ? o->tools : &no_tools;
     a->opt.roles = o->roles ? o->roles : &all_roles;
-    a->opt.n_threads = o->n_threads ? o->n_threads : 2;
+    a->opt.n_threads = o->n_threads ? o->n_threads : 3;
     a->opt.ping_s = o->ping_s > 0 ? o->ping_s : 10;
     a->opt.max_logprobs = o->max_logprobs >= 0 ? o->max_logprobs : 20;
 }
@@ -42,7 +43,7 @@ int api_open(struct api **out, const struct api_options *o, struct err *e)
     buf_init(&a->scratch, MEM_API);
     once_init(&a->once);
     queue_init(&a->queue, o->max_running + o->max_queued, o->max_queued_tokens, o->fair);
-    seeds_init(&a->seeds);
+    rng_seeds_init(&a->seeds);
     json_object_seed(0); /* must run before threads are started */
     gallop_stats(o->engine, &stats);
     a->max_len = stats.max_model_len;
@@ -56,6 +57,7 @@ int api_open(struct api **out, const struct api_options *o, struct err *e)
         return ERR_NOMEM;
     }
     mem_set_budget(a->opt.max_request_bytes);
+    mem_share_budget(o->fair);
     *out = a;
     return 0;
 }
@@ -100,10 +102,20 @@ static void on_drained(void *ctx, struct server_exchange *x)
         flight_drained(server_user(x));
 }
 
+/* Returns the client that the body of a request counts for. */
+static uint32_t client_of(void *ctx, const struct http_head *h, const char *peer)
+{
+    char key[KEYS_NAME];
+
+    access_key(ctx, h, key);
+    return access_client(key, peer);
+}
+
 void api_handle(struct api *a, struct server_options *o)
 {
     o->handle = routes_handle;
     o->wants_body = routes_wants_body;
+    o->client = client_of;
     o->gone = on_gone;
     o->drained = on_drained;
     o->written = on_written;
@@ -156,7 +168,7 @@ size_t api_n_requests(const struct api *a)
 
 size_t api_n_computing(const struct api *a)
 {
-    return atomic_load(&a->queue.n_taken);
+    return atomic_load(&a->queue.places.n);
 }
 
 const struct crash_table_row *api_running(const struct api *a, size_t *n)
@@ -177,6 +189,7 @@ void api_close(struct api *a)
         return;
     flight_free_all(a);
     mem_set_budget(0);
+    mem_share_budget(false);
     crash_table_close(&a->crash_table);
     buf_fini(&a->scratch);
     once_fini(&a->once);

@@ -19,7 +19,7 @@ struct api;
 struct chat;
 struct cors;
 struct crash_table_row;
-struct dense;
+struct embedder;
 struct err;
 struct jinja;
 struct keys;
@@ -30,8 +30,8 @@ struct server_exchange;
 struct server_options;
 struct tools_style;
 
-/* Sampling parameters that a request does not give: those of generation_config.json; neutral ones, which sample at
- * temperature 1; or neutral ones at temperature 0. */
+/* Sampling parameters that a request does not give: those of generation_config.json; neutral ones, which
+ * sample at temperature 1; or neutral ones at temperature 0. */
 enum api_defaults { API_DEFAULTS_MODEL, API_DEFAULTS_NEUTRAL, API_DEFAULTS_GREEDY };
 
 /* Options of api_open(). All pointers are borrowed and must stay valid until api_close(). [X]: the default,
@@ -73,17 +73,14 @@ struct api_options {
     bool fair, priorities; /* --scheduling-policy is fair; the policy uses priorities */
 
     /* threads and times */
-    size_t n_threads;         /* number of worker threads [2] */
+    size_t n_threads;         /* number of worker threads [3] */
     double request_timeout_s; /* seconds from arrival after which a request fails [no limit] */
     double step_timeout_s;    /* seconds after which a step counts as stalled: api_stalled() [no limit] */
     double ping_s;            /* seconds without an event before a stream gets a ping [10] */
 
     /* sampling and embeddings */
-    enum gallop_pooling pooling; /* pooling of embeddings [last] */
-    const struct dense *dense;   /* Dense modules that are applied after pooling; NULL: none */
-    bool has_seed;               /* requests without a seed use SEED; false: each gets a different seed */
-    uint64_t seed;
-    enum api_defaults defaults; /* of sampling parameters [those of the model] */
+    const struct embedder *embedder; /* how embeddings are made; NULL: of the last token */
+    enum api_defaults defaults;      /* of sampling parameters [those of the model] */
 
     /* metrics and log */
     /* measured peak memory bandwidth (bytes/s) and arithmetic rate (operations/s); 0: not measured */

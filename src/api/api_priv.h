@@ -17,9 +17,9 @@
 #include "api/http/metrics.h"
 #include "api/once.h"
 #include "api/queue.h"
-#include "api/seeds.h"
 #include "api/workers.h"
 #include "base/buf.h"
+#include "base/rng.h"
 
 struct flight;
 
@@ -31,7 +31,7 @@ struct api {
     struct flight *first; /* list of all flights */
     size_t n_flights;
     struct queue queue;
-    struct seeds seeds;
+    struct rng_seeds seeds;
     struct once once;
     struct crash_table crash_table;
     _Atomic uint64_t n_over_memory; /* requests refused because of max_request_bytes */

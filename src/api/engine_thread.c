@@ -51,9 +51,10 @@ static void put_event(struct engine_thread *t, struct engine_thread_batch *b, co
                : ev->type == GALLOP_EMBEDDING ? ev->n_embedding * sizeof(*ev->embedding)
                : text                         ? strlen(text)
                                               : 0;
+    size_t n_special = ev->type == GALLOP_TEXT ? n : 0;
     struct engine_thread_event *out;
 
-    while (!engine_thread_has_room(b, ev, n + warnings_bytes(ev))) {
+    while (!engine_thread_has_room(b, ev, n + n_special + warnings_bytes(ev))) {
         if (ev->type != GALLOP_FINISHED) {
             t->lost(ev);
             return;
@@ -67,6 +68,7 @@ static void put_event(struct engine_thread *t, struct engine_thread_batch *b, co
         memcpy(b->top + b->n_top, ev->top, ev->n_top * sizeof(*b->top));
     b->n_top += ev->n_top;
     put_text(b, text, n);
+    put_text(b, ev->special, n_special);
     for (size_t i = 0; i < ev->n_warnings; i++)
         put_text(b, ev->warnings[i], strlen(ev->warnings[i]) + 1);
 }

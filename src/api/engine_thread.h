@@ -31,7 +31,8 @@ struct engine_thread_event {
     struct gallop_event ev; /* the event; its pointers are not valid */
     size_t top;             /* index of the token's alternatives in the batch's TOP */
     /* Offset in the batch's TEXT of the event's text, embedding, stop string or error (ev.text_len
-     * bytes), followed by ev.n_warnings zero-terminated strings. */
+     * bytes), followed by the [ev.text_len] bytes `special` of a text, or by ev.n_warnings zero-terminated
+     * strings. */
     size_t text;
 };
 

@@ -63,8 +63,15 @@ enum {
 
 static const char *describe(const json_t *v, char out[JSON_REAL_TEXT])
 {
+    const char *digits;
+    size_t n;
+
     switch (json_typeof(v)) {
-    case JSON_OBJECT: return "an object";
+    case JSON_OBJECT:
+        if (!(digits = json_large_text(v, &n)))
+            return "an object";
+        snprintf(out, JSON_REAL_TEXT, "%.30s", digits);
+        return out;
     case JSON_ARRAY: return "a list";
     case JSON_STRING: return "a string";
     case JSON_TRUE: return "true";
@@ -158,6 +165,30 @@ static bool is_ids(const json_t *v)
 {
     return json_is_array(v) && json_array_size(v) > 0 && all(v, is_id);
 }
+
+/* Reports members of the object V, the field NAME or a part of it, that are not in KNOWN [n]: they have no effect. */
+static void say_unknown(const struct fields *f, const char *name, const json_t *v, const char *const *known,
+                        size_t n)
+{
+    const char *key;
+    json_t *o;
+
+    json_object_foreach((json_t *)(uintptr_t)v, key, o)
+    {
+        char member[96];
+        size_t i = 0;
+
+        while (i < n && strcmp(key, known[i]) != 0)
+            i++;
+        snprintf(member, sizeof(member), "%s.%s", name, key);
+        if (i == n)
+            f->unknown(f->unknown_ctx, member);
+    }
+}
+
+#define SAY_UNKNOWN(f, name, v, ...)                            \
+    say_unknown(f, name, v, (const char *const[]){__VA_ARGS__}, \
+                sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
 
 /* schema_NAME: the JSON Schema of the values that read_NAME accepts besides null, with ' in place of ". */
 #define SCHEMA_IDS "{'type':'array','items':{'type':'integer','minimum':0,'maximum':2147483647}"
@@ -287,7 +318,8 @@ static int read_tools(struct fields *f, const json_t *v, struct err *e)
 
 static const char schema_tool_choice[] =
     "{'anyOf':[{'enum':['auto','none','required']},{'type':'object','required':['type'],'properties':{'type':{'enum':"
-    "['function','allowed_tools']},'name':{'type':'string'},'function':{'type':'object','required':['name'],"
+    "['auto','none','required','function','allowed_tools']},'name':{'type':'string'},"
+    "'function':{'type':'object','required':['name'],"
     "'properties':{'name':{'type':'string'}}},'mode':{'enum':['auto','required']},'tools':{'type':'array','items':"
     "{'type':'object'}},'allowed_tools':{'type':'object','required':['mode','tools'],'properties':{'mode':{'enum':"
     "['auto','required']},'tools':{'type':'array','items':{'type':'object'}}}}}}]}";
@@ -358,6 +390,7 @@ static int read_choice_object(struct fields *f, const json_t *v, struct err *e)
                        type);
     f->input.tool_choice = *type == 'n'                ? TOOLS_NONE
                            : strcmp(type, "auto") == 0 ? TOOLS_AUTO
+                           : is_named                  ? TOOLS_NAMED
                                                        : TOOLS_REQUIRED;
     f->output.parallel_tool_calls = !json_is_true(one);
     f->tool_names = is_named ? json_pack("[O]", name) : NULL;
@@ -398,6 +431,7 @@ static int read_thinking(struct fields *f, const json_t *v, struct err *e)
         return err_set(e, ERR_UNSUPPORTED,
                        "thinking.type: '%.40s' is not supported, expected adaptive, enabled or disabled",
                        type);
+    SAY_UNKNOWN(f, "thinking", v, "type", "budget_tokens", "display");
     f->output.include_reasoning = i < 2 && !(display && strcmp(display, "omitted") == 0);
     f->input.thinking = i == 0 ? FIELDS_THINKING_UNSAID : i == 1 ? FIELDS_THINKING_ON : FIELDS_THINKING_OFF;
     return i == 1 ? read_thinking_budget(f, json_object_get(v, "budget_tokens"), e) : 0;
@@ -474,6 +508,7 @@ static int read_output_config(struct fields *f, const json_t *v, struct err *e)
         return unexpected("output_config", v, "an object", e);
     if (format && !json_is_null(format) && !is_json_format(format))
         return err_set(e, ERR_INPUT, "output_config.format: expected the type json_schema and a schema");
+    SAY_UNKNOWN(f, "output_config", v, "effort", "format");
     return read_effort(f, "output_config.effort", json_object_get(v, "effort"), e);
 }
 
@@ -499,6 +534,14 @@ static int read_input(struct fields *f, const json_t *v, struct err *e)
 static int read_texts(struct fields *f, const json_t *v, struct err *e)
 {
     return check_prompts(f, "input", v, e);
+}
+
+static const char schema_any_texts[] = "{'type':['string','array']}";
+
+static int read_any_texts(struct fields *f, const json_t *v, struct err *e)
+{
+    f->input.prompt = v;
+    return json_is_array(v) && json_array_size(v) == 0 ? 0 : read_texts(f, v, e);
 }
 
 static const char schema_encoding[] = "{'enum':['float','base64']}";
@@ -559,7 +602,6 @@ static bool is_list(const json_t *v)
         return is_type(v) ? 0 : unexpected(#name, v, expected, e);           \
     }
 
-FORM(response_format, is_object, "an object", "{'type':['object','null']}")
 FORM(structured_outputs, is_object, "an object", "{'type':['object','null']}")
 FORM(guided_json, is_schema, "a JSON schema", "{'type':['object','string','null']}")
 FORM(guided_regex, is_text, "a string", "{'type':['string','null']}")
@@ -567,6 +609,22 @@ FORM(guided_choice, is_list, "a list of strings", "{'type':['array','null'],'ite
 FORM(guided_grammar, is_text, "a string", "{'type':['string','null']}")
 FORM(guided_whitespace_pattern, is_text, "a string", "{'type':['string','null']}")
 #undef FORM
+
+static const char schema_response_format[] = "{'type':['object','null']}";
+
+static int read_response_format(struct fields *f, const json_t *v, struct err *e)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+
+    if (!json_is_object(v))
+        return unexpected("response_format", v, "an object", e);
+    if (type && strcmp(type, "structural_tag") == 0)
+        return 0;
+    SAY_UNKNOWN(f, "response_format", v, "type", "json_schema", "schema");
+    SAY_UNKNOWN(f, "response_format.json_schema", json_object_get(v, "json_schema"), "name", "description",
+                "schema", "strict");
+    return 0;
+}
 
 static const char schema_format[] = "{'type':['string','object','null']}";
 
@@ -589,9 +647,10 @@ static int read_text_format(struct fields *f, const json_t *v, struct err *e)
     const json_t *format = json_object_get(v, "format");
     const char *type = json_string_value(json_object_get(format, "type"));
 
-    (void)f;
     if (!json_is_object(v) || (format && !json_is_null(format) && !type))
         return unexpected("text", v, "an object with a format of some type", e);
+    SAY_UNKNOWN(f, "text", v, "format", "verbosity");
+    SAY_UNKNOWN(f, "text.format", format, "type", "name", "description", "schema", "strict");
     return !type || strcmp(type, "text") == 0 || strcmp(type, "json_object") == 0 ||
                    strcmp(type, "json_schema") == 0
                ? 0
@@ -664,6 +723,7 @@ static int read_stream_options(struct fields *f, const json_t *v, struct err *e)
     f->output.has_stream_options = true;
     if (!json_is_object(v))
         return unexpected("stream_options", v, "an object", e);
+    SAY_UNKNOWN(f, "stream_options", v, "include_usage", "continuous_usage_stats", "include_obfuscation");
     json_object_foreach((json_t *)(uintptr_t)v, key, o)
     {
         bool usage = strcmp(key, "include_usage") == 0;
@@ -680,17 +740,18 @@ static int read_stream_options(struct fields *f, const json_t *v, struct err *e)
     return 0;
 }
 
-static const char schema_seed[] =
-    "{'type':'integer','minimum':-9223372036854775808,'maximum':9223372036854775807}";
+static const char schema_seed[] = "{'type':'integer','minimum':-9223372036854775808}";
 
 static int read_seed(struct fields *f, const json_t *v, struct err *e)
 {
-    int64_t seed;
+    int64_t whole = 0;
 
-    if (!whole_of(v, &seed))
-        return unexpected("seed", v, "a whole number of 64 bits", e);
-    f->generation.has_seed = seed != -1;
-    f->generation.seed = (uint64_t)seed;
+    if (!json_bits(v, &f->generation.seed)) {
+        if (!whole_of(v, &whole))
+            return unexpected("seed", v, "a whole number of 64 bits", e);
+        f->generation.seed = (uint64_t)whole;
+    }
+    f->generation.has_seed = !(json_is_number(v) && f->generation.seed == UINT64_MAX); /* -1 */
     return 0;
 }
 
@@ -1069,11 +1130,11 @@ int fields_blame(struct fields *f, const char *name, int rc)
     return rc;
 }
 
-/* Returns why the body TEXT [n] is refused before parsing: too many lists, objects or values, whose parsed
- * form takes many times their bytes, or too deep nesting. NULL: it may be parsed. */
+/* Returns why the body TEXT [n] is refused before parsing: too many lists, objects, members or values, whose parsed
+ * form takes many times their bytes and much time, or too deep nesting. NULL: it may be parsed. */
 static const char *excess(const char *text, size_t n)
 {
-    size_t depth = 0, n_lists = 0, n_values = 0;
+    size_t depth = 0, n_lists = 0, n_values = 0, n_members = 0, n_fields = 0;
     bool in_string = false;
 
     for (size_t i = 0; i < n; i++) {
@@ -1093,6 +1154,11 @@ static const char *excess(const char *text, size_t n)
             depth--;
         } else if (c == ',' && ++n_values > FIELDS_MAX_VALUES) {
             return "has more than 4259840 values";
+        } else if (c == ':') {
+            if (++n_members > FIELDS_MAX_MEMBERS)
+                return "has more than 262144 members of objects";
+            if (depth == 1 && ++n_fields > FIELDS_MAX_FIELDS)
+                return "has more than 1024 fields";
         }
     }
     return NULL;
@@ -1124,7 +1190,7 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
     if ((why = excess(text, n)) != NULL)
         return err_set(e, ERR_INPUT, "the body %s", why);
     mem_lib_failed(); /* resets the flag of an earlier failure */
-    if ((rc = json_pull_load_large(&f->body, text, n, "the body is not JSON", e)) != 0)
+    if ((rc = json_pull_load_large(&f->body, text, n, "the body is not JSON", "seed", e)) != 0)
         return rc == ERR_NOMEM ? err_nomem(e, "a request") : rc;
     if (!json_is_object(f->body))
         return err_set(e, ERR_INPUT, "the body is %s, expected an object", describe(f->body, found));

@@ -53,9 +53,11 @@ enum {
     FIELDS_MAX_BIASES = 4096,
     FIELDS_MAX_LOGPROB_IDS = 128,
     FIELDS_MAX_BAD_WORDS = 256,
-    FIELDS_MAX_BAD_BYTES = 128, /* maximum length of a bad word */
-    FIELDS_MAX_DEPTH = 64,      /* maximum nesting depth of lists and objects */
-    FIELDS_MAX_LISTS = 65536,   /* maximum number of lists and objects in a body */
+    FIELDS_MAX_BAD_BYTES = 128,                /* maximum length of a bad word */
+    FIELDS_MAX_DEPTH = 64,                     /* maximum nesting depth of lists and objects */
+    FIELDS_MAX_LISTS = 65536,                  /* maximum number of lists and objects in a body */
+    FIELDS_MAX_MEMBERS = 4 * FIELDS_MAX_LISTS, /* maximum number of members of all objects in a body */
+    FIELDS_MAX_FIELDS = 1024,                  /* maximum number of members of the body itself */
     /* maximum number of commas in a body: above the maximum number of tokens of /detokenize */
     FIELDS_MAX_VALUES = 4259840,
 };

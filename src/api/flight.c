@@ -16,7 +16,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "engine/dense.h"
+#include "engine/embeddings/embedder.h"
 #include "net/server.h"
 
 enum {
@@ -25,11 +25,21 @@ enum {
     MOST_BATCHES = 8, /* batches handled before the server's thread returns to the sockets */
     /* an answer with at most this many numbers is written by the server's thread itself, in less than 1 ms */
     MOST_AT_ONCE = 2048,
+    LARGE_JOB = 256 << 10, /* bytes above which a job of a worker is large: about 50 ms */
+    NUMBER_BYTES = 16,     /* bytes of a number in an answer, about */
 };
 
 static struct flight *flight_of(struct workers_job *job)
 {
     return (struct flight *)(void *)job;
+}
+
+/* Gives F to a worker, which reads or writes about N_BYTES. */
+static void queue_job(struct flight *f, size_t n_bytes)
+{
+    f->job.client = f->client;
+    f->job.is_large = n_bytes > LARGE_JOB;
+    workers_add(&f->api->workers, &f->job);
 }
 
 bool flight_is_with_worker(const struct flight *f)
@@ -63,13 +73,13 @@ static void set_origin(struct request_origin *o, const struct api *a, struct ser
     request_trace(x, o->trace);
     snprintf(o->peer, sizeof(o->peer), "%s", server_peer(x));
     _Static_assert(sizeof(o->key) == KEYS_NAME, "an origin has room for the name of a key");
-    access_key(a, x, o->key);
+    access_key(a, server_head(x), o->key);
 }
 
 /* Creates the flight of the exchange X. The flight takes ownership of PLACES, which holds one place in the
  * queue. Returns NULL if memory runs out. */
 static struct flight *new_flight(struct api *a, struct server_exchange *x, const struct route *r,
-                                 const struct queue_places *places)
+                                 const struct queue_places *places, uint32_t client)
 {
     struct flight *f = mem_zalloc(1, sizeof(*f), MEM_API);
 
@@ -77,6 +87,7 @@ static struct flight *new_flight(struct api *a, struct server_exchange *x, const
         return NULL;
     f->job.run = prepare_request;
     f->api = a;
+    f->client = client;
     f->x = x;
     f->q.server = &a->opt;
     f->q.once = &a->once;
@@ -84,7 +95,7 @@ static struct flight *new_flight(struct api *a, struct server_exchange *x, const
     f->q.dialect = r->dialect;
     f->writer = (struct dialect_writer){.q = &f->q, .a = &f->a};
     f->places.n = places->n;
-    f->places.key = places->key;
+    f->places.client = places->client;
     arena_init(&f->q.arena, MEM_API);
     buf_init(&f->reply, MEM_API);
     set_origin(&f->q.origin, a, x, r);
@@ -94,6 +105,15 @@ static struct flight *new_flight(struct api *a, struct server_exchange *x, const
     link_flight(a, f);
     server_set_user(x, f);
     return f;
+}
+
+/* Frees the body of the HTTP request, which has been read. */
+static void release_body(struct flight *f)
+{
+    buf_fini(&f->body);
+    if (f->body_bytes.n)
+        server_release_body(f->api->server, f->body_bytes);
+    f->body_bytes.n = 0;
 }
 
 static void flight_free(struct flight *f)
@@ -106,13 +126,11 @@ static void flight_free(struct flight *f)
     a->n_flights--;
     crash_table_remove(f->row);
     queue_leave(&a->queue, &f->places, f->places.n);
-    if (f->body_bytes)
-        server_release_body(a->server, f->body_bytes);
+    release_body(f);
     if (f->writer.state)
         f->q.dialect->close(&f->writer);
     answer_fini(&f->a);
     request_fini(&f->q);
-    buf_fini(&f->body);
     buf_fini(&f->reply);
     mem_free(f);
 }
@@ -127,8 +145,9 @@ static void refuse_for_memory(const struct reply *r)
     reply_refuse(r, over ? 429 : 503, over ? refuse_over_memory : "out of memory", NULL);
 }
 
-/* Reserves a place *P in the queue for the client KEY. Returns false after the request was refused. */
-static bool take_place(const struct reply *r, const char *key, struct queue_places *p)
+/* Reserves a place *P in the queue for CLIENT with the API key KEY. Returns false after the request was
+ * refused. */
+static bool take_place(const struct reply *r, const char *key, uint32_t client, struct queue_places *p)
 {
     struct api *a = r->api;
     double wait_s;
@@ -141,7 +160,7 @@ static bool take_place(const struct reply *r, const char *key, struct queue_plac
         reply_refuse(r, 429, "too many tokens of prompts wait; come back later", NULL);
         return false;
     }
-    if (!queue_enter(&a->queue, p, key)) {
+    if (!queue_enter(&a->queue, p, client, key[0])) {
         reply_refuse(r, 429, "the queue is full; come back later", NULL);
         return false;
     }
@@ -158,17 +177,20 @@ void flight_start(struct api *a, struct server_exchange *x, const struct route *
     struct reply reply = {.api = a, .x = x, .route = r->path, .dialect = r->dialect};
     struct queue_places places = {0};
     char key[KEYS_NAME];
+    uint32_t client;
     struct flight *f;
 
-    access_key(a, x, key);
-    if (!take_place(&reply, key, &places))
+    access_key(a, server_head(x), key);
+    client = access_client(key, server_peer(x));
+    if (!take_place(&reply, key, client, &places))
         return;
     mem_over_budget();
+    mem_set_client(client);
     mem_charge(MEM_CHARGE_NEW);
-    f = new_flight(a, x, r, &places);
+    f = new_flight(a, x, r, &places, client);
     mem_charge(MEM_CHARGE_NONE);
     if (f) {
-        workers_add(&a->workers, &f->job);
+        queue_job(f, f->body.len);
     } else {
         queue_leave(&a->queue, &places, 1);
         refuse_for_memory(&reply);
@@ -308,6 +330,16 @@ static void fail(struct flight *f, struct answer_choice *h)
     flight_abort(f);
 }
 
+/* Remembers whether memory for the answer of F exceeded --max-request-memory since the last call of
+ * mem_over_budget(). */
+static void note_over_memory(struct flight *f)
+{
+    if (!mem_over_budget())
+        return;
+    f->is_over_memory = true;
+    atomic_fetch_add(&f->api->n_over_memory, 1);
+}
+
 static void take_event(const struct engine_thread_batch *b, const struct engine_thread_event *r,
                        struct flight **touched)
 {
@@ -319,17 +351,21 @@ static void take_event(const struct engine_thread_batch *b, const struct engine_
 
     if (r->ev.type == GALLOP_TOKEN || r->ev.type == GALLOP_FINISHED)
         prepare_waits_no_more(p);
+    mem_over_budget();
+    mem_set_client(f->client);
     mem_charge(MEM_CHARGE_OLD);
     switch (r->ev.type) {
     case GALLOP_TOKEN: good = take_token(f, h, b, r); break;
     case GALLOP_TEXT:
-        good = r->ev.text_len == 0 || answer_add_text(h, b->text + r->text, r->ev.text_len) == 0;
+        good = r->ev.text_len == 0 ||
+               answer_add_text(h, b->text + r->text, b->text + r->text + r->ev.text_len, r->ev.text_len) == 0;
         break;
     case GALLOP_EMBEDDING: good = take_embedding(of_prompt, b, r); break;
     case GALLOP_PROMPT_TOKEN: good = answer_add_token(&of_prompt->scored, &r->ev, b->top + r->top); break;
     case GALLOP_FINISHED: good = take_end(f, p, h, b, r); break;
     }
     mem_charge(MEM_CHARGE_NONE);
+    note_over_memory(f);
     if (!good || h->text.oom || h->lost)
         fail(f, h);
     if (!f->touched) {
@@ -392,6 +428,8 @@ static void make_headers(const struct flight *f, int status, char out[HEADER_BYT
     out[n] = 0;
     if (status == 429 || status == 503)
         n += snprintf(out + n, size - (size_t)n, "Retry-After: %.0f\r\n", load_retry_s(f->api));
+    else if (status == 504)
+        n += snprintf(out + n, size - (size_t)n, SERVER_NO_RETRY);
     load_limits(f->api, f->q.origin.key, limits);
     snprintf(out + n, size - (size_t)n, "%s", limits);
 }
@@ -423,39 +461,61 @@ static void send_whole(struct flight *f, int status, struct buf *body)
                      body->len);
 }
 
+/* Returns the HTTP status of a request whose answer, or a part of it, had no memory, and sets *SENTENCE to the
+ * reason. */
+static int lost_of(const struct flight *f, const char **sentence)
+{
+    *sentence = f->is_over_memory ? refuse_over_memory : "out of memory";
+    return f->is_over_memory ? 429 : 503;
+}
+
 /* Returns the HTTP status of the first failed choice and sets *SENTENCE to the reason. 0: none failed. */
 static int fault_of(const struct flight *f, const char **sentence)
 {
     for (size_t i = 0; i < f->a.n_choices; i++) {
         const struct answer_choice *h = &f->a.choice[i];
+        bool failed = h->state == ANSWER_FAILED && h->finish == GALLOP_FINISH_ERROR;
 
-        *sentence = h->error && !h->lost ? h->error : "out of memory";
-        if (h->state == ANSWER_FAILED && h->finish == GALLOP_FINISH_ERROR)
-            return h->forbids_all && !h->lost ? 400 : 500;
+        if (failed && (h->lost || !h->error))
+            return lost_of(f, sentence);
+        *sentence = h->error;
+        if (failed)
+            return h->forbids_all ? 400 : 500;
         *sentence = "the request took longer than this server allows";
         if (h->state == ANSWER_FAILED)
             return 504;
         /* unlike a text, an embedding has no member that could report that it is incomplete */
         *sentence = "the request was ended before its embeddings were computed";
         if (h->state == ANSWER_ENDED && h->finish == GALLOP_FINISH_CANCELLED && f->q.endpoint & FIELDS_POOLED)
-            return 503;
+            return f->api->draining ? 503 : 400; /* a client has ended it by its id */
     }
     return 0;
 }
 
-/* Returns the name of the field that most likely forbids every token. */
-static const char *forbidding_field(const struct fields *given)
+/* Returns the name of the field because of which F failed: its constraint, or the field that most likely forbids every
+ * token. NULL: no field is the reason. */
+static const char *forbidding_field(const struct flight *f)
 {
-    return given->generation.allowed     ? "allowed_token_ids"
+    const struct fields *given = &f->q.field;
+    bool forbids = false;
+
+    for (size_t i = 0; i < f->a.n_choices; i++) {
+        if (f->a.choice[i].forbids_all == 2 && f->q.constraint)
+            return f->q.constraint;
+        forbids |= f->a.choice[i].forbids_all;
+    }
+    return !forbids                      ? NULL
+           : given->generation.allowed   ? "allowed_token_ids"
            : given->generation.bad_words ? "bad_words"
                                          : "min_tokens";
 }
 
-/* Clears OUT and resets jansson's failure flag, before a dialect writes to OUT. */
+/* Clears OUT and resets the flags of earlier failures, before a dialect writes to OUT. */
 static void begin_writing(struct buf *out)
 {
     buf_clear(out);
     mem_lib_failed();
+    mem_over_budget();
 }
 
 /* Returns whether OUT is incomplete because memory ran out, in OUT itself or in jansson since
@@ -476,15 +536,19 @@ static int write_whole(struct flight *f, struct buf *out)
     status = fault_of(f, &sentence);
     if (status) {
         dialect_reason(sentence, f->reason, sizeof(f->reason));
-        f->q.dialect->error(out, status, sentence, status == 400 ? forbidding_field(&f->q.field) : NULL);
+        f->q.dialect->error(out, status, sentence, status == 400 ? forbidding_field(f) : NULL);
     } else {
         f->q.dialect->whole(&f->writer, out);
     }
     if (lacks_memory(out)) {
-        dialect_reason("out of memory", f->reason, sizeof(f->reason));
-        buf_clear(out);
-        status = 503;
-        f->q.dialect->error(out, status, "out of memory", NULL);
+        enum mem_charge before = mem_charge(MEM_CHARGE_NONE); /* the limit of requests may be reached */
+
+        note_over_memory(f);
+        status = lost_of(f, &sentence);
+        dialect_reason(sentence, f->reason, sizeof(f->reason));
+        buf_fini(out);
+        f->q.dialect->error(out, status, sentence, NULL);
+        mem_charge(before);
     }
     return status ? status : 200;
 }
@@ -494,6 +558,7 @@ static void write_reply(struct workers_job *job)
 {
     struct flight *f = flight_of(job);
 
+    mem_set_client(f->client);
     mem_charge(MEM_CHARGE_OLD);
     f->status = write_whole(f, &f->reply);
     mem_charge(MEM_CHARGE_NONE);
@@ -503,16 +568,16 @@ static void write_reply(struct workers_job *job)
  * Dense modules have to be applied. */
 static bool is_long(const struct flight *f)
 {
-    const struct dense *d = f->q.server->dense;
+    const struct embedder *x = f->q.server->embedder;
 
-    return (f->q.endpoint & FIELDS_POOLED && d && d->n) || answer_n_numbers(&f->a) > MOST_AT_ONCE;
+    return (f->q.endpoint & FIELDS_POOLED && x && x->dense.n) || answer_n_numbers(&f->a) > MOST_AT_ONCE;
 }
 
 static void hand_to_worker(struct flight *f, enum flight_state state, void (*run)(struct workers_job *job))
 {
     f->state = state;
     f->job.run = run;
-    workers_add(&f->api->workers, &f->job);
+    queue_job(f, answer_n_numbers(&f->a) * NUMBER_BYTES);
 }
 
 /* Sends the answer if all choices have ended, or gives a long answer to a worker to write. */
@@ -621,6 +686,7 @@ static void write_ahead(struct workers_job *job)
 {
     struct flight *f = flight_of(job);
 
+    mem_set_client(f->client);
     mem_charge(MEM_CHARGE_OLD);
     f->q.dialect->write_ahead(&f->writer);
     mem_charge(MEM_CHARGE_NONE);
@@ -680,6 +746,7 @@ static size_t most_tokens(const struct flight *f)
 static void take_prepared(struct flight *f)
 {
     f->state = f->x ? FLIGHT_COMPUTING : FLIGHT_DRAINING;
+    release_body(f);
     for (size_t i = 0; i < f->q.n_prompts; i++)
         f->n_open += f->prompt[i].n_open;
     if (f->q.n_prompts && !f->status) {
@@ -802,7 +869,7 @@ void flight_ping(struct api *a, double now)
 void flight_free_all(struct api *a)
 {
     while (a->first) {
-        a->first->body_bytes = 0; /* the server, which counts these bytes, is closed */
+        a->first->body_bytes.n = 0; /* the server, which counts these bytes, is closed */
         flight_free(a->first);
     }
 }

@@ -31,11 +31,11 @@
 #include "api/queue.h"
 #include "api/request.h"
 #include "api/workers.h"
+#include "net/server.h"
 
 struct api;
 struct crash_table_row;
 struct engine_thread_batch;
-struct server_exchange;
 struct gallop_event;
 struct route;
 
@@ -75,6 +75,9 @@ struct flight {
     enum flight_cancel cancel;
     /* workers should stop preparing: the client has left or the server is shutting down */
     _Atomic bool unwanted;
+    /* Number of the client (base/shares.h) that the memory, places and tokens of the request count for: its API key,
+     * else the field `user`, else its address. */
+    uint32_t client;
     struct server_exchange *x; /* NULL: the client was answered or has left */
     struct request q;
     struct answer a;
@@ -82,10 +85,12 @@ struct flight {
     struct flight_prompt *prompt; /* [q.n_prompts] */
     size_t n_open;                /* submitted choices that have not ended */
     struct buf body;              /* the HTTP request's body */
-    size_t body_bytes;            /* bytes of BODY in the server's count of body bytes */
-    int status;                   /* HTTP status of the complete answer in REPLY; 0: there is no reply yet */
+    /* bytes of BODY in the server's count of body bytes, until a worker has read it */
+    struct server_body_bytes body_bytes;
+    int status; /* HTTP status of the complete answer in REPLY; 0: there is no reply yet */
     struct buf reply;
     char reason[DIALECT_REASON]; /* why the request failed, for the log; "": it did not fail */
+    bool is_over_memory;         /* a part of the answer is missing because of --max-request-memory */
     /* clock in seconds at the first token of any choice (0: no token yet), and at the latest sent bytes */
     double first_s, sent_s;
     struct queue_places places;

@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "gallop.h"
+#include "text/markup/markup.h"
 
 struct api_options;
 struct dialect;
@@ -46,8 +47,8 @@ struct request_origin {
 };
 
 struct request_prompt {
-    int32_t
-        *id; /* [n_ids] the tokens, owned; NULL: they were freed, because the answer does not repeat them */
+    /* [n_ids] the tokens, owned; NULL: they were freed, because the answer does not repeat them */
+    int32_t *id;
     size_t n_ids;
     struct buf text; /* text of the prompt, if the answer repeats it (`echo`) */
 };
@@ -67,22 +68,27 @@ struct request {
     size_t n_prompts;
     size_t n; /* choices computed for each prompt; with best_of the answer contains only some of them */
     size_t n_prompt_tokens;
+    size_t n_cut_tokens; /* tokens that were cut from the prompts, and are not in N_PROMPT_TOKENS */
     uint64_t seed;
+    double temperature, top_p;                   /* what is used: of the request, or else of the model */
     struct gallop_structured_outputs structured; /* constraint on the answers; its strings are in ARENA */
-    bool reasons;                                /* the prompt ends with an open reasoning mark */
+    const char *constraint;                      /* the field that constrains the answers; NULL: none */
+    enum markup_place place;                     /* where the answers begin */
     bool draws;                                  /* tokens are sampled with a seed that the server chose */
     bool keeps_tokens;                           /* the answer contains token ids or log-probabilities */
     bool keeps_special; /* special tokens stay in the text, because they may be marks of tool calls */
-    const struct markup_calls
-        *calls; /* markup of tool calls in the answers; NULL: tool calls are not parsed */
+    /* markup of tool calls in the answers; NULL: tool calls are not parsed */
+    const struct markup_calls *calls;
     int32_t end_of_call[REQUEST_MAX_ENDS]; /* tokens that end an answer after a tool call */
     size_t n_ends_of_call;
 };
 
-/* Returns whether ID is valid as an id from a client: 1 to REQUEST_ID_SENT printable ASCII characters, no blanks. */
+/* Returns whether ID is valid as an id from a client: 1 to REQUEST_ID_SENT printable ASCII characters, no
+ * blanks. */
 bool request_is_id(const char *id);
 
-/* Copies the header traceparent of X (W3C Trace Context, version 00) to OUT, or "" if it is missing or malformed. */
+/* Copies the header traceparent of X (W3C Trace Context, version 00) to OUT, or "" if it is missing or
+ * malformed. */
 void request_trace(struct server_exchange *x, char out[REQUEST_TRACE]);
 
 /* Sets the id of Q from the header X-Request-Id of X, if X has this header. */
@@ -94,7 +100,8 @@ const char *request_model(const struct request *q);
 /* Returns whether the request has tools that the model may call. */
 bool request_has_tools(const struct request *q);
 
-/* Returns the maximum number of tokens to generate for an answer. Below 0: limited by the context length only. */
+/* Returns the maximum number of tokens to generate for an answer. Below 0: limited by the context length
+ * only. */
 int64_t request_max_tokens(const struct request *q);
 
 void request_fini(struct request *q);

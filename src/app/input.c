@@ -17,7 +17,7 @@
 #include "gallop.h"
 #include "text/chat.h"
 #include "text/jinja/jinja.h"
-#include "text/markup/markup.h"
+#include "text/markup/detect.h"
 #include "text/tok/tok.h"
 
 /* ---- files and text ---- */
@@ -53,6 +53,26 @@ int input_text(const char *path, struct buf *out, struct err *e)
     int rc = input_file(path, out, e);
 
     return rc ? rc : err_utf8(e, path, out->data, out->len);
+}
+
+int input_lines(const char *path, int (*each)(void *ctx, const char *line, size_t n, const char *what),
+                void *ctx, struct err *e)
+{
+    struct buf text = {.tag = MEM_APP};
+    size_t number = 0;
+    int rc = input_text(path, &text, e);
+
+    for (char *p = text.data, *end; rc == 0 && p && p < text.data + text.len; p = end + 1) {
+        char what[256];
+
+        end = memchr(p, '\n', (size_t)(text.data + text.len - p));
+        end = end ? end : text.data + text.len;
+        snprintf(what, sizeof(what), "%s: line %zu", path, ++number);
+        if (end > p)
+            rc = each(ctx, p, (size_t)(end - p) - (end[-1] == '\r'), what);
+    }
+    buf_fini(&text);
+    return rc;
 }
 
 int input_json(const char *path, json_t **out, struct err *e)
@@ -183,7 +203,10 @@ int input_template_open(struct input_template *t, struct checkpoint *model, cons
         return rc;
     return chat_has_template(t->chat)
                ? 0
-               : err_set(e, ERR_INPUT, "%s: this model has no chat template", model->in.path);
+               : err_set(e, ERR_INPUT,
+                         "%s: this model has no chat template; --chat-template names a file with one, and "
+                         "`gallop run` continues a text without one",
+                         model->in.path);
 }
 
 void input_template_close(struct input_template *t)
@@ -205,23 +228,44 @@ const char *input_template_source(const struct input_template *t)
     return source;
 }
 
-int input_template_markup(const struct input_template *t, struct markup *out, struct err *e)
+/* Finds out how the template T expects tools. */
+static int examine_tools(struct input_template *t, struct err *e)
 {
-    return markup_choose(out, "auto", "auto", input_template_source(t), e);
+    int rc = t->has_tools_style ? 0 : tools_probe(t->chat, t->jinja, &t->tools, e);
+
+    t->has_tools_style = rc == 0;
+    return rc;
 }
 
-int input_reasoning(const struct input_template *t, const struct buf *text, struct gallop_request *r,
-                    struct err *e)
+int input_template_markup(struct input_template *t, struct markup *out, struct err *e)
+{
+    int rc = 0;
+
+    if (!t->has_markup && input_template_source(t) && (rc = examine_tools(t, e)) == 0)
+        rc = markup_detect(t->chat, t->jinja, input_template_source(t), &t->tools, &t->markup, e);
+    t->has_markup = rc == 0;
+    *out = t->markup;
+    return rc;
+}
+
+int input_template_tools(struct input_template *t, const json_t *tools, json_t **out, struct err *e)
+{
+    int rc = examine_tools(t, e);
+
+    return rc ? rc : tools_complete(&t->tools, tools, out, e);
+}
+
+int input_reasoning(struct input_template *t, const struct buf *text, struct gallop_request *r, struct err *e)
 {
     struct markup markup;
     int rc = input_template_markup(t, &markup, e);
 
     if (rc || !markup.reasoning)
         return rc;
-    r->reasoning_open = markup.reasoning->open;
-    r->reasoning_close = markup.reasoning->close;
-    r->reasoning_begun =
-        text && markup_begins_inside(markup.reasoning, text->data ? text->data : "", text->len);
+    r->reasoning_open = markup_fixed(markup.reasoning->open);
+    r->reasoning_close = markup_fixed(markup.reasoning->close);
+    r->reasoning_begun = text && markup_reasons(markup_place(markup.reasoning, text->data ? text->data : "",
+                                                             text->len, NULL, 0));
     constrain_set_marks(markup.calls, r);
     return 0;
 }

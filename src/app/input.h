@@ -9,13 +9,14 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "text/markup/markup.h"
+#include "text/markup/tools.h"
 #include "text/tok/ids.h"
 
 struct chat;
 struct checkpoint;
 struct gallop_request;
 struct jinja;
-struct markup;
 struct tok;
 
 enum { INPUT_MAX_BYTES = 256 << 20 };
@@ -26,6 +27,11 @@ int input_file(const char *path, struct buf *out, struct err *e);
 
 /* Reads a file as input_file() does, and checks that it is UTF-8. */
 int input_text(const char *path, struct buf *out, struct err *e);
+
+/* Calls EACH for each line LINE [n] of the file PATH that is not empty, up to the first error. WHAT names the line for
+ * errors: "PATH: line 3". */
+int input_lines(const char *path, int (*each)(void *ctx, const char *line, size_t n, const char *what),
+                void *ctx, struct err *e);
 
 /* Reads a file that holds one JSON value. */
 int input_json(const char *path, json_t **out, struct err *e);
@@ -51,9 +57,17 @@ int input_check_window(size_t ctx, size_t prefix, size_t context, struct err *e)
 /* The template that renders messages: the model's own chat template, or a template from a file. */
 struct input_template {
     struct chat *chat;
-    struct jinja *jinja; /* template from a file; NULL: the model's own is used */
-    struct buf source;   /* text of JINJA */
+    struct jinja *jinja;      /* template from a file; NULL: the model's own is used */
+    struct buf source;        /* text of JINJA */
+    struct tools_style tools; /* set by input_template_tools() */
+    bool has_tools_style;
+    struct markup markup; /* set by input_template_markup() */
+    bool has_markup;
 };
+
+/* Sets *OUT to a new list of the functions TOOLS, in the form that the template T accepts. Examines T at the first
+ * call. */
+int input_template_tools(struct input_template *t, const json_t *tools, json_t **out, struct err *e);
 
 /* Opens the template in FILE, or the model's own template if FILE is NULL. ERR_INPUT: the model has none. */
 int input_template_open(struct input_template *t, struct checkpoint *model, const char *file, struct err *e);
@@ -62,14 +76,14 @@ void input_template_close(struct input_template *t);
 /* Returns the source text of the template T; with several templates, that of the one for tools. NULL: none. */
 const char *input_template_source(const struct input_template *t);
 
-/* Sets *OUT to the markup of tool calls and reasoning that the source text of the template T shows. A zeroed
- * T gives no markup. */
-int input_template_markup(const struct input_template *t, struct markup *out, struct err *e);
+/* Sets *OUT to the markup of tool calls and reasoning that the template T writes. A zeroed T gives no markup. Examines
+ * T at the first call. */
+int input_template_markup(struct input_template *t, struct markup *out, struct err *e);
 
 /* Sets the marks of reasoning and of tool calls in the request R (reasoning_open, reasoning_close, reasoning_begun,
  * tool_call_open, tool_call_close), as the template T shows them. TEXT is the rendered prompt of R, or NULL if no
  * template rendered it. */
-int input_reasoning(const struct input_template *t, const struct buf *text, struct gallop_request *r,
+int input_reasoning(struct input_template *t, const struct buf *text, struct gallop_request *r,
                     struct err *e);
 
 /* The arguments of input_render(). */

@@ -25,12 +25,12 @@
 #include "net/http.h"
 
 static const struct verb_entry verbs[] = {
-    {"Generate text", NULL},   {NULL, &verb_run},           {NULL, &verb_chat},     {NULL, &verb_serve},
-    {"Prepare a model", NULL}, {NULL, &verb_pack},          {NULL, &verb_quantize}, {NULL, &verb_calibrate},
-    {NULL, &verb_compile},     {"Look into a model", NULL}, {NULL, &verb_inspect},  {NULL, &verb_tokenize},
-    {NULL, &verb_render},      {NULL, &verb_logits},        {NULL, &verb_ppl},      {NULL, &verb_sample},
-    {NULL, &verb_grammar},     {"Measure speed", NULL},     {NULL, &verb_bench},    {NULL, &verb_simulate},
-    {NULL, &verb_synth},
+    {"Generate text", NULL},   {NULL, &verb_run},           {NULL, &verb_chat},      {NULL, &verb_serve},
+    {"Prepare a model", NULL}, {NULL, &verb_pack},          {NULL, &verb_quantize},  {NULL, &verb_calibrate},
+    {NULL, &verb_compile},     {"Look into a model", NULL}, {NULL, &verb_inspect},   {NULL, &verb_tokenize},
+    {NULL, &verb_render},      {NULL, &verb_parse},         {NULL, &verb_logits},    {NULL, &verb_ppl},
+    {NULL, &verb_sample},      {NULL, &verb_grammar},       {"Measure speed", NULL}, {NULL, &verb_bench},
+    {NULL, &verb_simulate},    {NULL, &verb_synth},
 };
 enum { N_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
 
@@ -118,26 +118,31 @@ static void say_unknown(const char *verb)
 
 static int print_completion(const char *shell)
 {
-    struct buf script = {.tag = MEM_APP};
+    const char *script = completion_script(shell ? shell : "");
 
-    if (completion_write(shell ? shell : "", verbs, N_VERBS, &script))
-        return print_page(&script);
+    if (script) {
+        print_bytes(script, strlen(script));
+        return 0;
+    }
     log_error("help --completion: found %s%s%s, expected one of " COMPLETION_SHELLS, shell ? "'" : "",
               shell ? shell : "nothing", shell ? "'" : "");
     return 2;
 }
 
-/* Prints what `gallop help WHAT` names, which is not a verb. Returns the exit status, or -1 for anything else. */
-static int print_help_of(const char *what, const char *argument)
+/* Prints what `gallop help WHAT MORE...` names, which is not a verb. Returns the exit status, or -1 for
+ * anything else. */
+static int print_help_of(const char *what, char **more, int n_more)
 {
     struct buf page = {.tag = MEM_APP};
 
     if (strcmp(what, "--completion") == 0)
-        return print_completion(argument);
+        return print_completion(more[0]);
     if (strcmp(what, "--man") == 0)
         manual_page(verbs, N_VERBS, &page);
     else if (strcmp(what, "--api") == 0)
         document_write(&page);
+    else if (strcmp(what, "--complete") == 0)
+        completion_write(verbs, N_VERBS, more, (size_t)n_more, &page);
     else
         return -1;
     return print_page(&page);
@@ -162,7 +167,7 @@ static int main_dispatch(int argc, char **argv)
 
     if (argc > 1 && strcmp(verb, "help") == 0) {
         char *more = argc > 2 ? argv[2] : NULL;
-        int status = print_help_of(argv[1], more);
+        int status = print_help_of(argv[1], argv + 2, argc - 2);
 
         return status >= 0 ? status
                            : main_dispatch(more ? 3 : 2, (char *[]){argv[1], (char[]){"--help"}, more, NULL});

@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/json/json_tree.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/utf8.h"
@@ -75,6 +76,31 @@ void print_bytes(const void *bytes, size_t n)
         memcpy(out.held + out.n, bytes, n);
         out.n += n;
     }
+}
+
+/* Returns the number of bytes of the control character at P [n]; 0: there is none, or it is a line end or a tab. */
+static size_t is_control(const char *p, size_t n)
+{
+    const unsigned char *u = (const unsigned char *)p;
+
+    if ((*u < 0x20 && *u != '\n' && *u != '\t') || *u == 0x7f)
+        return 1;
+    return n > 1 && *u == 0xc2 && u[1] >= 0x80 && u[1] < 0xa0 ? 2 : 0; /* U+0080 to U+009F */
+}
+
+void print_foreign(const char *text, size_t n)
+{
+    bool shown = !out.file && isatty(STDOUT_FILENO);
+    size_t kept = 0, len;
+
+    for (size_t i = 0; shown && i < n; i++)
+        if ((len = is_control(text + i, n - i)) != 0) {
+            print_bytes(text + kept, i - kept);
+            print_fmt("\\x%02x", (unsigned char)text[i + len - 1]);
+            kept = i + len;
+            i = kept - 1;
+        }
+    print_bytes(text + kept, n - kept);
 }
 
 void print_text(const char *text)
@@ -173,12 +199,12 @@ static size_t must_escape(const char *p, size_t n, unsigned *code)
     return *code == 0 ? 0 : *code == 0x7f ? 1 : *code == 0x85 ? 2 : 3;
 }
 
-static int print_piece(const char *text, size_t n, void *ctx)
+/* Prints JSON text with these characters escaped. */
+static void print_escaped(const char *text, size_t n)
 {
     size_t kept = 0, len;
     unsigned code;
 
-    (void)ctx;
     for (size_t i = 0; i < n; i++)
         if ((len = must_escape(text + i, n - i, &code)) != 0) {
             print_bytes(text + kept, i - kept);
@@ -187,12 +213,20 @@ static int print_piece(const char *text, size_t n, void *ctx)
             i = kept - 1;
         }
     print_bytes(text + kept, n - kept);
-    return 0;
 }
 
 void print_json_value(const json_t *o)
 {
-    json_dump_callback(o, print_piece, NULL, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
+    struct buf text = {.tag = MEM_APP};
+
+    json_tree_put_rounded(&text, o, 9);
+    if (text.oom) {
+        log_error("a result is missing: there is no memory for it");
+        out.lost = true;
+    } else {
+        print_escaped(text.data, text.len);
+    }
+    buf_fini(&text);
 }
 
 void print_json(json_t *o)
@@ -299,6 +333,25 @@ void print_bar_end(struct print_bar *b)
     if (b->shown)
         fputs("\r\033[K", stderr);
     b->shown = false;
+}
+
+bool print_next_event(struct print_bar *bar, struct gallop *engine, uint64_t n_before, size_t n_prompt,
+                      struct gallop_event *ev)
+{
+    struct gallop_stats stats;
+
+    while (!gallop_take(engine, ev)) {
+        uint64_t n;
+
+        if (!gallop_step(engine, 0))
+            return false;
+        gallop_stats(engine, &stats);
+        n = stats.n_prompt_tokens + stats.n_cached_tokens;
+        if (n < n_before + n_prompt)
+            print_progress(bar, (size_t)(n - n_before), n_prompt);
+    }
+    print_bar_end(bar);
+    return true;
 }
 
 /* ---- the end ---- */

@@ -26,6 +26,10 @@ void print_init(void);
 
 void print_bytes(const void *bytes, size_t n);
 void print_text(const char *text);
+
+/* Prints TEXT [n], which a model or a file wrote. On a terminal its control characters other than line ends and
+ * tabs are shown as escapes such as \x1b, because they could take over the terminal. */
+void print_foreign(const char *text, size_t n);
 void print_fmt(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Prints O as one line of JSON and releases it. If O is NULL, an error is logged once, and the exit status becomes
@@ -79,5 +83,10 @@ void print_progress(void *bar, size_t done, size_t total);
 
 /* Erases the bar from the terminal. */
 void print_bar_end(struct print_bar *bar);
+
+/* Runs steps of ENGINE until it has an event, writes it to *EV, and shows on BAR how much of N_PROMPT tokens of prompts
+ * is processed; the engine had processed N_BEFORE tokens in front of them. Returns false if no event will come. */
+bool print_next_event(struct print_bar *bar, struct gallop *engine, uint64_t n_before, size_t n_prompt,
+                      struct gallop_event *ev);
 
 #endif

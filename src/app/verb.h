@@ -22,8 +22,8 @@ struct verb {
 extern const struct verb verb_run, verb_chat, verb_serve, verb_pack, verb_quantize, verb_calibrate,
     verb_inspect, verb_tokenize, verb_compile;
 /* Verbs of the laboratory, in src/lab. */
-extern const struct verb verb_logits, verb_ppl, verb_render, verb_sample, verb_grammar, verb_synth,
-    verb_bench, verb_simulate;
+extern const struct verb verb_logits, verb_ppl, verb_render, verb_parse, verb_sample, verb_grammar,
+    verb_synth, verb_bench, verb_simulate;
 
 /* A line of `gallop --help`: a verb, or (VERB is NULL) a heading above the verbs that follow. */
 struct verb_entry {

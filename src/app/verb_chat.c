@@ -135,6 +135,7 @@ struct talk {
     bool faults;       /* a message could not be answered */
     bool literal;      /* the message was a block between """, so it is not a command */
     bool again;        /* the last message is answered again (/regen) */
+    uint64_t n_drawn;  /* answers begun with --seed or /set seed; answer I draws with the seed + I */
     bool quiet;
     struct arena arena;       /* holds the lists of the sampling options */
     json_t *settings;         /* object of the parameters that /set has set */
@@ -230,23 +231,6 @@ static int submit(struct talk *t, struct sampling *s, struct err *e)
     return rc;
 }
 
-/* Runs steps until there is an event, writes it to *EV, and shows the progress of a long prompt. Returns
- * false if there will be no further event. */
-static bool next_event(struct talk *t, struct gallop_event *ev)
-{
-    struct gallop_stats stats;
-
-    while (!gallop_take(t->g, ev)) {
-        if (!gallop_step(t->g, 0))
-            return false;
-        gallop_stats(t->g, &stats);
-        if (stats.n_prompt_tokens + stats.n_cached_tokens < t->n_before + t->n_prompt)
-            print_progress(&t->bar, stats.n_prompt_tokens + stats.n_cached_tokens - t->n_before, t->n_prompt);
-    }
-    print_bar_end(&t->bar);
-    return true;
-}
-
 /* Redraws the input line after the size of the terminal changed, or after Ctrl-Z and fg. */
 static void show_again(EditLine *el)
 {
@@ -316,10 +300,10 @@ static int take_answer(struct talk *t, struct buf *text, bool *stopped, struct e
     struct gallop_event ev;
     int rc = 0;
 
-    while (rc == 0 && next_event(t, &ev)) {
+    while (rc == 0 && print_next_event(&t->bar, t->g, t->n_before, t->n_prompt, &ev)) {
         if (ev.type == GALLOP_TEXT) {
             buf_add(text, ev.text, ev.text_len);
-            print_bytes(ev.text, ev.text_len);
+            print_foreign(ev.text, ev.text_len);
         } else if (ev.type == GALLOP_FINISHED) {
             *stopped = ev.finish == GALLOP_FINISH_CANCELLED;
             t->end = ev;
@@ -368,6 +352,8 @@ static int answer(struct talk *t, bool *answered, struct err *e)
     buf_init(&text, MEM_APP);
     interrupted = 0;
     t->bar = (struct print_bar){.what = "processing the prompt, tokens"};
+    if (sampling_given(&s, SAMPLING_SEED))
+        s.seed += t->n_drawn++;
     if ((rc = options_draw_seed(&s, engine_info(t->g)->defaults, &drawn, e)) == 0 &&
         (rc = submit(t, &s, e)) == 0) {
         answering = t->g;
@@ -430,7 +416,7 @@ static json_t *setting(const char *text)
     struct err ignored = {0};
     json_t *v = NULL;
 
-    return json_pull_load(&v, text, strlen(text), "/set", &ignored) == 0 ? v : json_string(text);
+    return json_pull_load_exact(&v, text, strlen(text), "/set", &ignored) == 0 ? v : json_string(text);
 }
 
 /* /set: TEXT is "N V", which sets the sampling parameter N to V, or "", which prints the parameters that were set. */
@@ -461,13 +447,32 @@ static int set(struct talk *t, const char *text, struct err *e)
         rc = err_nomem(e, "/set");
     } else if ((rc = sampling_set_json(&s, o, "/set", &t->arena, e)) == 0) {
         t->sampling = s;
+        t->n_drawn = json_object_get(o, "seed") ? 0 : t->n_drawn;
         json_object_update(t->settings, o);
     }
     json_decref(o);
     return rc;
 }
 
-/* Writes the conversation. An existing file is replaced only if this conversation was saved to it before. */
+static bool read_line(struct talk *t, struct buf *out);
+
+/* Returns whether the user wants to replace an existing file. Without a terminal nobody can be asked. */
+static bool asks_to_replace(struct talk *t)
+{
+    struct buf reply = {.tag = MEM_APP};
+    bool yes;
+
+    if (!t->el)
+        return false;
+    prompt_text = "the file exists; replace it? [y/N] ";
+    yes = read_line(t, &reply) && reply.len && (reply.data[0] | 32) == 'y';
+    prompt_text = "> ";
+    buf_fini(&reply);
+    return yes;
+}
+
+/* Writes the conversation. An existing file is replaced if this conversation was saved to it before, or if the user
+ * says so. */
 static int save(struct talk *t, const char *path, struct err *e)
 {
     json_t *o = json_pack("{s:O}", "messages", t->messages);
@@ -478,7 +483,7 @@ static int save(struct talk *t, const char *path, struct err *e)
 
     if (!*path)
         rc = err_set(e, ERR_INPUT, "/save: expected the name of a file");
-    else if (!own && access(path, F_OK) == 0)
+    else if (!own && access(path, F_OK) == 0 && !(own = asks_to_replace(t)))
         rc = err_set(e, ERR_INPUT, "/save %s: the file exists; expected another name", path);
     else if (!text)
         rc = err_nomem(e, "the conversation");
@@ -626,7 +631,7 @@ static int take_line(struct talk *t, const struct buf *line, bool *leave, struct
 
 static char *prompt(EditLine *el)
 {
-    static char text[8];
+    static char text[48];
 
     (void)el;
     snprintf(text, sizeof(text), "%s", prompt_text);

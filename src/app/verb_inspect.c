@@ -15,6 +15,7 @@
 #include "base/utf8.h"
 #include "ckpt/checkpoint.h"
 #include "ckpt/weights.h"
+#include "engine/embeddings/embedder.h"
 #include "engine/engine.h"
 #include "engine/engine_priv.h"
 #include "engine/guess/sources.h"
@@ -159,7 +160,7 @@ static const char *admission(const struct step *s)
 
 static json_t *scheduling_json(const struct step *s)
 {
-    return json_pack("{s:I,s:I,s:s,s:f,s:s,s:s}", "requests_at_once", (json_int_t)s->opt.max_seqs,
+    return json_pack("{s:I,s:I,s:s,s:f,s:s,s:s}", "requests_at_once", (json_int_t)step_most_running(s),
                      "rows_a_step", (json_int_t)step_most_rows(s), "first",
                      s->opt.order == SCHED_PROMPTS_FIRST ? "prompts" : "streams", "tpot_target_ms",
                      s->opt.target_s * 1000, "policy", waiting_policy_name(s->opt.policy), "admission",
@@ -168,13 +169,13 @@ static json_t *scheduling_json(const struct step *s)
 
 static void print_scheduling(const struct step *s)
 {
-    if (s->opt.max_seqs == 1)
+    if (step_most_running(s) == 1)
         print_fmt("one request at a time, its prompt in steps of up to %zu rows", step_most_rows(s));
     else
-        print_fmt("%zu requests at once, steps of up to %zu rows: ", s->opt.max_seqs, step_most_rows(s));
-    if (s->opt.max_seqs > 1 && s->opt.order == SCHED_PROMPTS_FIRST)
+        print_fmt("%zu requests at once, steps of up to %zu rows: ", step_most_running(s), step_most_rows(s));
+    if (step_most_running(s) > 1 && s->opt.order == SCHED_PROMPTS_FIRST)
         print_text("prompts alone, then streams");
-    else if (s->opt.max_seqs > 1)
+    else if (step_most_running(s) > 1)
         print_fmt("streams first, then chunks of prompts that keep them below %g ms", s->opt.target_s * 1000);
     print_fmt("; policy %s, admission %s\n", waiting_policy_name(s->opt.policy), admission(s));
 }
@@ -193,7 +194,7 @@ static json_t *kernels_json(const struct kern *k)
 /* ---- norm, rope and attention: their backends and kernels ---- */
 
 /* An operator: the name of the backend that the options request, and the backend, instruction set and
- * arithmetic class that compute it. PACE's names of attention backends mean gallop (docs/BACKENDS.md). */
+ * arithmetic class that compute it. PACE's names of attention backends mean gallop (docs/KERNELS.md). */
 struct inspect_operator {
     enum op_kind kind;
     const char *asked, *backend, *isa, *class;
@@ -259,7 +260,50 @@ static json_t *executor_json(const struct frames *f)
                      (json_int_t)s.weight_bytes, "device_kv_bytes", (json_int_t)s.cache_bytes);
 }
 
-static void print_json_page(const struct gallop *g, const struct llm *m, const struct gallop_options *opt)
+/* How embeddings are made, as the files of the model say. */
+struct embeddings {
+    struct embedder by;
+    struct err why; /* its code is 0, or serve refuses the files */
+};
+
+/* Reads the files of sentence-transformers beside the model C. */
+static void read_embeddings(struct embeddings *x, struct checkpoint *c)
+{
+    if (!c->gguf.n)
+        embedder_open(&x->by, c, &x->why);
+}
+
+static json_t *embeddings_json(const struct embeddings *x)
+{
+    if (x->why.code)
+        return json_pack("{s:o}", "refused", print_json_text(x->why.msg));
+    return json_pack("{s:s,s:O?,s:b,s:I,s:I}", "pooling", x->by.pooling == GALLOP_POOL_MEAN ? "mean" : "last",
+                     "prompt", x->by.prompt, "chat_template", x->by.is_message, "max_tokens",
+                     (json_int_t)x->by.most, "dimensions", (json_int_t)x->by.dimensions);
+}
+
+static void print_embeddings(const struct embeddings *x)
+{
+    const struct embedder *by = &x->by;
+
+    if (x->why.code)
+        print_fmt("embeddings are refused: %s\n", x->why.msg);
+    if (x->why.code || !by->is_known)
+        return;
+    print_fmt("embeddings: %s", by->pooling == GALLOP_POOL_MEAN ? "mean of all tokens" : "last token");
+    if (by->prompt)
+        print_text(", with the default prompt");
+    if (by->is_message)
+        print_text(", texts as messages of the user in the chat template");
+    if (by->most)
+        print_fmt(", texts cut to %zu tokens", by->most);
+    if (by->dimensions)
+        print_fmt(", the first %zu dimensions", by->dimensions);
+    print_text("\n");
+}
+
+static void print_json_page(const struct gallop *g, const struct llm *m, const struct gallop_options *opt,
+                            const struct embeddings *x)
 {
     const struct model_info *i = &m->model.info;
     json_t *list = json_array(), *o;
@@ -291,7 +335,9 @@ static void print_json_page(const struct gallop *g, const struct llm *m, const s
     if (engine_frames(g))
         json_object_set_new(o, "executor", executor_json(engine_frames(g)));
     else
-        json_object_set_new(o, "executor", json_pack("{s:s}", "name", m->planned ? "planned" : "eager"));
+        json_object_set_new(o, "executor", json_pack("{s:s}", "name", "eager"));
+    if (x->why.code || x->by.is_known)
+        json_object_set_new(o, "embeddings", embeddings_json(x));
     json_object_set_new(o, "weight_bytes", json_integer((json_int_t)s.weight_bytes));
     json_object_set_new(o, "scratch_bytes", json_integer((json_int_t)s.scratch_bytes));
     json_object_set_new(o, "load_s", json_real(s.load_s));
@@ -340,7 +386,8 @@ static void print_tensors(const struct model *m)
     }
 }
 
-static void print_text_page(const struct gallop *g, const struct llm *m, const struct gallop_options *opt)
+static void print_text_page(const struct gallop *g, const struct llm *m, const struct gallop_options *opt,
+                            const struct embeddings *x)
 {
     const struct model_info *i = &m->model.info;
     struct gallop_stats s;
@@ -362,11 +409,10 @@ static void print_text_page(const struct gallop *g, const struct llm *m, const s
               (double)s.weight_bytes / 1048576, (double)s.scratch_bytes / 1048576, s.load_s);
     if (engine_frames(g))
         print_executor(engine_frames(g));
-    else if (m->planned)
-        print_fmt("executor planned: steps of at most %d rows are one job of all threads\n", PLANNED_ROWS);
     print_kv(m, opt);
     if (engine_guesses(g))
         print_guesses(g, m);
+    print_embeddings(x);
     print_scheduling(engine_scheduling(g));
     print_text("\n");
     print_tensors(&m->model);
@@ -420,6 +466,8 @@ static const struct opt_row graph_options[] = {
 static int inspect_run(const struct opt_values *v, struct err *e)
 {
     struct inspect_options o = {.rows = 0};
+    struct checkpoint model = {0};
+    struct embeddings x = {0};
     struct gallop *g = NULL;
     int rc;
 
@@ -428,15 +476,18 @@ static int inspect_run(const struct opt_values *v, struct err *e)
     o.load.headless = true;
     if (o.rows_given && !o.graph)
         log_warn("--rows changes nothing without --graph");
-    if ((rc = load_prepare(&o.load, e)) != 0)
+    if ((rc = load_prepare(&o.load, e)) != 0 || (rc = load_checkpoint(&o.load, &model, e)) != 0)
         return rc;
-    if ((rc = load_engine(&o.load, NULL, &g, e)) == 0 && o.graph)
+    read_embeddings(&x, &model);
+    if ((rc = load_engine(&o.load, &model, &g, e)) == 0 && o.graph)
         rc = print_graph(&engine_llm(g)->model, (size_t)o.rows, o.out.json, e);
     else if (rc == 0 && o.out.json)
-        print_json_page(g, engine_llm(g), &o.load.o);
+        print_json_page(g, engine_llm(g), &o.load.o, &x);
     else if (rc == 0)
-        print_text_page(g, engine_llm(g), &o.load.o);
+        print_text_page(g, engine_llm(g), &o.load.o, &x);
     gallop_close(g);
+    checkpoint_close(&model);
+    embedder_close(&x.by);
     return rc;
 }
 
@@ -447,7 +498,8 @@ const struct verb verb_inspect = {
     .no_words = "options only",
     .manual =
         "Shows the architecture of a model; every tensor with its dtype, shape, file and backend, and the reason for "
-        "the backend; the backends and instruction sets of the other operators; the bytes of the weights; the bytes "
+        "the backend; the backends and instruction sets of the other operators; the bytes of the weights; how "
+        "embeddings are made, if the files of sentence-transformers are there; the bytes "
         "of the KV cache for a token, and for a sequence of 32k tokens with and without windows; and the limits of "
         "the scheduler that follow from them.",
     .options = (const struct opt_part[]){OPT_OWN(struct inspect_options, graph_options),

@@ -27,6 +27,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/json/json_tree.h"
 #include "base/log.h"
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"
@@ -106,6 +107,8 @@ struct run_prompts {
     struct resume resume;
     struct openai_form openai;
     struct progress progress;
+    struct print_bar prompt_bar; /* without the bar of a batch: tokens of prompts that are processed */
+    size_t n_prompt;             /* tokens of the submitted prompts */
 };
 
 /* ---- signals ---- */
@@ -198,13 +201,15 @@ static void choose_seed(struct run_prompts *r, struct request *q)
 /* Sets in ASK where the constraint on the answer begins, if a template has rendered the prompt of Q. */
 static int place_constraint(struct run_prompts *r, struct request *q, struct gallop_request *ask)
 {
+    const char *prompt = q->text.data ? q->text.data : "";
     struct markup markup;
     int rc = q->rendered ? input_template_markup(&r->in.template, &markup, &q->fault) : 0;
 
     if (rc || !q->rendered)
         return rc;
-    return constrain_place(&ask->structured_outputs, markup.reasoning, q->n_tools ? markup.calls : NULL, true,
-                           q->text.data ? q->text.data : "", q->text.len, &q->fault);
+    return constrain_place(&ask->structured_outputs, markup.reasoning, q->n_tools ? markup.calls : NULL,
+                           markup_place(markup.reasoning, prompt, q->text.len, NULL, 0), prompt, q->text.len,
+                           &q->fault);
 }
 
 static void submit(struct run_prompts *r, struct request *q)
@@ -244,6 +249,7 @@ static void submit(struct run_prompts *r, struct request *q)
     if (!q->fault.code && open_answers(r, q) == 0) {
         limit(r, q);
         choose_seed(r, q);
+        r->n_prompt += q->ids.n;
         if (!q->fault.code)
             engine_submit(r->engine, &ask, &q->sampling, NULL, &q->fault);
         if (q->fault.code && q->where[0])
@@ -301,8 +307,9 @@ static void take_event(struct run_prompts *r, const struct gallop_event *ev)
         break;
     case GALLOP_TEXT:
         buf_add(&a->text, ev->text, ev->text_len);
+        buf_add(&a->special, ev->special, ev->text_len);
         if (r->stream && !r->json)
-            print_bytes(ev->text, ev->text_len);
+            print_foreign(ev->text, ev->text_len);
         break;
     case GALLOP_FINISHED: take_end(r, q, a, ev);
     }
@@ -343,17 +350,12 @@ static void add_answer(const struct run_prompts *r, const struct request_answer 
         json_object_set_new(o, "speculation", print_json_speculation(&ev->speculation));
 }
 
-/* Returns the seed of Q as a JSON integer, or as a string of digits if it is too large for jansson. */
 static json_t *seed_json(const struct run_prompts *r, const struct request *q)
 {
     struct sampling merged;
-    char digits[24];
 
     sampling_merge(&merged, &q->sampling, engine_info(r->engine)->defaults);
-    if (merged.seed <= INT64_MAX)
-        return json_integer((json_int_t)merged.seed);
-    snprintf(digits, sizeof(digits), "%llu", (unsigned long long)merged.seed);
-    return json_string(digits);
+    return json_unsigned(merged.seed);
 }
 
 static void print_openai(const struct run_prompts *r, const struct request *q)
@@ -464,7 +466,7 @@ static void print_answer_text(const struct run_prompts *r, const struct request 
     else if (!r->stream)
         print_fmt("--- %zu\n", q->index);
     if (is_text)
-        print_bytes(a->text.data, a->text.len);
+        print_foreign(a->text.data, a->text.len);
     else
         print_ids(&a->ids); /* without a tokenizer there is no text */
     print_text("\n");
@@ -561,7 +563,8 @@ static int work(struct run_prompts *r, struct err *e)
         if ((rc = print_flush(e)) != 0 ||
             (rc = supply(r, e)) != 0) /* finished results are flushed before supply() waits */
             return rc;
-        more = gallop_next(r->engine, &ev) != 0;
+        more = r->progress.n_all ? gallop_next(r->engine, &ev) != 0
+                                 : print_next_event(&r->prompt_bar, r->engine, 0, r->n_prompt, &ev);
         if (more)
             take_event(r, &ev);
         show_progress(&r->progress);
@@ -835,6 +838,7 @@ static int run_requests(struct run_prompts *r, struct run_options *o, struct err
         return rc;
     }
     r->progress.bar.what = "requests";
+    r->prompt_bar.what = "processing the prompt, tokens";
     if (isatty(STDERR_FILENO))
         requests_count_lines(&r->in, &r->progress.n_all);
     rc = count_sequences(&r->in, &n_seqs, e);

@@ -22,17 +22,18 @@
 #include "app/input.h"
 #include "app/load.h"
 #include "app/options.h"
-#include "app/pooling.h"
 #include "app/verb.h"
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json/json_pull.h"
+#include "base/json/json_tree.h"
 #include "base/log.h"
 #include "base/opt.h"
 #include "base/threads/pool.h"
 #include "ckpt/checkpoint.h"
-#include "engine/dense.h"
+#include "engine/embeddings/embedder.h"
 #include "engine/engine.h"
 #include "engine/find_model.h"
 #include "kern/roof.h"
@@ -43,6 +44,7 @@
 #include "page/page.h"
 #include "text/chat.h"
 #include "text/jinja/jinja.h"
+#include "text/markup/detect.h"
 #include "text/markup/markup.h"
 #include "text/markup/roles.h"
 #include "text/markup/tools.h"
@@ -61,12 +63,13 @@ struct serve_options {
     struct server_options server;
     struct tls_options tls;
     struct key_options client_keys, admin_keys;
+    enum gallop_pooling pooling; /* GALLOP_POOL_NONE: auto */
     const char *uds;
     const char *origins, *methods, *headers; /* values of the CORS options; NULL: not given */
     struct opt_list names;
     const char *chat_template, *template_kwargs, *tool_call_parser, *reasoning_parser;
     double request_gib, shutdown_s;
-    bool allow_no_keys, allow_credentials, tokenizer_info, measure_roof, log_json;
+    bool allow_no_keys, allow_credentials, tokenizer_info, measure_roof, log_json, has_seed;
 };
 
 #define INTO(member) OPT_INTO(struct serve_options, member)
@@ -84,8 +87,9 @@ static const struct opt_row rows[] = {
      .help = "API key that clients must send; with several keys, any of them", .repeat = true,
      .env = "GALLOP_API_KEY",
      .manual =
-         "Other users of the machine see the option in the list of processes; use --api-key-file or the environment "
-         "variable to hide the key. Clients send the key as a bearer token or in X-Api-Key. With API keys, every path "
+         "For a moment at the start, other users of the machine may see the option in the list of processes; with "
+         "--api-key-file or the environment variable they do not. Clients send the key as a bearer t"
+         "oken or in X-Api-Key. With API keys, every path "
          "except the page, /health, /ready and /version needs one. Requests of different keys share no KV blocks, and "
          "--scheduling-policy fair divides the time among the keys.",
      INTO(client_keys.keys)},
@@ -180,13 +184,13 @@ static const struct opt_row rows[] = {
      .help =
          "how embeddings are made of hidden states: last takes that of the last token, mean the average of all "
          "tokens, auto what the model's files name (modules.json, 1_Pooling, pooling_type of GGUF), else last",
-     .choices = "auto|last|mean", .fallback = "auto", INTO(api.pooling)},
+     .choices = "auto|last|mean", .fallback = "auto", INTO(pooling)},
     {"max-logprobs", 0, OPT_INT, "K", SERVER,
      .help = "maximum number of log-probabilities for each token; requests for more are refused",
      .fallback = "20", .range = "[0,1024]", INTO(api.max_logprobs)},
     {"seed", 0, OPT_UINT, "N", SERVER, .help = "seed of requests that give none",
      .otherwise = "a random one for each request, which is logged",
-     OPT_INTO(struct serve_options, load.o.seed), OPT_SOURCE(struct serve_options, api.has_seed)},
+     OPT_INTO(struct serve_options, load.o.seed), OPT_SOURCE(struct serve_options, has_seed)},
     {"request-timeout", 0, OPT_FLOAT, "S", SERVER, .help = "maximum time of a request in seconds",
      .otherwise = "no limit", .range = "(0,1000000]", INTO(api.request_timeout_s)},
     {"shutdown-timeout", 0, OPT_FLOAT, "S", SERVER,
@@ -224,8 +228,9 @@ static const struct opt_row rows[] = {
      INTO(server.stall_s)},
     {"api-threads", 0, OPT_INT, "N", SERVER,
      .help =
-         "threads that parse and tokenize requests; they also render chat templates and write long answers",
-     .fallback = "2", .range = "[1,64]", INTO(api.n_threads)},
+         "threads that parse and tokenize requests; they also render chat templates and write long answers, and as "
+         "many, but at least two, compile constraints on answers",
+     .fallback = "3", .range = "[1,64]", INTO(api.n_threads)},
     {"enable-tokenizer-info-endpoint", 0, OPT_FLAG, NULL, SERVER,
      .help = "serve /tokenizer_info (tokenizer_config.json and the chat template)", INTO(tokenizer_info)},
     {"measure-roof", 0, OPT_FLAG, NULL, SERVER,
@@ -252,13 +257,14 @@ enum {
 
 /* A run of the verb. */
 struct serve {
+    struct arena secrets; /* the keys of the options */
     struct serve_options o;
     struct checkpoint model;
     struct gallop *engine;
     struct input_template template;
     struct buf template_file;  /* text of --chat-template */
     const char *template_text; /* text of the template in use; NULL: there is none */
-    char *tokenizer_info;      /* allocated by jansson; NULL: /tokenizer_info is not served */
+    struct buf tokenizer_info; /* terminated; empty: /tokenizer_info is not served */
     struct keys keys, admin;
     struct cors cors;
     struct tls *tls; /* NULL: none */
@@ -266,7 +272,7 @@ struct serve {
     struct markup markup;
     struct tools_style tools;
     struct roles_style roles;
-    struct dense dense;
+    struct embedder embedder;
     const char **name; /* [n_names] */
     size_t n_names;
     const char *path_name; /* the value of --model, which is accepted as a name and never shown; NULL: none */
@@ -403,8 +409,8 @@ static void tell_reloading(void)
 
 static void read_again(struct serve *s);
 
-/* Runs on the server's thread several times a second: notifies the watchdog, reads files again after SIGHUP, and
- * advances the shutdown. */
+/* Runs on the server's thread several times a second: notifies the watchdog, reads files again after SIGHUP,
+ * and advances the shutdown. */
 static void on_wake(void *ctx)
 {
     struct serve *s = ctx;
@@ -445,9 +451,22 @@ static void on_wake(void *ctx)
 
 /* ---- reading and checking the options ---- */
 
-static bool is_loopback(const char *host)
+/* Moves the keys of O from the arguments, which every user of the machine can read, to memory of A. */
+static int hide_keys(struct key_options *o, struct arena *a, struct err *e)
 {
-    return strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
+    struct opt_value *hidden = arena_zalloc(a, o->keys.n, sizeof(*hidden));
+
+    for (size_t i = 0; hidden && i < o->keys.n; i++) {
+        const char *text = o->keys.value[i].text;
+
+        hidden[i] = o->keys.value[i];
+        hidden[i].text = arena_strndup(a, text, strlen(text));
+        if (!hidden[i].text)
+            return err_nomem(e, "keys");
+        memset((char *)(uintptr_t)text, '*', strlen(text));
+    }
+    o->keys.value = hidden;
+    return hidden ? 0 : err_nomem(e, "keys");
 }
 
 /* Adds the keys of O and of its file to K. *N_FILE: the number of keys in the file. */
@@ -510,10 +529,21 @@ static int find_addresses(struct addrinfo **found, const struct serve *s, struct
     return err_set(e, ERR_INPUT, "--host %s: %s", s->o.server.host, gai_strerror(rc));
 }
 
-/* Refuses an address that other machines can reach if there are no API keys, unless --allow-no-keys is given. */
+static int refuse_host(const struct serve *s, struct err *e)
+{
+    return err_set(
+        e, ERR_USAGE,
+        "--host %s: other machines can reach this address, which needs --api-key or --api-key-file, or "
+        "--allow-no-keys",
+        s->o.server.host);
+}
+
+/* Refuses an address that other machines can reach if there are no API keys, unless --allow-no-keys is
+ * given. */
 static int check_exposure(const struct serve *s, struct err *e)
 {
     struct addrinfo *found;
+    bool is_local = true;
     int rc;
 
     if (s->keys.n || s->o.allow_no_keys)
@@ -525,16 +555,14 @@ static int check_exposure(const struct serve *s, struct err *e)
                 "LISTEN_FDS: other machines can reach socket %d, which needs --api-key or --api-key-file, or "
                 "--allow-no-keys",
                 s->passed[i]);
-    if (s->n_passed || s->o.uds || is_loopback(s->o.server.host))
+    if (s->n_passed || s->o.uds)
         return 0;
-    if ((rc = find_addresses(&found, s, e)) != 0) /* reports an unknown host first */
+    if ((rc = find_addresses(&found, s, e)) != 0)
         return rc;
+    for (const struct addrinfo *at = found; at; at = at->ai_next)
+        is_local &= server_is_loopback(at->ai_addr);
     freeaddrinfo(found);
-    return err_set(
-        e, ERR_USAGE,
-        "--host %s: other machines can reach this address, which needs --api-key or --api-key-file, or "
-        "--allow-no-keys",
-        s->o.server.host);
+    return is_local ? 0 : refuse_host(s, e);
 }
 
 /* Checks that a body of the largest allowed size fits into the memory for all bodies. */
@@ -724,6 +752,7 @@ static int read_templates(struct serve *s, struct err *e)
 static int read_markup(struct serve *s, struct err *e)
 {
     const char *file = s->o.chat_template, *source = NULL;
+    struct markup found = {0};
     int rc = 0;
 
     s->template_file.tag = MEM_APP;
@@ -734,18 +763,19 @@ static int read_markup(struct serve *s, struct err *e)
         source = chat_template_source(s->template.chat, "tool_use");
         source = source ? source : s->template_text;
     }
+    if (rc == 0 && !s->chat_missing.code &&
+        (rc = tools_probe(s->template.chat, s->template.jinja, &s->tools, e)) == 0)
+        rc = markup_detect(s->template.chat, s->template.jinja, source, &s->tools, &found, e);
     if (rc == 0)
-        rc = markup_choose(&s->markup, s->o.tool_call_parser, s->o.reasoning_parser, source, e);
+        rc = markup_choose(&s->markup, s->o.tool_call_parser, s->o.reasoning_parser, &found, e);
     if (rc || s->chat_missing.code)
-        return rc;
-    if ((rc = tools_probe(s->template.chat, s->template.jinja, &s->tools, e)) != 0)
         return rc;
     return roles_probe(s->template.chat, s->template.jinja, source, s->tools.place == TOOLS_IN_VARIABLE,
                        &s->roles, e);
 }
 
-/* Returns a copy of V in which every object with the string "content", which describes a token, is replaced by this
- * string. NULL: out of memory. */
+/* Returns a copy of V in which every object with the string "content", which describes a token, is replaced
+ * by this string. NULL: out of memory. */
 static json_t *with_plain_tokens(json_t *v)
 {
     json_t *content = json_object_get(v, "content"), *out, *member;
@@ -755,7 +785,7 @@ static json_t *with_plain_tokens(json_t *v)
 
     if (json_is_string(content))
         return json_incref(content);
-    if (!json_is_object(v) && !json_is_array(v))
+    if ((!json_is_object(v) && !json_is_array(v)) || json_large_text(v, &i))
         return json_incref(v);
     out = json_is_object(v) ? json_object() : json_array();
     json_object_foreach(v, key, member) bad |= json_object_set_new(out, key, with_plain_tokens(member));
@@ -770,8 +800,8 @@ static json_t *with_plain_tokens(json_t *v)
     return out;
 }
 
-/* Prepares the answer of /tokenizer_info: tokenizer_config.json, if the model has the file, with the template in
- * use. */
+/* Prepares the answer of /tokenizer_info: tokenizer_config.json, if the model has the file, with the template
+ * in use. */
 static int read_tokenizer_info(struct serve *s, struct err *e)
 {
     struct folder_text t = {.bytes = NULL};
@@ -783,7 +813,7 @@ static int read_tokenizer_info(struct serve *s, struct err *e)
         return 0;
     if (!s->model.gguf.n && (rc = folder_read(&t, s->model.in, "tokenizer_config.json", &there, e)) == 0 &&
         there)
-        rc = json_pull_load(&file, t.bytes, t.len, t.path, e);
+        rc = json_pull_load_exact(&file, t.bytes, t.len, t.path, e);
     folder_text_fini(&t);
     if (rc)
         return rc;
@@ -792,25 +822,26 @@ static int read_tokenizer_info(struct serve *s, struct err *e)
         json_object_set_new(info, "tokenizer_class", json_string("PreTrainedTokenizerFast"));
     if (s->template_text)
         json_object_set_new(info, "chat_template", json_string(s->template_text));
-    s->tokenizer_info = json_dumps(info, JSON_COMPACT);
+    s->tokenizer_info.tag = MEM_APP;
+    s->tokenizer_info.oom = info == NULL;
+    if (info)
+        buf_json_tree(&s->tokenizer_info, info, false);
+    buf_char(&s->tokenizer_info, 0);
     json_decref(info);
     json_decref(file);
-    return s->tokenizer_info ? 0 : err_nomem(e, "tokenizer_config.json");
+    return s->tokenizer_info.oom ? err_nomem(e, "tokenizer_config.json") : 0;
 }
 
 /* Chooses how embeddings are pooled: by the option, else by the model's files, else by the last token. */
 static int read_pooling(struct serve *s, struct err *e)
 {
-    enum gallop_pooling *pooling = &s->o.api.pooling;
-
-    if (*pooling != GALLOP_POOL_NONE) {
-        if (!s->model.gguf.n)
-            pooling_left_out(s->model.in);
-        return 0;
-    }
-    *pooling = GALLOP_POOL_LAST;
-    return s->model.gguf.n ? pooling_read_gguf(pooling, &s->model.gguf, e)
-                           : pooling_read(pooling, &s->dense, s->model.in, e);
+    s->o.api.embedder = &s->embedder;
+    if (s->o.pooling == GALLOP_POOL_NONE)
+        return embedder_open(&s->embedder, &s->model, e);
+    s->embedder.pooling = s->o.pooling;
+    if (!s->model.gguf.n)
+        embedder_left_out(s->model.in);
+    return 0;
 }
 
 /* ---- from options to a running server ---- */
@@ -872,7 +903,7 @@ static int open_api(struct serve *s, size_t max_queued, struct err *e)
     o->template = s->template.jinja;
     o->chat_missing = s->chat_missing.msg;
     o->template_text = s->template_text;
-    o->tokenizer_info = s->tokenizer_info;
+    o->tokenizer_info = s->tokenizer_info.data;
     o->template_kwargs = s->kwargs;
     o->markup = &s->markup;
     o->tools = &s->tools;
@@ -885,7 +916,6 @@ static int open_api(struct serve *s, size_t max_queued, struct err *e)
     o->max_running = strcmp(s->o.load.o.scheduler, "iterative") == 0 ? 1 : (size_t)s->o.load.o.max_num_seqs;
     o->max_queued = max_queued ? max_queued : QUEUED;
     o->max_request_bytes = (size_t)(s->o.request_gib * 1073741824.0);
-    o->dense = &s->dense;
     o->fair = strcmp(policy, "fair") == 0;
     o->priorities = strcmp(policy, "fcfs") != 0;
     o->cors = s->o.origins ? &s->cors : NULL;
@@ -912,6 +942,10 @@ static int bind_port(struct serve *s, struct err *e)
     freeaddrinfo(found);
     if (rc)
         return err_os(e, "listen on", where);
+    if (!s->keys.n && !s->o.allow_no_keys && !server_is_local(fd)) { /* the name has another address now */
+        close(fd);
+        return refuse_host(s, e);
+    }
     s->passed[s->n_passed++] = fd;
     return 0;
 }
@@ -969,7 +1003,7 @@ static int open_model(struct serve *s, struct err *e)
     l->o.max_num_queued_reqs = l->o.max_num_queued_tokens =
         0; /* the API limits the queue, before tokenizing */
     if ((rc = load_engine(l, &s->model, &s->engine, e)) != 0 ||
-        (rc = dense_check(&s->dense, engine_info(s->engine)->model->hidden_size, e)) != 0)
+        (rc = dense_check(&s->embedder.dense, engine_info(s->engine)->model->hidden_size, e)) != 0)
         return rc;
     return open_api(s, max_queued, e);
 }
@@ -978,7 +1012,9 @@ static int serve(struct serve *s, struct err *e)
 {
     int rc;
 
-    if ((rc = systemd_sockets(s->passed, &s->n_passed, e)) != 0 || (rc = read_all_keys(s, e)) != 0 ||
+    if ((rc = hide_keys(&s->o.client_keys, &s->secrets, e)) != 0 ||
+        (rc = hide_keys(&s->o.admin_keys, &s->secrets, e)) != 0 ||
+        (rc = systemd_sockets(s->passed, &s->n_passed, e)) != 0 || (rc = read_all_keys(s, e)) != 0 ||
         (rc = check_exposure(s, e)) != 0 || (rc = check_options(s, e)) != 0 ||
         (rc = bind_address(s, e)) != 0 || (rc = open_model(s, e)) != 0)
         return rc;
@@ -986,9 +1022,10 @@ static int serve(struct serve *s, struct err *e)
         computing = s->api;
         catch_signals(s);
         log_info("%s is served at %s", s->name[0], server_address(s->server));
-        log_info("tool calls are parsed as %s, reasoning as %s",
+        log_info("tool calls are parsed as %s, reasoning as %s (%s; %s)",
                  s->markup.calls ? s->markup.calls->name : "none",
-                 s->markup.reasoning ? s->markup.reasoning->name : "none");
+                 s->markup.reasoning ? s->markup.reasoning->name : "none",
+                 markup_origin_name(s->markup.calls_origin), markup_origin_name(s->markup.reasoning_origin));
         s->watchdog_s = systemd_watchdog_s();
         systemd_notify("READY=1\nSTATUS=accepting requests");
         server_run(s->server);
@@ -1005,11 +1042,14 @@ static int serve_run(const struct opt_values *v, struct err *e)
     struct serve s = {.o.client_keys.flag = "--api-key", .o.admin_keys.flag = "--admin-api-key"};
     int rc;
 
+    arena_init(&s.secrets, MEM_APP);
     load_init(&s.o.load);
     opt_read(v, &s.o, sizeof(s.o));
+    s.o.load.o.has_seed = s.o.has_seed;
     if (log_level() == LOG_WARN) /* not --quiet */
         log_set_level(LOG_INFO);
     log_set_dropping(true);
+    mem_return_large();
     crash_watch(describe_requests);
     log_set_format(s.o.log_json ? LOG_JSON : LOG_TIMED);
     rc = serve(&s, e);
@@ -1021,13 +1061,14 @@ static int serve_run(const struct opt_values *v, struct err *e)
     api_close(s.api);
     gallop_close(s.engine);
     input_template_close(&s.template);
-    dense_close(&s.dense);
+    embedder_close(&s.embedder);
     checkpoint_close(&s.model);
+    arena_fini(&s.secrets);
     keys_fini(&s.keys);
     keys_fini(&s.admin);
     cors_close(&s.cors);
     buf_fini(&s.template_file);
-    mem_free(s.tokenizer_info);
+    buf_fini(&s.tokenizer_info);
     json_decref(s.kwargs);
     mem_free((void *)s.name);
     return rc;

@@ -145,11 +145,36 @@ static int decode_stream(struct job *j, const struct tok_ids *ids)
     return rc;
 }
 
-static int decode(struct job *j, const struct tok_ids *ids)
+/* Refuses ids outside the vocabulary. In lines of --batch, it only reports those above it: decoding
+ * skips them, as in transformers, since models with more rows than their tokenizer has tokens write
+ * such ids. */
+static int check_vocabulary(struct job *j, const struct tok_ids *ids, const char *what)
+{
+    size_t first = 0, n = 0, size = tok_n_ids(j->t);
+
+    for (size_t i = 0; i < ids->n; i++) {
+        if (ids->id[i] >= 0 && (size_t)ids->id[i] < size)
+            continue;
+        if (ids->id[i] < 0 || !j->o->batch)
+            return err_set(j->e, ERR_INPUT,
+                           "%s: ids[%zu]: found %d, expected ids of the vocabulary, from 0 to %zu", what, i,
+                           ids->id[i], size - 1);
+        first = n++ ? first : i;
+    }
+    if (n)
+        log_warn("%s: ids[%zu] is %d, but ids of the vocabulary are 0 to %zu: %zu %s skipped", what, first,
+                 ids->id[first], size - 1, n, n == 1 ? "id is" : "ids are");
+    return 0;
+}
+
+/* Error sentences begin with WHAT. */
+static int decode(struct job *j, const struct tok_ids *ids, const char *what)
 {
     struct buf text;
-    int rc;
+    int rc = check_vocabulary(j, ids, what);
 
+    if (rc)
+        return rc;
     if (j->o->stream)
         return decode_stream(j, ids);
     buf_init(&text, MEM_APP);
@@ -159,7 +184,7 @@ static int decode(struct job *j, const struct tok_ids *ids)
     } else if (rc == 0 && j->json) {
         rc = print_object(j, json_pack("{s:o}", "text", print_json_string(text.data, text.len)));
     } else if (rc == 0) {
-        print_bytes(text.data, text.len);
+        print_foreign(text.data, text.len);
         print_text("\n");
         rc = print_flush(j->e);
     }
@@ -167,31 +192,22 @@ static int decode(struct job *j, const struct tok_ids *ids)
     return rc;
 }
 
-/* Decodes the array of integers LIST; integers outside the vocabulary give no text. Error sentences begin
- * with WHAT. */
+/* Decodes the array of integers LIST. Error sentences begin with WHAT. */
 static int decode_list(struct job *j, const json_t *list, const char *what)
 {
     struct tok_ids ids = {0};
-    int rc = 0;
+    int rc = input_json_ids(list, "ids", INT32_MIN, &ids, j->e);
 
-    if (!json_is_array(list))
-        return err_set(j->e, ERR_INPUT, "%s: expected a list of token ids", what);
-    for (size_t i = 0; i < json_array_size(list) && rc == 0; i++) {
-        const json_t *v = json_array_get(list, i);
-        json_int_t id = json_integer_value(v);
-
-        if (!json_is_integer(v))
-            rc = err_set(j->e, ERR_INPUT, "%s: ids[%zu]: expected an integer", what, i);
-        else if (!input_add_id(&ids, id < 0 || id > INT32_MAX ? -1 : (int32_t)id))
-            rc = err_nomem(j->e, "token ids");
-    }
-    rc = rc ? rc : decode(j, &ids);
+    if (rc == ERR_INPUT)
+        err_prefix(j->e, "%s", what);
+    rc = rc ? rc : decode(j, &ids, what);
     tok_ids_fini(&ids);
     return rc;
 }
 
-static int one_line(struct job *j, const char *p, size_t len, const char *what)
+static int one_line(void *ctx, const char *p, size_t len, const char *what)
 {
+    struct job *j = ctx;
     const json_t *text;
     json_t *o;
     int rc = json_pull_load(&o, p, len, what, j->e);
@@ -209,27 +225,6 @@ static int one_line(struct job *j, const char *p, size_t len, const char *what)
     return rc;
 }
 
-static int batch(struct job *j, const char *path)
-{
-    struct buf text;
-    size_t line = 0;
-    int rc;
-
-    buf_init(&text, MEM_APP);
-    rc = input_text(path, &text, j->e);
-    for (char *p = text.data, *end; rc == 0 && p && p < text.data + text.len; p = end + 1) {
-        char what[256];
-
-        end = memchr(p, '\n', (size_t)(text.data + text.len - p));
-        end = end ? end : text.data + text.len;
-        snprintf(what, sizeof(what), "%s: line %zu", path, ++line);
-        if (end > p)
-            rc = one_line(j, p, (size_t)(end - p), what);
-    }
-    buf_fini(&text);
-    return rc;
-}
-
 static int single(struct job *j)
 {
     struct tok_ids ids = {0};
@@ -238,7 +233,7 @@ static int single(struct job *j)
 
     if (j->o->decode) {
         rc = input_ids(j->o->ids ? j->o->ids : j->text, &ids, j->e);
-        rc = rc ? rc : decode(j, &ids);
+        rc = rc ? rc : decode(j, &ids, "--ids");
         tok_ids_fini(&ids);
         return rc;
     }
@@ -292,7 +287,7 @@ static int tokenize_run(const struct opt_values *v, struct err *e)
     j.json = o.out.json || o.batch;
     if ((rc = check_combination(&o, v, e)) == 0 && (rc = load_text(&o.load, &model, e)) == 0 &&
         (rc = checkpoint_tokenizer(&j.t, &model, e)) == 0)
-        rc = o.batch ? batch(&j, o.batch) : single(&j);
+        rc = o.batch ? input_lines(o.batch, one_line, &j, e) : single(&j);
     tok_close(j.t);
     checkpoint_close(&model);
     return rc;

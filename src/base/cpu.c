@@ -136,6 +136,10 @@ static void probe(void)
 #if defined(__x86_64__)
     probe_vendor();
     probe_isas();
+#ifdef GALLOP_EMULATE
+    for (enum cpu_isa i = CPU_REF; facts.has[CPU_AVX2] && i < CPU_N_ISAS; i++)
+        facts.has[i] = true; /* the kernels are compiled for AVX2 (cmake/kernels.cmake) */
+#endif
     probe_model();
 #endif
 }

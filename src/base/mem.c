@@ -1,19 +1,24 @@
 /* mem.c - puts a header with size and tag before each allocation, so that accounting is exact. */
 #include "base/mem.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
+#include "base/shares.h"
 
 enum { HEADER_BYTES = 16, HEAP_BYTES = 8, HEAP_ALIGN = 16, MAGIC_LIVE = 0x6d454d21, MAGIC_DEAD = 0x64454144 };
 
 struct header {
     size_t bytes;
     uint16_t tag;
-    uint16_t charged; /* the allocation counts against the budget */
+    /* 1 + the client for which the allocation counts against the budget; 0: it does not count */
+    uint16_t payer;
     uint32_t magic;
 };
 _Static_assert(sizeof(struct header) <= HEADER_BYTES, "the header fits in front of a block");
@@ -22,10 +27,12 @@ static atomic_size_t live_bytes[MEM_N_TAGS];
 static atomic_size_t live_blocks;
 static atomic_long fail_countdown; /* 0: off; n: the n-th allocation from now fails */
 static atomic_bool has_failed;
-static atomic_size_t charged_bytes, budget_bytes; /* budget 0: no limit */
+static struct shares charged;      /* bytes that count against the budget */
+static atomic_size_t budget_bytes; /* 0: no limit */
 static _Thread_local int guard_depth;
 static _Thread_local bool lib_failed, over_budget;
 static _Thread_local enum mem_charge charging;
+static _Thread_local uint32_t client_of_thread;
 
 /* ---- the budget of requests ---- */
 
@@ -48,9 +55,38 @@ void mem_set_budget(size_t bytes)
     atomic_store(&budget_bytes, bytes);
 }
 
+size_t mem_budget(void)
+{
+    return atomic_load_explicit(&budget_bytes, memory_order_relaxed);
+}
+
+void mem_share_budget(bool fair)
+{
+    charged.fair = fair;
+}
+
+uint32_t mem_set_client(uint32_t client)
+{
+    uint32_t before = client_of_thread;
+
+    ASSERT(client < SHARES_CLIENTS);
+    client_of_thread = client;
+    return before;
+}
+
+uint32_t mem_client(void)
+{
+    return client_of_thread;
+}
+
 size_t mem_charged_bytes(void)
 {
-    return atomic_load(&charged_bytes);
+    return atomic_load(&charged.n);
+}
+
+size_t mem_client_bytes(uint32_t client)
+{
+    return atomic_load(&charged.of[client]);
 }
 
 bool mem_over_budget(void)
@@ -61,27 +97,25 @@ bool mem_over_budget(void)
     return over;
 }
 
-/* Charges N more bytes to the budget. False: the budget does not have them. */
-static bool charge(size_t n)
+/* Charges N more bytes of PAYER to the budget. False: the budget, or the payer's share of it, does not have them. */
+static bool charge(uint16_t payer, size_t n)
 {
-    size_t most = atomic_load_explicit(&budget_bytes, memory_order_relaxed),
-           old = atomic_load_explicit(&charged_bytes, memory_order_relaxed);
+    size_t most = mem_budget();
 
-    if (charging == MEM_CHARGE_NEW)
+    if (most == 0)
+        most = SIZE_MAX;
+    else if (charging == MEM_CHARGE_NEW)
         most -= most / 8;
-    do
-        if (most && (n > most || old > most - n)) {
-            over_budget = true;
-            return false;
-        }
-    while (!atomic_compare_exchange_weak_explicit(&charged_bytes, &old, old + n, memory_order_relaxed,
-                                                  memory_order_relaxed));
-    return true;
+    if (payer == 0 || shares_take(&charged, payer - 1u, n, most, 0))
+        return true;
+    over_budget = true;
+    return false;
 }
 
-static void discharge(size_t n)
+static void discharge(uint16_t payer, size_t n)
 {
-    atomic_fetch_sub_explicit(&charged_bytes, n, memory_order_relaxed);
+    if (payer)
+        shares_give(&charged, payer - 1u, n);
 }
 
 /* ---- allocations ---- */
@@ -104,28 +138,28 @@ static struct header *header_of(void *p)
     return h;
 }
 
-static void *account(struct header *h, size_t bytes, enum mem_tag tag, bool charged)
+static void *account(struct header *h, size_t bytes, enum mem_tag tag, uint16_t payer)
 {
-    *h = (struct header){.bytes = bytes, .tag = (uint16_t)tag, .charged = charged, .magic = MAGIC_LIVE};
+    *h = (struct header){.bytes = bytes, .tag = (uint16_t)tag, .payer = payer, .magic = MAGIC_LIVE};
     atomic_fetch_add_explicit(&live_bytes[tag], bytes, memory_order_relaxed);
     return (char *)h + HEADER_BYTES;
 }
 
 static void *get(size_t bytes, enum mem_tag tag, bool zeroed)
 {
-    bool charged = charging != MEM_CHARGE_NONE;
+    uint16_t payer = charging == MEM_CHARGE_NONE ? 0 : (uint16_t)(client_of_thread + 1);
     struct header *h;
 
     ASSERT(guard_depth == 0, "%zu bytes (%s) asked for inside a step", bytes, mem_tag_name(tag));
-    if (should_fail() || bytes > SIZE_MAX - 4 * HEADER_BYTES || (charged && !charge(cost(bytes))))
+    if (should_fail() || bytes > SIZE_MAX - 4 * HEADER_BYTES || !charge(payer, cost(bytes)))
         return NULL;
     h = zeroed ? calloc(1, bytes + HEADER_BYTES) : malloc(bytes + HEADER_BYTES);
     if (!h) {
-        discharge(charged ? cost(bytes) : 0);
+        discharge(payer, cost(bytes));
         return NULL;
     }
     atomic_fetch_add_explicit(&live_blocks, 1, memory_order_relaxed);
-    return account(h, bytes, tag, charged);
+    return account(h, bytes, tag, payer);
 }
 
 void *mem_alloc(size_t bytes, enum mem_tag tag)
@@ -144,7 +178,7 @@ void *mem_realloc(void *p, size_t bytes, enum mem_tag tag)
 {
     struct header *h, *moved;
     size_t old, more;
-    bool charged;
+    uint16_t payer;
 
     if (!p)
         return mem_alloc(bytes, tag);
@@ -153,20 +187,20 @@ void *mem_realloc(void *p, size_t bytes, enum mem_tag tag)
     if (should_fail() || bytes > SIZE_MAX - 4 * HEADER_BYTES)
         return NULL;
     old = h->bytes;
-    charged = h->charged;
+    payer = h->payer;
     tag = (enum mem_tag)h->tag;
-    more = charged && cost(bytes) > cost(old) ? cost(bytes) - cost(old) : 0;
-    if (more && !charge(more))
+    more = cost(bytes) > cost(old) ? cost(bytes) - cost(old) : 0;
+    if (more && !charge(payer, more))
         return NULL;
     moved = realloc(h, bytes + HEADER_BYTES);
     if (!moved) {
-        discharge(more);
+        discharge(payer, more);
         return NULL;
     }
-    if (charged && cost(bytes) < cost(old))
-        discharge(cost(old) - cost(bytes));
+    if (cost(bytes) < cost(old))
+        discharge(payer, cost(old) - cost(bytes));
     atomic_fetch_sub_explicit(&live_bytes[tag], old, memory_order_relaxed);
-    return account(moved, bytes, tag, charged);
+    return account(moved, bytes, tag, payer);
 }
 
 bool mem_grow(void **p, size_t *cap, size_t need, size_t size, enum mem_tag tag)
@@ -198,8 +232,7 @@ void mem_free(void *p)
     ASSERT(guard_depth == 0, "free inside a step");
     h = header_of(p);
     h->magic = MAGIC_DEAD;
-    if (h->charged)
-        discharge(cost(h->bytes));
+    discharge(h->payer, cost(h->bytes));
     atomic_fetch_sub_explicit(&live_bytes[h->tag], h->bytes, memory_order_relaxed);
     atomic_fetch_sub_explicit(&live_blocks, 1, memory_order_relaxed);
     free(h);
@@ -254,6 +287,13 @@ size_t mem_live_bytes(void)
 size_t mem_live_blocks(void)
 {
     return atomic_load(&live_blocks);
+}
+
+void mem_return_large(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
+#endif
 }
 
 const char *mem_tag_name(enum mem_tag tag)

@@ -49,6 +49,10 @@ void *mem_lib_alloc(size_t bytes);
  * libraries ignore such failures: jansson then loses bytes of a string. */
 bool mem_lib_failed(void);
 
+/* Makes freed blocks of 128 KiB and more return to the system at once. Otherwise glibc raises this bound up to 32 MiB
+ * when such blocks are freed, and a long-lived process may hold several times the memory that it uses. */
+void mem_return_large(void);
+
 /* ---- the budget of requests ---- */
 
 /* Whether allocations of a thread count against the common budget of all requests. A charged allocation
@@ -63,10 +67,18 @@ enum mem_charge {
 
 /* Sets how allocations of this thread are charged; they fail over the budget. Returns the old value. */
 enum mem_charge mem_charge(enum mem_charge c);
+/* Sets the client (shares.h) for which charged allocations of this thread count. Returns the old value. A block that
+ * grows still counts for the client that allocated it. */
+uint32_t mem_set_client(uint32_t client);
+uint32_t mem_client(void); /* the client of this thread; 0 by default */
 /* Sets the budget. 0, the default: no limit, but charged allocations are still counted. */
 void mem_set_budget(size_t bytes);
+size_t mem_budget(void);
+/* Sets whether the clients share the budget fairly (shares.h). False, the default: one may take everything. */
+void mem_share_budget(bool fair);
 /* Returns the bytes that are charged now, including the heap's overhead. */
 size_t mem_charged_bytes(void);
+size_t mem_client_bytes(uint32_t client); /* the part of CLIENT */
 
 /* Returns whether an allocation on this thread exceeded the budget since the last call of this function. */
 bool mem_over_budget(void);

@@ -188,8 +188,7 @@ static bool convert(const struct opt_row *row, const char *text, struct opt_valu
     return end != text && *end == 0 && errno == 0 && read_range(row->range, &r) && in_range(&r, v->f);
 }
 
-/* Returns whether NAME [n] is the name or an alias of ROW. */
-static bool has_name(const struct opt_row *row, const char *name, size_t n)
+bool opt_has_name(const struct opt_row *row, const char *name, size_t n)
 {
     if (strlen(row->name) == n && memcmp(row->name, name, n) == 0)
         return true;
@@ -258,8 +257,8 @@ static void check_rows(const struct opt_values *v)
         ASSERT(!r->fallback || (!r->repeat && r->type != OPT_FLAG && convert(r, r->fallback, &value)),
                "--%s: default '%s'", r->name, r->fallback ? r->fallback : "");
         for (size_t j = 0; j < i; j++)
-            ASSERT(!has_name(v->slot[j].row, r->name, strlen(r->name)) &&
-                       !has_name(r, v->slot[j].row->name, strlen(v->slot[j].row->name)) &&
+            ASSERT(!opt_has_name(v->slot[j].row, r->name, strlen(r->name)) &&
+                       !opt_has_name(r, v->slot[j].row->name, strlen(v->slot[j].row->name)) &&
                        (r->brief == 0 || v->slot[j].row->brief != r->brief),
                    "--%s and --%s clash", v->slot[j].row->name, r->name);
     }

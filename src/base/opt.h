@@ -159,6 +159,9 @@ const char *opt_guess(const char *found, const char *names, char *out, size_t si
 /* Returns the placeholder of ROW's value in help: "N" or "a|b". */
 const char *opt_arg(const struct opt_row *row);
 
+/* Returns whether NAME [n] is the long name or another one of ROW. */
+bool opt_has_name(const struct opt_row *row, const char *name, size_t n);
+
 /* Returns the length of the first clause of ROW's help, which ends before a colon, a semicolon or a parenthesis. */
 size_t opt_clause(const struct opt_row *row);
 

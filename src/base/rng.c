@@ -3,6 +3,9 @@
 #include "base/rng.h"
 
 #include <math.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
 
 enum { ROUNDS = 10 };
 enum { STREAM_UNIFORM = 0, STREAM_NORMAL = 1, STREAM_KEY = 2 };
@@ -68,4 +71,25 @@ double rng_normal(uint64_t seed, uint64_t index)
     rng_block(seed, STREAM_NORMAL, index, w);
     radius = sqrt(-2.0 * log(1.0 - fraction(w[0], w[1]))); /* 1 - u is in (0, 1] */
     return radius * cos(two_pi * fraction(w[2], w[3]));
+}
+
+void rng_seeds_init(struct rng_seeds *s)
+{
+    if (getrandom(&s->secret, sizeof(s->secret), 0) != (ssize_t)sizeof(s->secret))
+        s->secret = clock_ns();
+    s->n = 0;
+}
+
+/* Returns a hash of X (the output function of splitmix64). */
+static uint64_t mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+uint64_t rng_seeds_next(struct rng_seeds *s)
+{
+    return mix(s->secret ^ mix(atomic_fetch_add(&s->n, 1)));
 }

@@ -1,5 +1,5 @@
 /* rng.h - random numbers that are a pure function of (seed, index). There is no state, so the n-th number of
- * a request does not depend on other requests, threads or order.
+ * a request does not depend on other requests, threads or order. Requests without a seed get a fresh one.
  *
  * The generator is Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3",
  * SC 2011). It is not secure, so do not use it for secrets.
@@ -7,6 +7,7 @@
 #ifndef GALLOP_BASE_RNG_H
 #define GALLOP_BASE_RNG_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 /* Writes 128 random bits to OUT, low words first. SEED is Philox's key, COUNTER_HI:COUNTER_LO its counter. */
@@ -21,5 +22,14 @@ double rng_uniform(uint64_t seed, uint64_t index);
 
 /* Returns random number INDEX of SEED, standard normal (Box-Muller), independent of rng_uniform(). */
 double rng_normal(uint64_t seed, uint64_t index);
+
+/* Fresh seeds that a client cannot guess, for requests without a seed and for ids of tool calls. */
+struct rng_seeds {
+    uint64_t secret;    /* random bits of the operating system */
+    _Atomic uint64_t n; /* number of seeds returned so far */
+};
+
+void rng_seeds_init(struct rng_seeds *s);
+uint64_t rng_seeds_next(struct rng_seeds *s); /* returns the next seed; may be called on any thread */
 
 #endif

@@ -40,6 +40,7 @@ int checkpoint_open(struct checkpoint *c, struct folder in, struct err *e)
     *c = (struct checkpoint){.in.allow_links = in.allow_links};
     buf_init(&c->chat.json, MEM_CKPT);
     buf_init(&c->generation.json, MEM_CKPT);
+    buf_init(&c->pooling.json, MEM_CKPT);
     if (!(c->in.path = mem_strdup(in.path, MEM_CKPT)))
         return err_nomem(e, in.path);
     if (pack_means(c->in))
@@ -59,6 +60,7 @@ void checkpoint_close(struct checkpoint *c)
     mem_free(c->pack);
     buf_fini(&c->chat.json);
     buf_fini(&c->generation.json);
+    buf_fini(&c->pooling.json);
     mem_free((char *)c->in.path);
     *c = (struct checkpoint){.in.path = NULL};
 }
@@ -225,15 +227,27 @@ int checkpoint_chat(struct chat **out, struct checkpoint *c, struct err *e)
     return chat_open_text(out, c->chat.json.data, c->chat.json.len, c->in.path, e);
 }
 
-int checkpoint_generation(const struct buf **out, struct checkpoint *c, struct err *e)
+/* Sets *OUT to the text T of C, which FN makes. NULL: C is not GGUF. */
+static int give(const struct buf **out, struct checkpoint *c, struct checkpoint_text *t, make_fn *fn,
+                struct err *e)
 {
     *out = NULL;
     if (!is_gguf(c))
         return 0;
-    if (make(c, &c->generation, gguf_generation) != 0)
-        return say(&c->generation, e);
-    *out = &c->generation.json;
+    if (make(c, t, fn) != 0)
+        return say(t, e);
+    *out = &t->json;
     return 0;
+}
+
+int checkpoint_generation(const struct buf **out, struct checkpoint *c, struct err *e)
+{
+    return give(out, c, &c->generation, gguf_generation, e);
+}
+
+int checkpoint_pooling(const struct buf **out, struct checkpoint *c, struct err *e)
+{
+    return give(out, c, &c->pooling, gguf_pooling, e);
 }
 
 int checkpoint_let_go(struct checkpoint *c, struct err *e)
@@ -246,6 +260,8 @@ int checkpoint_let_go(struct checkpoint *c, struct err *e)
         rc = say(&c->chat, e);
     if (make(c, &c->generation, gguf_generation) == ERR_NOMEM)
         rc = say(&c->generation, e);
+    if (make(c, &c->pooling, gguf_pooling) == ERR_NOMEM)
+        rc = say(&c->pooling, e);
     gguf_set_let_go(&c->gguf);
     return rc;
 }
@@ -253,11 +269,22 @@ int checkpoint_let_go(struct checkpoint *c, struct err *e)
 /* ---- packing ---- */
 
 /* All files besides weights that are read from a folder. */
-static const char *const files[] = {
-    "config.json",       "generation_config.json",  "tokenizer.json",      "tokenizer_config.json",
-    "tokenizer.model",   "tiktoken.model",          "vocab.json",          "merges.txt",
-    "added_tokens.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json",
-    "modules.json",      "1_Pooling/config.json"};
+static const char *const files[] = {"config.json",
+                                    "generation_config.json",
+                                    "tokenizer.json",
+                                    "tokenizer_config.json",
+                                    "tokenizer.model",
+                                    "tiktoken.model",
+                                    "vocab.json",
+                                    "merges.txt",
+                                    "added_tokens.json",
+                                    "special_tokens_map.json",
+                                    "chat_template.jinja",
+                                    "chat_template.json",
+                                    "modules.json",
+                                    "1_Pooling/config.json",
+                                    "sentence_bert_config.json",
+                                    "config_sentence_transformers.json"};
 
 static int pack_one(struct checkpoint *c, struct pack_writer *w, const char *name, struct err *e)
 {

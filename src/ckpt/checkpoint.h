@@ -32,7 +32,7 @@ struct checkpoint {
     struct folder in;     /* the folder or file; owns a copy of the path */
     struct gguf_set gguf; /* GGUF files; n 0: none; a packed GGUF checkpoint has no tensors here */
     struct pack *pack;    /* NULL: not a packed checkpoint */
-    struct checkpoint_text chat, generation;
+    struct checkpoint_text chat, generation, pooling;
 };
 
 /* Opens IN: a folder, a GGUF file, a packed checkpoint, or any file that tok_open() accepts. ERR_INPUT: IN
@@ -59,8 +59,8 @@ int checkpoint_weights(struct weights **out, struct checkpoint *c, struct err *e
 int checkpoint_pack_files(struct checkpoint *c, struct pack_writer *w, struct err *e);
 
 /* Closes the GGUF files when config, tokenizer and weights are no longer needed. First makes the texts for
- * checkpoint_chat() and checkpoint_generation(), which stay usable. ERR_NOMEM: there was no memory for these
- * texts. */
+ * checkpoint_chat(), checkpoint_generation() and checkpoint_pooling(), which stay usable. ERR_NOMEM: there was
+ * no memory for these texts. */
 int checkpoint_let_go(struct checkpoint *c, struct err *e);
 
 /* Opens the chat template and the special tokens. */
@@ -68,6 +68,9 @@ int checkpoint_chat(struct chat **out, struct checkpoint *c, struct err *e);
 
 /* Sets *OUT to a generation_config.json made from GGUF metadata, borrowed. NULL: C is not GGUF. */
 int checkpoint_generation(const struct buf **out, struct checkpoint *c, struct err *e);
+
+/* Likewise, the config.json of the Pooling module of sentence-transformers. */
+int checkpoint_pooling(const struct buf **out, struct checkpoint *c, struct err *e);
 
 void checkpoint_close(struct checkpoint *c); /* C may be zeroed */
 

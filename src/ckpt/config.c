@@ -18,7 +18,7 @@
 #include "base/strmap.h"
 #include "base/utf8.h"
 
-enum { MAX_BYTES = 16 << 20 };
+enum { MAX_BYTES = 16 << 20, MOST_PREFIX = 200 /* without the last point */ };
 
 /* A key with which a getter was called. */
 struct asked {
@@ -72,11 +72,16 @@ static struct config *new_object(struct doc *d, const char *prefix)
     return c;
 }
 
-/* Returns the prefix of the keys inside the object NAME, which is a key of C. */
+/* Returns the prefix of the keys inside the object NAME, which is a key of C. Beyond MOST_PREFIX bytes that is the
+ * prefix of C: a file may have many objects inside one with a long name. */
 static const char *child_prefix(struct config *c, const char *name)
 {
     size_t outer = strlen(c->prefix), n = strlen(name);
-    char *text = arena_alloc(&c->doc->arena, outer + n + 2);
+    char *text;
+
+    if (outer + n > MOST_PREFIX)
+        return c->prefix;
+    text = arena_alloc(&c->doc->arena, outer + n + 2);
 
     if (text) {
         memcpy(text, c->prefix, outer);
@@ -148,6 +153,7 @@ static int read_value_text(struct doc *d, const char *text, size_t len, struct c
 
     if ((rc = json_pull_open(&j, text, len, d->path, &d->arena, e)) != 0)
         return rc;
+    j.is_python = true;
     if (!(*root = new_object(d, "")))
         return err_nomem(e, d->path);
     if (json_pull_peek(&j) != JSON_PULL_OBJECT)

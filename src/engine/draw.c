@@ -5,22 +5,20 @@
 
 /* ---- masks ---- */
 
-/* Computes the masks of the last known token of S and of its guesses. A guess whose mask cannot be computed, or
- * would take much work, is dropped; only an error at the last known token is an error of S. */
-static void make_masks(void *ctx, struct seq *s)
+/* Sets the masks of the last known token of S and of its guesses. A guess whose mask cannot be made, or would take much
+ * work, is dropped. */
+static void set_masks(void *ctx, struct seq *s)
 {
     size_t n_known = s->run.n, n = s->guess.n;
-    struct err e = {0};
 
     (void)ctx;
-    if (masks_make(s, s->mask, &e) != 0 && s->fault.code == 0)
-        s->fault = e;
+    memcpy(s->mask, s->next_mask->mask, s->mask_words * sizeof(*s->mask));
+    masks_finish(s, s->mask);
     s->guess.n = 0;
-    for (size_t i = 0; i < n && !e.code && constraint_run_may_guess(&s->run) &&
-                       constraint_run_add(&s->run, s->token[s->n_known + i]);
-         i++)
-        if (masks_make(s, s->mask + (i + 1) * s->mask_words, &e) == 0)
-            s->guess.n++;
+    while (s->guess.n < n && constraint_run_may_guess(&s->run) &&
+           constraint_run_add(&s->run, s->token[s->n_known + s->guess.n]) &&
+           masks_guess(s, s->mask + (s->guess.n + 1) * s->mask_words))
+        s->guess.n++;
     constraint_run_truncate(&s->run, n_known);
 }
 
@@ -29,7 +27,7 @@ void draw_masks(struct step *g, size_t n)
     struct masks *m = &g->masks;
 
     m->n = 0;
-    m->work = make_masks;
+    m->work = set_masks;
     for (size_t i = 0; i < n; i++) {
         struct seq *s = g->picked[i];
 

@@ -11,8 +11,8 @@
 
 #include "engine/step.h"
 
-/* Computes the masks of the constrained sequences among the N of the plan that choose a token in this step. Guesses
- * behind which a mask cannot be computed are dropped from seq.guess. */
+/* Sets the masks of the constrained sequences among the N of the plan that choose a token in this step: that of
+ * seq.next_mask, and those behind guesses. Guesses behind which a mask cannot be made are dropped from seq.guess. */
 void draw_masks(struct step *g, size_t n);
 
 /* After the run of the N sequences of the plan: fills g->row with the wanted rows, and draws, scores or pools them.

@@ -23,8 +23,9 @@ struct tok;
 struct engine_info {
     /* Sizes, formats and names, as in gallop.h; without the members about texts, which gallop_describe() has. */
     const struct gallop_model_info *model;
-    const struct tok *tok;           /* NULL: the checkpoint has no tokenizer */
-    const struct sampling *defaults; /* values of generation_config.json, with the model's end tokens */
+    const struct tok *tok; /* NULL: the checkpoint has no tokenizer */
+    /* Values of generation_config.json, with the model's end tokens, and gallop_options.seed if it is given. */
+    const struct sampling *defaults;
     bool is_gguf;
     bool is_bidirectional; /* every token attends to the whole prompt, so a prompt is computed in one step */
     bool has_store;        /* there is a KV store */
@@ -41,6 +42,9 @@ const struct engine_info *engine_info(const struct gallop *g);
 int engine_submit(struct gallop *g, const struct gallop_request *r, const struct sampling *user, uint64_t *id,
                   struct err *e);
 
+/* Returns whether submitting R compiles no constraint, which may take seconds. */
+bool engine_is_compiled(struct gallop *g, const struct gallop_request *r);
+
 /* Waits up to WAIT_S seconds for a submission. For callers that measure the time of gallop_step() without its
  * waiting. */
 void engine_await(struct gallop *g, double wait_s);
@@ -56,7 +60,7 @@ struct engine_executor {
 
 /* A program of an executor with fixed shapes. */
 struct engine_program {
-    const char *kind;                /* "prompt", "decode" or "head": logits of scored prompts */
+    const char *kind;                /* "prompt", "decode", "head" (logits of scored prompts) or "copy" */
     size_t n_seqs, n_rows, n_seen;   /* sequences of a frame, rows of each, and cached rows that it reads */
     uint64_t n_runs, n_padding_rows; /* so far, and rows of padding in all of them */
 };

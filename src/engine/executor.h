@@ -42,9 +42,9 @@ struct executor_caps {
     size_t max_prompts;
     bool mixes;  /* a step may contain sequences with one row and sequences with more rows */
     bool chunks; /* the rows of a prompt may be computed in several steps */
-    bool
-        guesses; /* a decoding sequence may compute rows of guessed tokens, too, which may be dropped later */
-    bool shares; /* fork() shares the KV blocks of the forked rows instead of copying them */
+    /* a decoding sequence may compute rows of guessed tokens, too, which may be dropped later */
+    bool guesses;
+    bool shares;  /* fork() shares the KV blocks of the forked rows instead of copying them */
     size_t block; /* rows of a KV block, which are reserved together */
     /* Maximum number of rows of all slots together. 0: there is none, since windows drop rows. */
     size_t pool_rows;
@@ -104,9 +104,10 @@ struct executor {
      * full) or ERR_NOMEM. */
     int (*reserve)(void *ctx, size_t slot, size_t n);
     /* Starts the sequence P in the empty slot TO with the first N rows of slot FROM. Returns 0 or an error
-     * code, after which TO is still empty. */
+     * code, after which TO is still empty; if the executor has failed, the next run() returns the error. */
     int (*fork)(void *ctx, size_t from, size_t n, size_t to, const struct executor_prefix *p);
-    /* Empties SLOT. Its rows, which belong to TOKEN [n], may stay in the prefix cache. */
+    /* Empties SLOT. Its rows, which were computed from TOKEN [n], may stay in the prefix cache (TOKEN NULL: they do
+     * not). */
     void (*release)(void *ctx, size_t slot, const int32_t *token, size_t n);
     /* Returns true if rows that were computed for a sequence of LAST_TOTAL tokens are invalid for TOTAL
      * tokens. */

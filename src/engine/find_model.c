@@ -150,6 +150,16 @@ static int take_path(char *out, size_t size, const char *model, const struct fin
     return n >= 0 && (size_t)n < size ? 0 : err_set(e, ERR_INPUT, "%.200s...: the path is too long", model);
 }
 
+/* Adds to the error RC of the hub that MODEL is no path either, which a mistyped path is. */
+static int add_path(int rc, const char *model, struct err *e)
+{
+    size_t n = e ? strlen(e->msg) : 0;
+
+    if (e && (rc == ERR_INPUT || rc == ERR_OS))
+        snprintf(e->msg + n, sizeof(e->msg) - n, " (and there is no folder %s here)", model);
+    return rc;
+}
+
 int find_model_path(char *out, size_t size, const char *model, const struct find_model_options *o,
                     struct err *e)
 {
@@ -173,5 +183,6 @@ int find_model_path(char *out, size_t size, const char *model, const struct find
         return rc;
     if (!address && may_be_path(model) && !hub_is_cached(&id))
         return refuse_path(&id, model, e);
-    return hub_fetch(out, size, &id, &h, e);
+    rc = hub_fetch(out, size, &id, &h, e);
+    return address || hub_is_cached(&id) ? rc : add_path(rc, model, e);
 }

@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
@@ -17,9 +16,13 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/files/map.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "engine/beams/ask.h"
 #include "engine/constraints/constraints.h"
+#include "engine/embeddings/embed.h"
 #include "engine/engine_priv.h"
 #include "engine/find_model.h"
 #include "engine/guess/sources.h"
@@ -47,17 +50,17 @@ struct gallop {
     struct gallop_model_info model; /* of `info` */
     struct sampling config;         /* values of generation_config.json, with the model's end tokens */
     struct arena config_arena;
-    struct texts texts;       /* closed in engines of engine_open() */
-    _Atomic uint64_t last_id; /* id of the newest request; also read by gallop_cancel() */
-    uint64_t default_seed;
+    struct texts texts;          /* closed in engines of engine_open() */
+    _Atomic uint64_t last_id;    /* id of the newest request; also read by gallop_cancel() */
+    struct rng_seeds seeds;      /* of requests without a seed */
     _Atomic(struct seq *) inbox; /* list of submitted sequences that no step has accepted, newest first */
     _Atomic bool sleeping;       /* gallop_step() waits for the condition `submitted` */
     pthread_mutex_t lock;        /* protects this wait only */
     pthread_cond_t submitted;
-    struct seq
-        *finished; /* the sequence of the last event, if it was FINISHED; freed by the next gallop_take() */
-    _Atomic uint64_t
-        cancel[PENDING_CANCELS]; /* pending cancellations: an id, or CANCEL_UP_TO | id; 0: free */
+    /* the sequence of the last event, if it was FINISHED; freed by the next gallop_take() */
+    struct seq *finished;
+    /* pending cancellations: an id, or CANCEL_UP_TO | id; 0: free */
+    _Atomic uint64_t cancel[PENDING_CANCELS];
 };
 
 _Static_assert((int)GALLOP_BAD_INPUT == (int)ERR_INPUT && (int)GALLOP_UNSUPPORTED == (int)ERR_UNSUPPORTED &&
@@ -112,28 +115,40 @@ static int read_generation(const struct llm *m, struct sampling *config, struct 
 
     if (rc)
         return rc;
-    return text ? sampling_from_text(text->data, text->len, c->in.path, config, a, e)
-                : sampling_from_generation_config(c->in, config, a, e);
+    return text ? sampling_from_text(text->data, text->len, c->in.path, m->model.info.vocab, config, a, e)
+                : sampling_from_generation_config(c->in, m->model.info.vocab, config, a, e);
+}
+
+/* Adds the end token ID, which SOURCE of the checkpoint names, to CONFIG; an id outside the vocabulary is
+ * ignored, with a warning. */
+static int add_end(const struct llm *m, struct sampling *config, int64_t id, const char *source,
+                   struct arena *a, struct err *e)
+{
+    if (id < 0)
+        return 0;
+    if ((size_t)id < m->model.info.vocab)
+        return sampling_add_eos(config, (int32_t)id, a, e);
+    log_warn("%s: ignored the end token %lld of %s: the model's vocabulary has %zu tokens",
+             m->model.checkpoint->in.path, (long long)id, source, m->model.info.vocab);
+    return 0;
 }
 
 /* Reads the generation config and adds end tokens as vLLM does: the end tokens of generation_config.json (if
  * it has none, of config.json) and the end token of the tokenizer. */
 static int read_config(const struct llm *m, struct sampling *config, struct arena *a, struct err *e)
 {
-    int64_t eos[65];
+    int64_t eos[64];
     size_t n = 0;
     int rc = read_generation(m, config, a, e);
 
     if (rc == 0 && !sampling_given(config, SAMPLING_EOS_TOKEN_ID))
         rc = config_ints_or_int(m->model.config, "eos_token_id", eos, 64, &n, e);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = add_end(m, config, eos[i], "config.json", a, e);
     if (rc)
         return rc;
     sampling_mark(config, SAMPLING_EOS_TOKEN_ID);
-    eos[n++] = m->tok ? tok_eos(m->tok) : -1;
-    for (size_t i = 0; i < n && rc == 0; i++)
-        if (eos[i] >= 0 && (size_t)eos[i] < m->model.info.vocab)
-            rc = sampling_add_eos(config, (int32_t)eos[i], a, e);
-    return rc;
+    return add_end(m, config, m->tok ? tok_eos(m->tok) : -1, "the tokenizer", a, e);
 }
 
 /* ---- the step's options ---- */
@@ -158,7 +173,7 @@ static void read_step_options(const struct gallop_options *o, const struct llm *
 {
     bool prompts_first = is_chosen(o->scheduler, "continuous_prefill_first");
 
-    *s = (struct step_options){.max_seqs = is_chosen(o->scheduler, "iterative") ? 1 : 0,
+    *s = (struct step_options){.one_by_one = is_chosen(o->scheduler, "iterative"),
                                .max_queued = (size_t)o->max_num_queued_reqs,
                                .max_queued_tokens = (size_t)o->max_num_queued_tokens,
                                .policy = WAITING_FCFS,
@@ -171,17 +186,16 @@ static void read_step_options(const struct gallop_options *o, const struct llm *
     guess_costs(m, s);
 }
 
-/* Opens the sources of guesses. SIGBUS is unblocked as in engine_open_llm(), because a draft model may be opened. */
+/* Opens the sources of guesses. SIGBUS is unblocked as in engine_open_llm(), because a draft model may be
+ * opened. */
 static int open_guesses(struct gallop *g, const struct gallop_options *o, struct err *e)
 {
-    sigset_t bus, old;
+    sigset_t old;
     int rc;
 
-    sigemptyset(&bus);
-    sigaddset(&bus, SIGBUS);
-    pthread_sigmask(SIG_UNBLOCK, &bus, &old);
+    map_reading_begin(&old);
     rc = guess_sources_open(&g->guesses, o, &g->llm, e);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    map_reading_end(&old);
     return rc;
 }
 
@@ -239,15 +253,17 @@ static int open_step(struct gallop *g, const struct gallop_options *o, struct er
 int engine_open_llm(struct llm *m, const struct gallop_options *o, const struct llm_source *s,
                     struct sampling *config, struct arena *a, struct err *e)
 {
-    sigset_t bus, old;
+    sigset_t old;
     int rc;
 
-    sigemptyset(&bus);
-    sigaddset(&bus, SIGBUS);
-    pthread_sigmask(SIG_UNBLOCK, &bus, &old);
+    map_reading_begin(&old);
     if ((rc = llm_open(m, o, s, e)) == 0)
         rc = read_config(m, config, a, e);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc == 0 && o->has_seed) {
+        config->seed = o->seed;
+        sampling_mark(config, SAMPLING_SEED);
+    }
+    map_reading_end(&old);
     return rc;
 }
 
@@ -287,7 +303,7 @@ int engine_open(struct gallop **out, const struct gallop_options *o, struct chec
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&g->submitted, &clock);
     pthread_condattr_destroy(&clock);
-    g->default_seed = o->seed;
+    rng_seeds_init(&g->seeds);
     if ((rc = engine_open_llm(&g->llm, o, &source, &g->config, &g->config_arena, e)) != 0 ||
         (rc = open_step(g, o, e)) != 0) {
         gallop_close(g);
@@ -302,14 +318,12 @@ int engine_open(struct gallop **out, const struct gallop_options *o, struct chec
 /* Opens the texts of G. SIGBUS is unblocked as in engine_open_llm(). */
 static int open_texts(struct gallop *g, const struct gallop_options *o, struct err *e)
 {
-    sigset_t bus, old;
+    sigset_t old;
     int rc;
 
-    sigemptyset(&bus);
-    sigaddset(&bus, SIGBUS);
-    pthread_sigmask(SIG_UNBLOCK, &bus, &old);
+    map_reading_begin(&old);
     rc = texts_open(&g->texts, &g->llm, &g->config, o->model, e);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    map_reading_end(&old);
     return rc;
 }
 
@@ -333,7 +347,8 @@ void gallop_close(struct gallop *g)
     seq_free_list(atomic_load(&g->inbox));
     step_close(&g->step);
     guess_sources_close(g->guesses);
-    frames_close(g->frames);
+    if (!frames_close(g->frames))
+        return; /* a thread still uses the rest */
     plugin_source_fini(&g->plugin);
     texts_close(&g->texts);
     constraints_close(&g->constraints);
@@ -435,62 +450,99 @@ static int skip_padding(const struct gallop_request *r, size_t *first, struct er
 static int write_choices(const struct gallop_structured_outputs *o, struct buf *out, struct err *e)
 {
     buf_json_begin(out, '[');
-    for (size_t i = 0; i < o->n_choice; i++)
+    for (size_t i = 0; i < o->n_choice; i++) {
+        if (!o->choice || !o->choice[i])
+            return err_about(e, ERR_INPUT, "structured_outputs", "choice: text %zu of %zu is NULL", i,
+                             o->n_choice);
         buf_json_str(out, o->choice[i], strlen(o->choice[i]));
+    }
     buf_json_end(out, ']');
     return out->oom ? err_nomem(e, "a request") : 0;
+}
+
+/* Describes the constraint of R in *SOURCE; CHOICES keeps its text. *IS_GIVEN: R has one. */
+static int describe_constraint(const struct gallop_request *r, struct constraint_source *source,
+                               struct buf *choices, bool *is_given, struct err *e)
+{
+    const struct gallop_structured_outputs *o = &r->structured_outputs;
+    const struct {
+        bool is_given;
+        enum constraint_kind kind;
+        const char *text;
+    } way[] = {{o->json, CONSTRAINT_JSON_SCHEMA, o->json},
+               {o->regex, CONSTRAINT_REGEX, o->regex},
+               {o->choice || o->n_choice, CONSTRAINT_CHOICE, NULL},
+               {o->grammar, CONSTRAINT_GRAMMAR, o->grammar},
+               {o->json_object, CONSTRAINT_JSON_OBJECT, ""},
+               {o->structural_tag, CONSTRAINT_TAG, o->structural_tag}};
+    int n = 0, rc = 0;
+
+    *source = (struct constraint_source){.kind = CONSTRAINT_NONE,
+                                         .is_lax = o->ignore_unsupported != 0,
+                                         .is_compact = o->disable_any_whitespace != 0,
+                                         .is_open = o->allow_additional_properties != 0,
+                                         .whitespace = o->whitespace_pattern,
+                                         .after = o->begins_after,
+                                         .open = o->may_begin_with,
+                                         .has_channels = o->has_channels != 0,
+                                         .tools = o->tool_calls};
+    for (size_t i = 0; i < sizeof(way) / sizeof(way[0]); i++)
+        if (way[i].is_given) {
+            source->kind = way[i].kind;
+            source->text = way[i].text;
+            n++;
+        }
+    *is_given = n > 0 || o->tool_calls;
+    if (!*is_given)
+        return 0;
+    if (n > 1 || r->pooling)
+        return err_about(e, ERR_INPUT, "structured_outputs",
+                         n > 1 ? "found %d constraints, expected one" : "embeddings cannot have a constraint",
+                         n);
+    if (source->kind == CONSTRAINT_CHOICE && (rc = write_choices(o, choices, e)) == 0)
+        source->text = choices->data;
+    source->n = rc || !source->text ? 0 : strlen(source->text);
+    if (rc)
+        err_subject(e, "structured_outputs");
+    return rc;
 }
 
 /* Compiles the constraint of R, if it has one, or finds it compiled, and sets it in SR. */
 static int read_constraint(struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
                            struct err *e)
 {
-    const struct gallop_structured_outputs *o = &r->structured_outputs;
-    struct buf choices = {.tag = MEM_ENGINE};
-    const struct {
-        bool is_given;
-        enum constraint_kind kind;
-        const char *text;
-    } way[] = {
-        {o->json, CONSTRAINT_JSON_SCHEMA, o->json},   {o->regex, CONSTRAINT_REGEX, o->regex},
-        {o->choice, CONSTRAINT_CHOICE, NULL},         {o->grammar, CONSTRAINT_GRAMMAR, o->grammar},
-        {o->json_object, CONSTRAINT_JSON_OBJECT, ""}, {o->structural_tag, CONSTRAINT_TAG, o->structural_tag}};
-    struct constraint_source source = {.kind = CONSTRAINT_NONE,
-                                       .is_lax = o->ignore_unsupported != 0,
-                                       .is_compact = o->disable_any_whitespace != 0,
-                                       .whitespace = o->whitespace_pattern,
-                                       .after = o->begins_after,
-                                       .open = o->may_begin_with,
-                                       .has_channels = o->has_channels != 0,
-                                       .tools = o->tool_calls};
     struct constraint_fault fault = {.is_in_tools = false};
-    int n = 0, rc = 0;
+    struct buf choices = {.tag = MEM_ENGINE};
+    struct constraint_source source;
+    bool is_given;
+    int rc = describe_constraint(r, &source, &choices, &is_given, e);
 
-    for (size_t i = 0; i < sizeof(way) / sizeof(way[0]); i++)
-        if (way[i].is_given) {
-            source.kind = way[i].kind;
-            source.text = way[i].text;
-            n++;
-        }
-    if (n == 0 && !o->tool_calls)
-        return 0;
-    if (n > 1 || r->pooling)
-        return err_about(e, ERR_INPUT, "structured_outputs",
-                         n > 1 ? "found %d constraints, expected one" : "embeddings cannot have a constraint",
-                         n);
-    if (source.kind == CONSTRAINT_CHOICE && (rc = write_choices(o, &choices, e)) == 0)
-        source.text = choices.data;
-    source.n = rc || !source.text ? 0 : strlen(source.text);
-    sr->constraints = &g->constraints;
-    rc = rc ? rc : constraints_get(&g->constraints, &source, &sr->constraint, &fault, e);
+    if (rc == 0 && is_given) {
+        sr->constraints = &g->constraints;
+        rc = constraints_get(&g->constraints, &source, &sr->constraint, &fault, e);
+        if (rc)
+            err_subject(e, fault.is_in_tools ? "structured_outputs.tool_calls" : "structured_outputs");
+    }
     buf_fini(&choices);
-    if (rc)
-        err_subject(e, fault.is_in_tools ? "structured_outputs.tool_calls" : "structured_outputs");
     return rc;
 }
 
-/* Refuses a beam search of SR that cannot fit into the KV cache if it comes to the number of tokens that USER asks for.
- * A search whose request gives no max_new_tokens is not refused: it may end before the cache is full. */
+bool engine_is_compiled(struct gallop *g, const struct gallop_request *r)
+{
+    struct buf choices = {.tag = MEM_ENGINE};
+    struct constraint_source source;
+    struct err e = {0};
+    bool is_given, has;
+
+    has = describe_constraint(r, &source, &choices, &is_given, &e) != 0 || !is_given ||
+          constraints_has(&g->constraints, &source);
+    buf_fini(&choices);
+    return has;
+}
+
+/* Refuses a beam search of SR that cannot fit into the KV cache if it comes to the number of tokens that USER
+ * asks for. A search whose request gives no max_new_tokens is not refused: it may end before the cache is
+ * full. */
 static int check_beams(const struct gallop *g, const struct sampling *user, const struct seq_request *sr,
                        struct err *e)
 {
@@ -522,9 +574,10 @@ static int read_kept(const struct gallop *g, const struct gallop_request *r, str
     return 0;
 }
 
-/* Validates R and SR and creates the list of sequences of all answers to R. */
-static int new_answers(struct gallop *g, const struct gallop_request *r, const struct sampling *user,
-                       struct sampling *merged, struct seq_request *sr, struct seq **out, struct err *e)
+/* Validates R and SR and creates the list of sequences of all answers to R. X: see read_ids(). */
+static int new_answers(struct gallop *g, const struct gallop_request *r, const struct embedder *x,
+                       const struct sampling *user, struct sampling *merged, struct seq_request *sr,
+                       struct seq **out, struct err *e)
 {
     uint8_t salt[DIGEST_BYTES]; /* the prefix cache uses the first 16 bytes */
     int rc = r->cache_salt ? digest_sha256(r->cache_salt, strlen(r->cache_salt), salt, e) : 0;
@@ -537,7 +590,7 @@ static int new_answers(struct gallop *g, const struct gallop_request *r, const s
     if (r->prompt_logprobs < -1 || r->prompt_logprobs > SAMPLING_MAX_LOGPROBS)
         return err_about(e, ERR_INPUT, "prompt_logprobs", "found %lld, expected 0 to %d, or -1 for none",
                          (long long)r->prompt_logprobs, SAMPLING_MAX_LOGPROBS);
-    if ((unsigned)r->pooling > GALLOP_POOL_MEAN ||
+    if ((unsigned)r->pooling > GALLOP_POOL_AUTO ||
         (r->pooling && (r->n > 1 || r->prompt_logprobs >= 0 || sr->sampling->max_new_tokens != 0)))
         return err_about(
             e, ERR_INPUT, "pooling",
@@ -554,7 +607,7 @@ static int new_answers(struct gallop *g, const struct gallop_request *r, const s
             "the prompt has %zu tokens, expected at most max_batched_tokens, %zu, because a model with bidirectional "
             "attention computes the whole prompt in one step",
             sr->n_ids, g->llm.max_tokens);
-    sr->pooling = (enum seq_pooling)r->pooling;
+    sr->pooling = (enum seq_pooling)(x ? x->pooling : r->pooling);
     sr->n_hidden = g->llm.model.info.hidden;
     if (!(r->deadline_s >= 0))
         return err_about(e, ERR_INPUT, "deadline_s", "found %g, expected 0 or more", r->deadline_s);
@@ -589,12 +642,13 @@ static uint64_t post(struct gallop *g, struct seq *s)
     return id;
 }
 
-/* Sets the prompt of SR to the ids of R, or to the tokens of the text of R, which are stored in IDS. */
-static int read_ids(const struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
-                    struct tok_ids *ids, struct err *e)
+/* Sets the prompt of SR to the ids of R, or to the tokens of the text of R, which are stored in IDS. X: what
+ * is done to the prompt of an embedding; NULL: nothing. */
+static int read_ids(const struct gallop *g, const struct gallop_request *r, const struct embedder *x,
+                    struct seq_request *sr, struct tok_ids *ids, struct err *e)
 {
     unsigned flags = r->no_special ? 0 : TOK_ADD_SPECIAL;
-    size_t first, n;
+    size_t first, n, n_cut;
     int rc;
 
     if (r->suffix && !r->text)
@@ -603,6 +657,8 @@ static int read_ids(const struct gallop *g, const struct gallop_request *r, stru
         if ((rc = skip_padding(r, &first, e)) == 0) {
             sr->ids = r->ids ? r->ids + first : NULL;
             sr->n_ids = r->n_ids - first;
+            if (x)
+                embed_ids(x, &sr->ids, &sr->n_ids);
         }
         return rc;
     }
@@ -614,6 +670,7 @@ static int read_ids(const struct gallop *g, const struct gallop_request *r, stru
     rc = r->suffix
              ? infill_encode(g->llm.tok, r->text, n, r->suffix,
                              r->suffix_len == SIZE_MAX ? strlen(r->suffix) : r->suffix_len, flags, ids, e)
+         : x ? embed_text(x, g->llm.tok, r->text, n, !r->no_special, ids, &n_cut, e)
              : tok_encode(g->llm.tok, r->text, n, flags, ids, e);
     sr->ids = ids->id;
     sr->n_ids = ids->n;
@@ -644,6 +701,7 @@ int engine_submit(struct gallop *g, const struct gallop_request *r, const struct
                              .limit_s = r->deadline_s,
                              .most_guesses = r->speculative && g->step.guesser ? g->step.guesser->most : 0,
                              .lookup_length = g->guesses ? guess_sources_lookup(g->guesses) : 0};
+    const struct embedder *x = NULL;
     struct tok_ids ids = {0};
     struct sampling merged;
     struct arena arena;
@@ -653,10 +711,10 @@ int engine_submit(struct gallop *g, const struct gallop_request *r, const struct
     arena_init(&arena, MEM_ENGINE);
     sampling_merge(&merged, user, &g->config);
     if (!sampling_given(&merged, SAMPLING_SEED))
-        merged.seed = g->default_seed;
+        merged.seed = rng_seeds_next(&g->seeds);
     sr.sampling = &merged;
-    /* A budget of the model's generation config is ignored if the marks of its reasoning are not known, and with beam
-     * search. */
+    /* A budget of the model's generation config is ignored if the marks of its reasoning are not known, and
+     * with beam search. */
     sr.reasoning = (struct reasoning_request){
         .is_limited = merged.thinking_token_budget != SIZE_MAX && !sampling_is_search(user) &&
                       (r->reasoning_close || sampling_given(user, SAMPLING_THINKING_TOKEN_BUDGET)),
@@ -666,8 +724,10 @@ int engine_submit(struct gallop *g, const struct gallop_request *r, const struct
         .call = {r->tool_call_open[0], r->tool_call_open[1]},
         .call_close = r->tool_call_close,
         .begun = r->reasoning_begun != 0};
-    if ((rc = read_ids(g, r, &sr, &ids, e)) == 0 && (rc = add_infill_ends(g, r, &merged, &arena, e)) == 0 &&
-        (rc = new_answers(g, r, user, &merged, &sr, &s, e)) == 0 &&
+    rc = r->pooling == GALLOP_POOL_AUTO ? texts_embedder(engine_texts(g), r->pooling, &x, e) : 0;
+    if (rc == 0 && (rc = read_ids(g, r, x, &sr, &ids, e)) == 0 &&
+        (rc = add_infill_ends(g, r, &merged, &arena, e)) == 0 &&
+        (rc = new_answers(g, r, x, user, &merged, &sr, &s, e)) == 0 &&
         (rc = step_take_place(&g->step, sr.n_ids, e)) != 0)
         seq_free_list(s);
     if (rc == 0) {
@@ -788,7 +848,7 @@ static void describe_end(const struct seq *s, struct gallop_event *ev)
                  : s->overdue             ? GALLOP_FINISH_DEADLINE
                                           : GALLOP_FINISH_CANCELLED;
     ev->error = s->fault.code ? s->fault.msg : NULL;
-    ev->forbids_all = s->forbids_all;
+    ev->forbids_all = s->limits_itself ? 2 : s->forbids_all;
     ev->context_full = st->why == STOP_LENGTH && s->context_cuts;
     if (s->common->constraint)
         ev->warnings = constraint_warnings(constraints_of(s->common->constraint), &ev->n_warnings);
@@ -855,6 +915,7 @@ int gallop_take(struct gallop *g, struct gallop_event *ev)
         ev->type = GALLOP_TEXT;
         ev->text = se.seq->text.data + se.text;
         ev->text_len = se.text_len;
+        ev->special = se.seq->special.data + se.text;
         break;
     case STEP_EMBEDDING:
         ev->type = GALLOP_EMBEDDING;

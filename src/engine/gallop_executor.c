@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "engine/engine_priv.h"
 #include "engine/sampling/dry.h"
 #include "engine/sampling/public_sampling.h"
@@ -28,7 +29,7 @@ struct gallop_executor {
     struct executor x;
     struct sampling config; /* values of generation_config.json */
     struct arena arena;     /* memory of the arrays of `config` and of the histories */
-    uint64_t seed;
+    struct rng_seeds seeds; /* of picks without a seed */
     uint64_t n_runs;
     uint64_t *last_use;             /* [n_slots or n_blocks] last user: run number << USE_SHIFT | sequence */
     size_t *n_rows;                 /* [n_slots] number of computed rows */
@@ -133,7 +134,7 @@ int gallop_executor_open(struct gallop_executor **out, int version, const struct
     if (!x)
         return engine_give(err, &e, err_nomem(&e, "the executor"));
     arena_init(&x->arena, MEM_ENGINE);
-    x->seed = o->seed;
+    rng_seeds_init(&x->seeds);
     rc = open_parts(x, o, &source, &e);
     if (rc) {
         gallop_executor_close(x);
@@ -147,6 +148,8 @@ void gallop_executor_close(struct gallop_executor *x)
 {
     if (!x)
         return;
+    if (!frames_close(x->frames))
+        return; /* a thread still uses the rest */
     for (size_t i = 0; i < x->n_samplers; i++)
         sample_close(&x->sampler[i]);
     mem_free(x->sampler);
@@ -156,7 +159,6 @@ void gallop_executor_close(struct gallop_executor *x)
     mem_free(x->rows);
     mem_free(x->choice);
     mem_free(x->pick);
-    frames_close(x->frames);
     plugin_source_fini(&x->plugin);
     llm_close(&x->llm);
     arena_fini(&x->arena);
@@ -366,7 +368,7 @@ static int check_history(const struct gallop_executor *x, const struct sampling 
 
 /* Reads P, the sampling parameters of WHAT, into *OUT, merged with those of generation_config.json. Does not
  * allocate. */
-static int read_pick(const struct gallop_executor *x, const struct gallop_sampling *p, const char *what,
+static int read_pick(struct gallop_executor *x, const struct gallop_sampling *p, const char *what,
                      struct sampling *out, struct err *e)
 {
     const char *name = not_for_picks(p);
@@ -380,7 +382,7 @@ static int read_pick(const struct gallop_executor *x, const struct gallop_sampli
         return rc;
     sampling_merge(out, &user, &x->config);
     if (!sampling_given(out, SAMPLING_SEED))
-        out->seed = x->seed;
+        out->seed = rng_seeds_next(&x->seeds);
     return sampling_validate(out, x->x.caps.n_vocab, e);
 }
 
@@ -579,7 +581,7 @@ struct choices {
     size_t n;
 };
 
-static int check_choice(const struct gallop_executor *x, const struct gallop_choice *c, struct err *e)
+static int check_choice(struct gallop_executor *x, const struct gallop_choice *c, struct err *e)
 {
     struct sampling p;
     int rc;

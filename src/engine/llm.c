@@ -93,19 +93,8 @@ static int read_kv_dtype(struct llm *m, const struct gallop_options *o, struct e
                      o->kv_cache_dtype);
 }
 
-/* Opens the sinks that compute a step as one job, if the options want them. */
-static int open_planned(struct llm *m, const struct gallop_options *o, struct err *e)
-{
-    int rc;
-
-    if (!o->executor || strcmp(o->executor, "planned") != 0)
-        return 0;
-    rc = model_work_open(&m->solo, &m->model, PLANNED_SOLO, PLANNED_SOLO, e);
-    return rc ? rc : planned_new(&m->planned, m->eager, m->solo.region, m->solo.region_bytes, e);
-}
-
 /* Opens the op sinks and the scratch of steps. */
-static int open_sink(struct llm *m, const struct gallop_options *o, struct err *e)
+static int open_sink(struct llm *m, struct err *e)
 {
     const struct model_info *i = &m->model.info;
     struct eager_limits lim = {.max_tokens = m->max_tokens,
@@ -132,8 +121,7 @@ static int open_sink(struct llm *m, const struct gallop_options *o, struct err *
     for (int k = 0; k < OP_N_KINDS; k++)
         lim.native[k] = m->ops.backend[k] && strcmp(m->ops.backend[k], "native") == 0;
     if ((rc = eager_new(&m->eager, &lim, m->pool, e)) != 0 ||
-        (rc = model_work_open(&m->work, &m->model, m->max_tokens, m->max_wanted, e)) != 0 ||
-        (rc = open_planned(m, o, e)) != 0)
+        (rc = model_work_open(&m->work, &m->model, m->max_tokens, m->max_wanted, e)) != 0)
         return rc;
     timed_open(&m->timed, eager_sink(m->eager), m->kv_dtype, i->window, i->sink);
     m->timed.pool = m->pool;
@@ -436,7 +424,7 @@ int llm_open(struct llm *m, const struct gallop_options *o, const struct llm_sou
     if (s->most_len && s->most_len < m->max_len && !o->max_model_len)
         m->max_len = s->most_len;
     if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = read_kv_dtype(m, o, e)) != 0 ||
-        (rc = open_sink(m, o, e)) != 0 || (rc = open_kv(m, o, s->no_prefixes, e)) != 0)
+        (rc = open_sink(m, e)) != 0 || (rc = open_kv(m, o, s->no_prefixes, e)) != 0)
         goto fail;
     if ((rc = calibration_checked(&m->scales, 0, e)) != 0)
         goto fail;
@@ -461,8 +449,6 @@ void llm_close(struct llm *m)
     mem_free(m->seq);
     slots_close(&m->slots);
     model_work_close(&m->work);
-    planned_free(m->planned);
-    model_work_close(&m->solo);
     eager_free(m->eager);
     kv_close(&m->kv);
     store_close(m->store);
@@ -509,55 +495,6 @@ static void fill_batch(struct llm *m, struct batch *b, const struct executor_row
     }
 }
 
-/* The parts of a forward pass that are computed together. */
-struct pass {
-    const struct model *model;
-    const struct batch *b;
-    struct model_work work;
-    bool layers, tail;
-};
-
-static void walk_pass(void *ctx, const struct op_sink *o)
-{
-    struct pass *p = ctx;
-
-    if (p->layers)
-        model_layers(p->model, o, p->b, &p->work);
-    if (p->tail)
-        model_tail(p->model, o, p->b, &p->work);
-}
-
-/* Computes the pass P with the buffers WORK: as one job of the pool, or operator by operator. */
-static void run_pass(struct llm *m, struct pass *p, struct model_work *work)
-{
-    size_t rows = p->layers ? p->b->n_tokens : p->b->n_wanted, E = p->model->info.hidden;
-
-    p->work = *work;
-    if (!m->planned || !planned_takes(m->planned, p->b, !p->layers)) {
-        walk_pass(p, &m->timed.sink);
-        return;
-    }
-    if (planned_is_solo(rows)) {
-        p->work = m->solo;
-        p->work.x = p->layers ? m->solo.x : work->x; /* the last norm reads what the layers have left there */
-        p->work.r = p->layers ? m->solo.r : work->r;
-    }
-    m->timed.to = planned_sink(m->planned);
-    m->timed.end_ns = clock_ns();
-    m->timed.is_chained = true;
-    planned_run(m->planned, rows, &m->timed.sink, walk_pass, p);
-    m->timed.to = eager_sink(m->eager);
-    m->timed.is_chained = false;
-    if (!planned_is_solo(rows))
-        return;
-    if (p->tail) {
-        planned_copy(m->planned, work->hw, m->solo.hw, p->b->n_wanted * E);
-    } else {
-        planned_copy(m->planned, work->x, m->solo.x, rows * E);
-        planned_copy(m->planned, work->r, m->solo.r, rows * E);
-    }
-}
-
 void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n)
 {
     struct batch b;
@@ -566,7 +503,7 @@ void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n)
     fill_batch(m, &b, rows, n);
     ASSERT(b.n_wanted <= m->max_wanted, "%zu rows of logits", b.n_wanted);
     mem_guard_up();
-    run_pass(m, &(struct pass){.model = &m->model, .b = &b, .layers = true, .tail = true}, &m->work);
+    model_forward(&m->model, &m->timed.sink, &b, &m->work);
     mem_guard_down();
 }
 
@@ -578,7 +515,7 @@ void llm_layers(struct llm *m, const struct model *with, struct model_work *work
     ASSERT(n <= m->max_seqs);
     fill_batch(m, &b, rows, n);
     m->n_wanted = b.n_wanted;
-    run_pass(m, &(struct pass){.model = with, .b = &b, .layers = true}, work);
+    model_layers(with, &m->timed.sink, &b, work);
 }
 
 /* Computes the last norm of the wanted rows FIRST to FIRST + N - 1 of the last run, and their LOGITS unless
@@ -590,7 +527,7 @@ static void run_tail(struct llm *m, const struct model *with, struct model_work 
         .wanted = m->wanted + first, .n_wanted = n, .logits = logits, .hidden_only = !logits};
 
     ASSERT(first + n <= m->n_wanted && n <= m->max_wanted, "%zu and %zu of %zu rows", first, n, m->n_wanted);
-    run_pass(m, &(struct pass){.model = with, .b = &b, .tail = true}, work);
+    model_tail(with, &m->timed.sink, &b, work);
 }
 
 void llm_tail(struct llm *m, const struct model *with, struct model_work *work, size_t first, size_t n)
@@ -625,9 +562,7 @@ const char *llm_kv_dtype(const struct llm *m)
 
 size_t llm_scratch_bytes(const struct llm *m)
 {
-    size_t planned = m->planned ? planned_bytes(m->planned) + m->solo.region_bytes : 0;
-
-    return eager_bytes(m->eager) + planned + m->work.region_bytes + m->logits_bytes;
+    return eager_bytes(m->eager) + m->work.region_bytes + m->logits_bytes;
 }
 
 /* ---- the executor ---- */
@@ -639,22 +574,10 @@ static bool has_room(void *ctx, const struct executor_want *want, size_t n)
     return slots_has_room(&m->slots, want, n);
 }
 
-/* Returns a number that differs between sequences with different RoPE factors. The factors of longrope change
- * when a sequence exceeds a length; the factors of dynamic NTK depend on the length of a prompt that exceeds
- * the original context. */
+/* Returns a number that differs between sequences with different RoPE frequencies. */
 static uint64_t regime(const struct llm *m, const struct executor_prefix *p)
 {
-    uint64_t regime = 0;
-
-    for (size_t r = 0; r < m->model.info.n_ropes; r++) {
-        const struct rope *rope = &m->model.info.rope[r];
-        size_t border = rope_switch_length(rope);
-
-        regime = regime * 2 + (border && rope_total(m, p->n) > border);
-        if (rope->type == ROPE_DYNAMIC && (double)p->n_prompt > rope->original)
-            regime = regime * 0x9e3779b97f4a7c15u + p->n_prompt;
-    }
-    return regime;
+    return rope_regime(m->model.info.rope, m->model.info.n_ropes, p->n_prompt, rope_total(m, p->n));
 }
 
 static size_t begin(void *ctx, size_t slot, const struct executor_prefix *p)
@@ -714,18 +637,12 @@ static void release(void *ctx, size_t slot, const int32_t *token, size_t n)
     slots_release(&m->slots, slot, token, n);
 }
 
-/* Implements executor.is_stale: true if longrope has other factors for TOTAL tokens than for LAST_TOTAL. */
 static bool is_stale(void *ctx, size_t computed, size_t last_total, size_t total)
 {
     const struct llm *m = ctx;
 
-    for (size_t r = 0; r < m->model.info.n_ropes; r++) {
-        size_t border = rope_switch_length(&m->model.info.rope[r]);
-
-        if (border && computed && (rope_total(m, last_total) > border) != (rope_total(m, total) > border))
-            return true;
-    }
-    return false;
+    return computed && rope_is_stale(m->model.info.rope, m->model.info.n_ropes, rope_total(m, last_total),
+                                     rope_total(m, total));
 }
 
 static int llm_run(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
@@ -734,6 +651,7 @@ static int llm_run(void *ctx, const struct executor_rows *rows, size_t n, struct
 
     (void)e;
     mem_guard_up();
+    slots_run(&m->slots, rows, n);
     llm_layers(m, &m->model, &m->work, rows, n);
     mem_guard_down();
     return 0;

@@ -15,15 +15,14 @@
 #include "kv/store/store.h"
 #include "model/model.h"
 #include "ops/eager.h"
-#include "ops/planned/planned.h"
 #include "ops/timed.h"
 #include "text/tok/tok.h"
 
 /* Arguments of llm_open() besides struct gallop_options. */
 struct llm_source {
     char path[FOLDER_PATH_MAX]; /* path of the model, a folder or a file */
-    struct checkpoint
-        *checkpoint;          /* the opened checkpoint, which outlives the llm. NULL: llm_open() opens it */
+    /* the opened checkpoint, which outlives the llm. NULL: llm_open() opens it */
+    struct checkpoint *checkpoint;
     struct pool *pool;        /* threads of another engine to share; NULL: own threads are started */
     struct pack_writer *save; /* a packed checkpoint is written to it; NULL: none is written */
     bool no_prefixes;         /* there is no prefix cache */
@@ -33,19 +32,17 @@ struct llm_source {
 struct llm {
     struct pool *pool;
     struct model model;
-    struct calibration
-        scales;      /* read while the model is opened, and later, if its weights are streamed; else zeroed */
-    struct tok *tok; /* NULL: the checkpoint has no tokenizer */
+    /* read while the model is opened, and later, if its weights are streamed; else zeroed */
+    struct calibration scales;
+    struct tok *tok;        /* NULL: the checkpoint has no tokenizer */
     struct err tok_missing; /* the reason why `tok` is NULL */
     struct store *store;    /* NULL: there is no KV store */
     struct kv kv;
     struct slots slots;
     struct eager *eager;
-    struct timed timed; /* op sink that measures times and calls `eager`, or the sink of `planned` */
+    struct timed timed; /* op sink that measures times and calls `eager` */
     struct model_work work;
-    struct planned *planned; /* NULL: all steps are computed by `eager` */
-    struct model_work solo;  /* buffers of solo steps of `planned` */
-    enum dtype kv_dtype;     /* number format of the KV cache */
+    enum dtype kv_dtype; /* number format of the KV cache */
     struct kv_sparse sparse;
     size_t max_len, max_seqs, max_tokens, max_wanted;
     float *logits; /* [max_wanted, V] */

@@ -69,6 +69,8 @@ static int copy_sampling(struct seq_common *c, const struct sampling *from)
     COPY(bad_words, n_bad_words);
     COPY(dry_sequence_breakers, n_dry_sequence_breakers);
     COPY(eos, n_eos);
+    COPY(suppress, n_suppress);
+    COPY(begin_suppress, n_begin_suppress);
     COPY(logprob_id, n_logprob_ids);
 #undef COPY
     return copy_texts(c, to->stop, to->n_stop) && copy_texts(c, to->bad_words, to->n_bad_words) &&
@@ -134,6 +136,9 @@ static bool may_begin(const struct seq_common *c, int32_t id)
 
     if (c->allowed && !(c->allowed[id / 32] >> id % 32 & 1))
         return false;
+    if (sampling_has_id(p->suppress, p->n_suppress, id) ||
+        sampling_has_id(p->begin_suppress, p->n_begin_suppress, id))
+        return false;
     if (p->min_new_tokens > 0 &&
         (sampling_has_id(p->eos, p->n_eos, id) || sampling_has_id(p->stop_token, p->n_stop_token, id)))
         return false;
@@ -145,7 +150,10 @@ static bool may_begin(const struct seq_common *c, int32_t id)
 
 static bool forbids(const struct seq_common *c)
 {
-    return c->allowed || c->n_bad || c->constraint || c->sampling.min_new_tokens > 0;
+    const struct sampling *p = &c->sampling;
+
+    return c->allowed || c->n_bad || c->constraint || p->min_new_tokens > 0 || p->n_suppress ||
+           p->n_begin_suppress;
 }
 
 /* Refuses a request that excludes every first token. If a request excludes every token later, sampling
@@ -162,8 +170,8 @@ static int check_choice(const struct seq_common *c, size_t n_vocab, struct err *
         c->allowed ? "allowed_token_ids"
         : c->n_bad ? "bad_words"
                    : "stop_token",
-        "the request excludes every first token: each allowed token is a bad word, or an end token "
-        "that min_new_tokens excludes");
+        "the request excludes every first token: each allowed token is a bad word, an end token that "
+        "min_new_tokens excludes, or one of suppress_tokens of the model's generation config");
 }
 
 static int fill_common(struct seq_common *c, const struct seq_request *r, size_t n_vocab, size_t max_len,
@@ -247,6 +255,7 @@ static int new_common(struct seq_common **out, const struct seq_request *r, cons
         return err_nomem(e, "a request");
     }
     atomic_init(&c->n_users, 1);
+    c->client = mem_client();
     c->constraints = r->constraints;
     c->constraint = r->constraint;
     arena_init(&c->arena, MEM_ENGINE);
@@ -302,6 +311,7 @@ static struct seq *new_answer(struct seq_common *c, const struct seq_request *r,
     arena_init(&s->arena, MEM_ENGINE);
     buf_init(&s->piece, MEM_ENGINE);
     buf_init(&s->text, MEM_ENGINE);
+    buf_init(&s->special, MEM_ENGINE);
     return s;
 }
 
@@ -347,12 +357,14 @@ static int fill_constraint(struct seq *s)
     s->mask_words = words > of_logits ? words : of_logits;
     s->mask = arena_zalloc(&s->arena, (1 + c->most_guesses) * s->mask_words, sizeof(*s->mask));
     s->history.allowed = s->mask;
-    return s->mask ? constraint_run_open(&s->run, constraints_of(c->constraint), c->stop.limit, NULL)
-                   : ERR_NOMEM;
+    s->next_mask = late_mask_new(s->mask_words);
+    return s->mask && s->next_mask
+               ? constraint_run_open(&s->run, constraints_of(c->constraint), c->stop.limit, NULL)
+               : ERR_NOMEM;
 }
 
-/* Allocates the state of S for speculative decoding. A sequence runs without lookup if there is no memory for its
- * index. */
+/* Allocates the state of S for speculative decoding. A sequence runs without lookup if there is no memory for
+ * its index. */
 static int fill_guesses(struct seq *s)
 {
     struct seq_common *c = s->common;
@@ -417,7 +429,8 @@ static int fill(struct seq *s)
         (counts &&
          sample_history_reserve(&s->history, sample_history_cap(s->n_prompt, c->stop.limit, c->n_vocab),
                                 &s->arena, NULL) != 0) ||
-        !buf_reserve(&s->piece, USUAL_TEXT) || !buf_reserve(&s->text, USUAL_TEXT + held))
+        !buf_reserve(&s->piece, USUAL_TEXT) || !buf_reserve(&s->text, USUAL_TEXT + held) ||
+        !buf_reserve(&s->special, USUAL_TEXT + held))
         return ERR_NOMEM;
     memcpy(token, c->prompt, s->n_prompt * sizeof(*token));
     if (s->pooling) {
@@ -462,7 +475,10 @@ static void empty(struct seq *s)
     s->kept_logits = s->kept_probs = s->kept_prompt = NULL;
     buf_fini(&s->piece);
     buf_fini(&s->text);
+    buf_fini(&s->special);
     constraint_run_close(&s->run);
+    late_mask_free(s->next_mask);
+    s->next_mask = NULL;
     reasoning_run_close(&s->reasoning);
     arena_fini(&s->arena);
 }
@@ -480,13 +496,25 @@ static bool make_ready(struct seq *s)
 int seq_make_ready(struct seq *s)
 {
     enum mem_charge before = mem_charge(MEM_CHARGE_OLD);
+    uint32_t client = mem_set_client(s->common->client);
     bool ready = true;
 
     for (size_t i = s->common->rules.width; i-- > 1 && ready;) /* the lanes behind the head */
         ready = make_ready(s->common->lane[i]);
     ready = ready && make_ready(s);
+    mem_set_client(client);
     mem_charge(before);
     return ready ? 0 : ERR_NOMEM;
+}
+
+void seq_clear_text(struct seq *s)
+{
+    size_t n = s->text.len < s->special.len ? s->text.len : s->special.len;
+
+    buf_clear(&s->text);
+    s->special.len -= n;
+    if (s->special.len)
+        memmove(s->special.data, s->special.data + n, s->special.len);
 }
 
 void seq_free(struct seq *s)

@@ -31,6 +31,7 @@
 #include "base/buf.h"
 #include "engine/beams/beam.h"
 #include "engine/constraints/constraints.h"
+#include "engine/constraints/late.h"
 #include "engine/executor.h"
 #include "engine/guess/guess.h"
 #include "engine/sampling/reasoning.h"
@@ -54,6 +55,7 @@ enum seq_pooling { SEQ_POOL_NONE, SEQ_POOL_LAST, SEQ_POOL_MEAN };
  * prompt, which belongs to the engine's thread. Freed with the last answer. */
 struct seq_common {
     atomic_uint n_users;
+    uint32_t client; /* mem_client() of the request, whose memory the answers use */
     struct arena arena;
     struct sampling sampling; /* validated; has the seed of the first answer */
     int32_t *prompt;          /* [n_prompt] */
@@ -82,9 +84,10 @@ struct seq_common {
 /* The state of a beam search. */
 struct seq_beams {
     struct beam_search search;
-    struct seq *
-        *running; /* [width] the lanes of the running hypotheses, in their order; search.n_running of them */
+    /* [width] the lanes of the running hypotheses, in their order; search.n_running of them */
+    struct seq **running;
     struct seq **next; /* [width] scratch */
+    bool has_ended;    /* the finished hypotheses are the results */
     /* Scratch to find stop strings in continuations; the request has no stop strings: NULL. */
     struct tok_stream *detok;
     struct stop stop;
@@ -92,8 +95,8 @@ struct seq_beams {
 };
 
 struct seq {
-    struct waiting_entry
-        wait; /* entry in the queue; `order` and `key` are also used while the sequence runs */
+    /* entry in the queue; `order` and `key` are also used while the sequence runs */
+    struct waiting_entry wait;
     struct heap_node deadline; /* entry in the heap of deadlines, if deadline_s is set */
     struct seq *next_of_id;    /* next sequence in a chain of step.of_id */
     struct seq *next;          /* next in a list of submitted, sibling or finished sequences */
@@ -136,19 +139,24 @@ struct seq {
     size_t n_shown;            /* beam search: output tokens that have had their events */
     bool has_score;            /* the sequence is a result of beam search */
     struct sample_history history;
-    struct constraint_run run; /* state of the constraint, if there is one */
+    struct constraint_run run; /* state of the constraint, if there is one and it is not lent (late.h) */
     size_t mask_words;
-    /* [1 + most_guesses, mask_words] bit masks of the tokens that the constraint allows next, and behind each guess.
-     * NULL: no constraint. */
+    /* [1 + most_guesses, mask_words] bit masks of the tokens that the constraint allows next, and behind each guess;
+     * set in a step. NULL: no constraint. */
     uint32_t *mask;
+    struct late_mask *next_mask; /* the mask behind the known tokens, where it is made */
+    /* whether the answer is complete is known when `next_mask` is made, and ends it if so */
+    bool may_be_complete;
     struct reasoning_run reasoning;
     double mask_s; /* seconds of work on the constraint for the next token */
     struct stop stop;
     struct tok_stream *detok; /* NULL: the model has no tokenizer, and no text is produced */
     struct buf piece;         /* scratch: text of the last token, before stop strings are checked */
     struct buf text;          /* the bytes of the last step's TEXT events */
-    bool context_cuts;        /* the context length limits the output, and not the request */
-    bool queued;              /* the sequence counts in step.n_queued */
+    /* 1 for each byte of `text`, and then of held text, that a special token wrote, else 0 */
+    struct buf special;
+    bool context_cuts; /* the context length limits the output, and not the request */
+    bool queued;       /* the sequence counts in step.n_queued */
     bool has_salt;
     uint8_t salt[16]; /* executor_prefix.salt */
     /* Number of likeliest tokens to report with each token of the prompt; -1: no prompt log-probabilities. */
@@ -163,12 +171,13 @@ struct seq {
     /* First answer: list of the other answers, until the prompt is computed, or with beam search until the end; then
      * the lanes that are no results. */
     struct seq *sibling;
-    unsigned choice;   /* number of this answer, from 0 */
-    double deadline_s; /* deadline on the executor's clock, if limit_s > 0 */
-    double limit_s;    /* seconds from submission to the deadline; 0: no deadline */
-    bool overdue;      /* the sequence ended by its deadline */
-    struct err fault;  /* the error that ended the sequence; code 0: none */
-    bool forbids_all;  /* the request excludes every token, which is the error in `fault` */
+    unsigned choice;    /* number of this answer, from 0 */
+    double deadline_s;  /* deadline on the executor's clock, if limit_s > 0 */
+    double limit_s;     /* seconds from submission to the deadline; 0: no deadline */
+    bool overdue;       /* the sequence ended by its deadline */
+    struct err fault;   /* the error that ended the sequence; code 0: none */
+    bool limits_itself; /* the constraint has reached a limit of its own, which is the error in `fault` */
+    bool forbids_all;   /* the request excludes every token, which is the error in `fault` */
     /* Times of the first step, the first token and the latest token, on the executor's clock. */
     double t_first, t_token, t_last;
 };
@@ -207,6 +216,12 @@ int seq_new(struct seq **out, const struct seq_request *r, size_t n, const struc
 /* Allocates the memory that S needs to run, unless it is allocated already; for the head of a beam search, also that
  * of the other lanes. ERR_NOMEM: S is unchanged. */
 int seq_make_ready(struct seq *s);
+/* Clears the text of the last step's events, and not the text that is held back. */
+void seq_clear_text(struct seq *s);
+
+/* Clears the text of the last step's events, and not the text that is held back. */
+void seq_clear_text(struct seq *s);
+
 void seq_free(struct seq *s);      /* frees S, which may be NULL, and its siblings */
 void seq_free_list(struct seq *s); /* frees the list that begins with S, and the siblings of its sequences */
 

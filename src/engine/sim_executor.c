@@ -91,6 +91,7 @@ static int sim_run(void *ctx, const struct executor_rows *rows, size_t n, struct
     struct sim_executor *m = ctx;
 
     ASSERT(!m->is_dead);
+    slots_run(&m->slots, rows, n);
     m->now_s += sim_step_s(&m->spec, rows, n) * (happens(m, m->spec.p_slow) ? SLOW : 1);
     m->is_dead = happens(m, m->spec.p_dead);
     return m->is_dead ? err_set(e, ERR_OS, "the simulated executor has died") : 0;

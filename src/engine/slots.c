@@ -26,8 +26,7 @@ bool slots_has_room(struct slots *s, const struct executor_want *want, size_t n)
     return kv_has_room(s->kv, s->want, n);
 }
 
-/* Returns the key of an empty prefix: a hash of the salt and REGIME. */
-static struct prefix_key seed_of(const struct executor_prefix *p, uint64_t regime)
+struct prefix_key slots_key(const struct executor_prefix *p, uint64_t regime)
 {
     struct {
         uint8_t salt[16];
@@ -43,7 +42,7 @@ static struct prefix_key seed_of(const struct executor_prefix *p, uint64_t regim
 
 size_t slots_begin(struct slots *s, size_t slot, const struct executor_prefix *p, uint64_t regime)
 {
-    return kv_adopt(s->kv, slot, seed_of(p, regime), p->id, p->n_shared);
+    return kv_adopt(s->kv, slot, slots_key(p, regime), p->id, p->n_shared);
 }
 
 _Static_assert((int)EXECUTOR_NOTHING == (int)KV_AHEAD_NOTHING && (int)EXECUTOR_LATER == (int)KV_AHEAD_LATER,
@@ -51,12 +50,19 @@ _Static_assert((int)EXECUTOR_NOTHING == (int)KV_AHEAD_NOTHING && (int)EXECUTOR_L
 
 int slots_ahead(struct slots *s, const struct executor_prefix *p, uint64_t regime, size_t *from, size_t *to)
 {
-    return kv_ahead(s->kv, seed_of(p, regime), p->id, p->n_shared, from, to);
+    return kv_ahead(s->kv, slots_key(p, regime), p->id, p->n_shared, from, to);
+}
+
+void slots_run(struct slots *s, const struct executor_rows *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        kv_set_tokens(s->kv, rows[i].slot, rows[i].pos, rows[i].id, rows[i].n);
 }
 
 void slots_release(struct slots *s, size_t slot, const int32_t *token, size_t n)
 {
-    kv_publish(s->kv, slot, token, n, true);
+    if (token)
+        kv_publish(s->kv, slot, token, n, true);
     kv_release(s->kv, slot);
 }
 

@@ -1,4 +1,5 @@
 /* step.c - runs the steps of step.h: admission, planning, computing, events. */
+/* long: the parts share the sequences of a step and the order in which they change */
 #include "engine/step.h"
 
 #include <math.h>
@@ -45,21 +46,19 @@ static int alloc_arrays(struct step *g, struct err *e)
     g->lacking = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
     g->want = mem_zalloc(n, sizeof(*g->want), MEM_ENGINE);
     g->rows = mem_zalloc(n, sizeof(*g->rows), MEM_ENGINE);
-    g->masks.seq = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
     g->guessing = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
     g->chance = mem_zalloc(n * GUESS_MOST, sizeof(*g->chance), MEM_ENGINE);
     g->row = mem_zalloc(n_rows, sizeof(*g->row), MEM_ENGINE);
     g->top = mem_zalloc(n_rows * SAMPLING_MAX_LOGPROBS, sizeof(*g->top), MEM_ENGINE);
     g->event = mem_zalloc(g->cap_events, sizeof(*g->event), MEM_ENGINE);
     if (!g->of_id || !g->running || !g->reading || !g->free_slot || !g->sched || !g->pick || !g->picked ||
-        !g->lacking || !g->want || !g->rows || !g->masks.seq || !g->guessing || !g->chance || !g->row ||
-        !g->top || !g->event)
+        !g->lacking || !g->want || !g->rows || !g->guessing || !g->chance || !g->row || !g->top || !g->event)
         return err_nomem(e, "the engine's step");
     while (g->n_free < n) { /* slot 0 is on top of the stack */
         g->free_slot[g->n_free] = (uint32_t)(n - 1 - g->n_free);
         g->n_free++;
     }
-    return 0;
+    return masks_open(&g->masks, n, g->x->pool, MASKS_STEPS, e);
 }
 
 static int open_samplers(struct step *g, struct err *e)
@@ -94,7 +93,7 @@ int step_open(struct step *g, const struct executor *x, const struct step_option
     if ((rc = alloc_arrays(g, e)) != 0 || (rc = waiting_open(&g->waiting, o->policy, e)) != 0 ||
         (rc = open_samplers(g, e)) != 0)
         step_close(g);
-    g->waiting.n_slots = rc ? 0 : g->opt.max_seqs;
+    g->waiting.n_slots = rc ? 0 : step_most_running(g);
     return rc;
 }
 
@@ -108,6 +107,8 @@ void step_close(struct step *g)
     for (size_t i = g->next_event; i < g->n_events; i++)
         if (g->event[i].type == STEP_FINISHED)
             seq_free(g->event[i].seq);
+    late_close(&g->late);
+    masks_close(&g->masks);
     for (size_t i = 0; i < g->n_samplers; i++)
         sample_close(&g->sampler[i]);
     waiting_close(&g->waiting);
@@ -122,7 +123,6 @@ void step_close(struct step *g)
     mem_free((void *)g->lacking);
     mem_free(g->want);
     mem_free(g->rows);
-    mem_free((void *)g->masks.seq);
     mem_free((void *)g->guessing);
     mem_free(g->chance);
     mem_free(g->row);
@@ -225,7 +225,7 @@ static void leave_slot(struct step *g, struct seq *s)
     for (size_t i = lanes_n(s); i-- > 0;) {
         struct seq *lane = lanes_at(s, i);
 
-        if (g->outage.is_down)
+        if (g->outage.is_down || s->fault.code)
             g->x->release(g->x->ctx, lane->slot, NULL, 0);
         else
             g->x->release(g->x->ctx, lane->slot, lane->token, lane->n_computed);
@@ -381,10 +381,20 @@ static struct step_event *add_event(struct step *g, enum step_event_type type, s
     return ev;
 }
 
+/* Adds the new text of S, s->piece, to its output. Returns true if a stop string is complete. */
+static bool put_piece(struct seq *s)
+{
+    size_t n = tok_stream_n_special(s->detok);
+
+    for (size_t i = 0; i < s->piece.len; i++)
+        buf_char(&s->special, i + n >= s->piece.len);
+    return stop_text(&s->stop, s->piece.data ? s->piece.data : "", s->piece.len, &s->text);
+}
+
 /* Emits a TEXT event with the bytes of s->text from FROM on, if there are any. */
 static void emit_text(struct step *g, struct seq *s, size_t from)
 {
-    if (s->text.oom)
+    if (s->text.oom || s->special.oom)
         fault(s, ERR_NOMEM, "out of memory: the text of an answer");
     else if (s->text.len > from) {
         struct step_event *ev = add_event(g, STEP_TEXT, s);
@@ -421,7 +431,7 @@ static enum stop_why show(struct step *g, struct seq *s, const struct step_row *
         buf_clear(&s->piece);
         if (tok_stream_put(s->detok, id, &s->piece, &e) != 0)
             fault(s, e.code, e.msg);
-        else if (stop_text(&s->stop, s->piece.data ? s->piece.data : "", s->piece.len, &s->text))
+        else if (put_piece(s))
             why = STOP_STRING;
         emit_text(g, s, from);
     }
@@ -438,7 +448,7 @@ static void emit_end(struct step *g, struct seq *s)
         buf_clear(&s->piece);
         if (tok_stream_end(s->detok, &s->piece, &e) != 0)
             fault(s, e.code, e.msg);
-        else if (!stop_text(&s->stop, s->piece.data ? s->piece.data : "", s->piece.len, &s->text))
+        else if (!put_piece(s))
             stop_flush(&s->stop, &s->text);
         emit_text(g, s, from);
     }
@@ -452,7 +462,7 @@ static void emit_next(struct step *g, struct seq *s)
     const struct step_row r = {.seq = s,
                                .result = {.id = s->token[s->n_prompt + i], .logprob = s->logprob[i]}};
 
-    buf_clear(&s->text);
+    seq_clear_text(s);
     show(g, s, &r, i + 1);
 }
 
@@ -686,7 +696,7 @@ static void admit(struct step *g)
     while (g->n_free && (w = waiting_next(&g->waiting)) != NULL) {
         struct seq *s = of_wait(w);
 
-        if (g->n_free < lanes_n(s) || (g->n_running && !step_has_room(g, s)))
+        if (g->n_free < lanes_n(s) || (g->n_running && (g->opt.one_by_one || !step_has_room(g, s))))
             return; /* admitting later, smaller sequences instead could starve S */
         if (g->x->ahead && !s->asked && g->n_reading == g->opt.max_seqs)
             return; /* the list of reads is full */
@@ -709,7 +719,97 @@ static void wait_for_rows(struct step *g)
         g->x->ahead_wait(g->x->ctx, until - now);
 }
 
+/* ---- masks ---- */
+
+/* Returns true if the constraint of S, if it has one, lets it choose a token in this step. */
+static bool has_mask(const struct seq *s)
+{
+    return !s->mask || !s->stop.limit ||
+           (!constraints_is_lent(s->common->constraint) && s->next_mask->is_made);
+}
+
+/* Work of masks_run(). */
+static void make_next(void *ctx, struct seq *s)
+{
+    (void)ctx;
+    if (!s->next_mask->is_made) /* or a thread has made it */
+        late_mask_make(s->next_mask, &s->run);
+}
+
+/* Handles the result of s->next_mask, which is made: the end of an answer, or its error. */
+static void take_mask(struct step *g, struct seq *s)
+{
+    struct late_mask *x = s->next_mask;
+    bool is_complete = s->may_be_complete && constraint_run_may_end(&s->run) && x->n_allowed == 0;
+
+    s->mask_s += x->seconds;
+    x->seconds = 0;
+    x->was_lent = false;
+    if (x->err.code && s->stop.why == STOP_NONE) {
+        s->limits_itself = x->err.code == ERR_UNSUPPORTED;
+        err_set(&s->fault, x->err.code, "the constraint on the answer has reached a limit: %s", x->err.msg);
+    } else if (is_complete) {
+        s->stop.why = STOP_EOS;
+    }
+    s->may_be_complete = false;
+    if (s->stop.why != STOP_NONE || s->fault.code)
+        end(g, s);
+}
+
+/* Lends the constraints of those of the sequences in g->masks whose masks are not made. Sequences of one constraint are
+ * neighbours. */
+static void lend_late(struct step *g)
+{
+    struct masks *m = &g->masks;
+
+    struct late_job *job = NULL;
+
+    for (size_t i = 0; i < m->n; i++) {
+        struct seq *s = m->seq[i];
+
+        if (!s->next_mask->is_made && !job)
+            job = late_begin(&g->late, s->common->constraints, s->common->constraint);
+        if (!s->next_mask->is_made && job)
+            late_add(job, s->next_mask, &s->run);
+        if (job && (i + 1 == m->n || m->seq[i + 1]->common->constraint != s->common->constraint)) {
+            late_lend(&g->late, job);
+            job = NULL;
+        }
+    }
+}
+
+/* Makes the masks that running sequences lack, as far as the step has steps of work for them, and lends the constraints
+ * of the others. */
+static void make_masks(struct step *g)
+{
+    struct masks *m = &g->masks;
+
+    late_take(&g->late);
+    masks_begin(m);
+    m->n = 0;
+    m->work = make_next;
+    for (size_t i = 0; i < g->n_running; i++) {
+        struct seq *s = g->running[i];
+
+        if (!s->mask || !s->stop.limit || constraints_is_lent(s->common->constraint))
+            continue;
+        s->run.steps = m->steps;
+        if (!s->next_mask->is_made || s->next_mask->was_lent)
+            masks_add(m, s);
+    }
+    masks_run(m, g->x->pool);
+    for (size_t i = 0; i < m->n; i++)
+        if (m->seq[i]->next_mask->is_made)
+            take_mask(g, m->seq[i]);
+    lend_late(g);
+}
+
 /* ---- planning ---- */
+
+size_t step_most_running(const struct step *g)
+{
+    return g->opt.one_by_one ? 1 : g->opt.max_seqs;
+}
 
 size_t step_most_rows(const struct step *g)
 {
@@ -827,7 +927,7 @@ static void step_guess(struct step *g)
     for (size_t i = 0; i < g->n_running; i++) {
         struct seq *s = g->running[i];
 
-        if ((s->guess.most = room_for_guesses(g, s)) > 0)
+        if (has_mask(s) && (s->guess.most = room_for_guesses(g, s)) > 0)
             g->guessing[n++] = s;
     }
     if (n == 0)
@@ -882,7 +982,11 @@ static void add_rows(struct step *g, struct seq *s, size_t known)
  * these or none. */
 static void add_lacking(struct step *g, struct seq *s)
 {
-    if (!lanes_search(s)) {
+    if (!has_mask(s)) {
+        g->n_late++;
+        if (g->x->caps.chunks && s->n_computed + 1 < s->n_known) /* the last row chooses a token */
+            add_rows(g, s, s->n_known - 1);
+    } else if (!lanes_search(s)) {
         add_rows(g, s, s->n_known);
     } else if (!lanes_are_level(s)) {
         struct seq *lane = lanes_behind(s, g->x);
@@ -920,7 +1024,7 @@ static size_t step_plan(struct step *g)
     if (g->guesser && caps->guesses && !is_without_guesses(g))
         step_guess(g);
     lim.trial_s = g->n_steps % TRIAL == 0 ? g->trial_s : 0; /* less the time of a draft's trial */
-    g->n_lacking = 0;
+    g->n_lacking = g->n_late = 0;
     for (size_t i = 0; i < g->n_running; i++)
         add_lacking(g, g->running[i]);
     n = sched_plan(g->sched, g->n_lacking, &lim, g->pick, NULL);
@@ -1163,20 +1267,26 @@ static bool step_compute(struct step *g, size_t n)
     return true;
 }
 
-/* Advances the constraint of S by token ID. Returns true if the answer is complete and no further token is
- * allowed. */
-static bool follow_constraint(struct seq *s, int32_t id)
+/* Advances the constraint of S by its new token ID. The mask behind the token is made here if the answer may be
+ * complete
+ * (no further token is then allowed, and it ends), and else before the next step. Returns false if that is not known
+ * yet: the steps of work are used up, and S sits out until it is. */
+static bool follow_constraint(struct step *g, struct seq *s, int32_t id)
 {
-    struct err e = {0};
+    struct late_mask *x = s->next_mask;
 
     if (!s->mask)
-        return false;
-    if (!constraint_run_add(&s->run, id)) {
-        if (s->stop.why == STOP_NONE)
-            fault(s, ERR_NOSPACE, "the constraint on the answer exceeded its limit of memory or work");
-        return false;
+        return true;
+    *x = (struct late_mask){.mask = x->mask, .has_token = true, .token = id};
+    s->may_be_complete = true;
+    s->run.steps = g->masks.steps;
+    if (constraint_run_add(&s->run, id)) {
+        x->has_token = false;
+        s->may_be_complete = constraint_run_may_end(&s->run);
+        if (!s->may_be_complete)
+            return true;
     }
-    return constraint_run_may_end(&s->run) && constraint_run_mask(&s->run, s->mask, &e) == 0 && !e.code;
+    return late_mask_make(x, &s->run);
 }
 
 /* Records that S has N_TOKENS new tokens. */
@@ -1201,8 +1311,14 @@ static void deliver(struct step *g, struct seq *s, const struct step_row *r)
     why = show(g, s, r, seq_n_output(s));
     if (reasoning_run_add(&s->reasoning, id, &e) != 0)
         fault(s, e.code, e.msg);
-    if ((why == STOP_NONE || why == STOP_LENGTH) && follow_constraint(s, id))
-        why = s->stop.why = STOP_EOS;
+    if (s->fault.code == 0 && (why == STOP_NONE || why == STOP_LENGTH)) {
+        if (!follow_constraint(g, s, id))
+            return;
+        if (s->mask && s->next_mask->is_made) {
+            take_mask(g, s);
+            return;
+        }
+    }
     if (why != STOP_NONE || s->fault.code)
         end(g, s);
 }
@@ -1231,15 +1347,15 @@ static void take_row(struct step *g, const struct step_row *r)
     if (!r->is_known) {
         if (s->n_known != r->position || s->token[r->position - 1] != r->given)
             return; /* this guess, or a guess before it, is wrong */
+        if (s->may_be_complete)
+            return; /* the answer may have ended with the guess; it is drawn again otherwise */
         s->n_right++;
     }
     if (s->state != SEQ_RUNNING) /* an earlier row of this step has ended the sequence */
         return;
     if (!r->is_known)
         count_rows(g, s, 1);
-    if (s->fault.code) { /* masks_make() failed */
-        end(g, s);
-    } else if (r->code == ERR_NOSPACE && lanes_search(s) && r->position >= s->n_prompt) {
+    if (r->code == ERR_NOSPACE && lanes_search(s) && r->position >= s->n_prompt) {
         s->list = (struct beam_list){.list = r->result.top}; /* other hypotheses may go on */
     } else if (r->code) {
         s->forbids_all = r->code == ERR_NOSPACE && seq_forbids(s);
@@ -1309,7 +1425,7 @@ static void take_rows(struct step *g, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         g->picked[i]->n_right = 0;
-        buf_clear(&g->picked[i]->text);
+        seq_clear_text(g->picked[i]);
     }
     for (size_t i = 0; i < g->n_rows && n; i++)
         take_row(g, &g->row[i]);
@@ -1325,11 +1441,8 @@ static void step_search(struct step *g, size_t n)
             !s->beams->running[0]->list.list)
             continue;
         note_tokens(g, s, s->beams->search.n_running);
-        if (!lanes_step(s, g->x))
-            continue;
-        if (s->fault.code == 0)
-            lanes_finish(s);
-        end(g, s);
+        if (lanes_step(s, g->x))
+            end(g, s);
     }
 }
 
@@ -1379,10 +1492,13 @@ bool step_run(struct step *g)
     if (g->x->ahead)
         update_reading(g);
     admit(g);
+    make_masks(g);
     changes = g->n_preempted + g->n_finished;
     n = step_reserve(g, step_plan(g));
     if (n)
         n = step_compute(g, n) ? n : 0;
+    else if (g->n_late)
+        late_wait(&g->late, patience_s);
     else if (g->n_running && changes == g->n_preempted + g->n_finished)
         end_misfit(g, g->running[0]);
     else if (!g->n_running && g->n_reading)

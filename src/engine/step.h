@@ -1,7 +1,8 @@
 /* step.h - the engine's loop: accepts sequences, runs one step at a time, and gives events.
  *
- * A step ends sequences that were cancelled or are overdue, admits waiting sequences by policy, guesses tokens of
- * decoding sequences (guess/guess.h), plans the number of rows of each sequence, reserves KV rows for them, runs the
+ * A step ends sequences that were cancelled or are overdue, admits waiting sequences by policy, makes the token masks
+ * of constraints (constraints/late.h: a sequence whose mask takes long sits out the step), guesses tokens of decoding
+ * sequences (guess/guess.h), plans the number of rows of each sequence, reserves KV rows for them, runs the
  * executor, samples on its threads, and turns tokens into events. A step does not allocate and never walks the
  * list of waiting sequences.
  *
@@ -11,12 +12,11 @@
  * admitted. It returns to its place in the queue when the blocks are in memory, or after the time that
  * computing them would take (at least 0.1 seconds).
  *
- * Admission: "optimistic" admits a sequence when its tokens fit into the cache, with STEP_AHEAD more blocks
- * for it and for each running sequence. If the cache is full later, the running sequence with the lowest
- * precedence is preempted: its rows are released, and it waits again. "worst-case" admits a sequence when all
- * rows that it and the running sequences can ever need fit, so that pooled caches never preempt (regions of
- * the other caches grow in larger units than these rows). A sequence is always admitted when no other
- * sequence runs. A fault of one sequence (NaN logits, no memory for its text) ends only this sequence.
+ * Admission: "optimistic" admits a sequence when its tokens fit into the cache, with STEP_AHEAD more blocks for
+ * it and for each running sequence. If the cache is full later, the running sequence with the lowest precedence
+ * is preempted: its rows are released, and it waits again. "worst-case" admits a sequence when all rows that it
+ * and the running sequences can ever need fit, so that none is preempted. A sequence is always admitted when no
+ * other sequence runs. A fault of one sequence (NaN logits, no memory for its text) ends only this sequence.
  *
  * Failures: if a run of the executor fails, all running sequences are put back into the queue, as preempted ones are,
  * and the executor is opened again. Until then each step only ends sequences that were cancelled or are overdue, and
@@ -27,6 +27,7 @@
 
 #include <stdatomic.h>
 
+#include "engine/constraints/late.h"
 #include "engine/constraints/masks.h"
 #include "engine/executor.h"
 #include "engine/schedule/cost.h"
@@ -80,6 +81,7 @@ struct step_options {
     enum waiting_policy policy;
     enum sched_order order;
     bool worst_case;                  /* admission "worst-case" */
+    bool one_by_one;                  /* a sequence, or a beam search, starts when no other runs */
     double target_s;                  /* target time of a step with decoding sequences; 0: no target */
     double step_guess_s, row_guess_s; /* initial estimates for cost_init() */
 };
@@ -113,7 +115,9 @@ struct step {
     struct seq **picked;            /* [max_seqs] the sequences of the plan */
     struct executor_want *want;     /* [max_seqs] */
     struct executor_rows *rows;     /* [max_seqs] the rows of the plan */
-    struct masks masks;             /* the sequences with a constraint that choose a token in this step */
+    struct masks masks;             /* the sequences whose constraints are worked on */
+    struct late_work late;          /* masks that take more work than a step has for them */
+    size_t n_late;                  /* running sequences that sit out this step for their masks */
     struct step_row *row;           /* [n_rows] the wanted rows of the last step */
     struct sample_top *top;         /* [n_rows, SAMPLING_MAX_LOGPROBS] likeliest tokens of each row */
     struct sample_scratch *sampler; /* [n_samplers] one for each thread */
@@ -160,6 +164,8 @@ bool step_run(struct step *g);
 
 /* Returns the number of sequences that wait or are being read from the store. */
 size_t step_n_waiting(const struct step *g);
+/* Returns the maximum number of requests that run at the same time. */
+size_t step_most_running(const struct step *g);
 /* Returns the maximum number of rows of a step. */
 size_t step_most_rows(const struct step *g);
 

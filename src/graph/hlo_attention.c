@@ -1,6 +1,8 @@
 /* hlo_attention.c - lowers what a layer does with heads: norms of heads, RoPE, the caches, and attention. */
 #include "graph/hlo_priv.h"
 
+#include <math.h>
+
 /* ---- heads ---- */
 
 /* Returns the heads [FIRST, first + n) of QKV [T, columns] as [T, n, D]. */
@@ -101,7 +103,9 @@ static struct hlo_value table_of(struct hlo_writer *w, const struct rope *r, enu
 struct hlo_value hlo_rope(struct hlo_writer *w, const struct op_attn *a, struct hlo_value qkv)
 {
     const struct rope *r = &w->m->info.rope[a->rope];
-    struct hlo_value cos = table_of(w, r, STABLEHLO_COS), sin = table_of(w, r, STABLEHLO_SIN);
+    bool is_input = rope_by_length(r);
+    struct hlo_value cos = is_input ? w->cos[a->rope] : table_of(w, r, STABLEHLO_COS);
+    struct hlo_value sin = is_input ? w->sin[a->rope] : table_of(w, r, STABLEHLO_SIN);
     struct hlo_value q = rope_heads(w, a, heads_of(w, qkv, 0, a->n_heads, a->d), cos, sin), k = q, v = q;
 
     if (!a->shared) {
@@ -113,12 +117,17 @@ struct hlo_value hlo_rope(struct hlo_writer *w, const struct op_attn *a, struct 
 
 /* ---- attention ---- */
 
-/* Returns CACHE with X [T, n_kv, D] at w->places. */
+static struct hlo_shape f32_of(struct hlo_shape s)
+{
+    s.type = DT_F32;
+    return s;
+}
+
+/* Returns CACHE with X [T, n_kv, D] of its type at w->places. */
 static struct hlo_value store(struct hlo_writer *w, struct hlo_value cache, struct hlo_value x)
 {
     const char *type = cache.s.type == DT_F32 ? "tensor<f32>" : "tensor<bf16>";
 
-    x = hlo_convert(w, x, cache.s.type);
     return hlo_emit(
         w, cache.s,
         "\"stablehlo.scatter\"(%%%u, %%%u, %%%u) <{scatter_dimension_numbers = "
@@ -128,6 +137,26 @@ static struct hlo_value store(struct hlo_writer *w, struct hlo_value cache, stru
         "%s\n    }) : (%s, %s, %s) -> %s",
         cache.id, w->places.id, x.id, type, type, type, hlo_type_text(cache.s).s,
         hlo_type_text(w->places.s).s, hlo_type_text(x.s).s, hlo_type_text(cache.s).s);
+}
+
+/* Stores the keys K and values V [T, n_kv, D] in caches I. A masked key has the weight 0, and 0 times NaN or infinity
+ * is NaN. So where a value is not finite, 0 is stored, and the key becomes NaN, which masks remove and which the rows
+ * that see the key pass on. */
+static void store_rows(struct hlo_writer *w, size_t i, struct hlo_value k, struct hlo_value v)
+{
+    struct hlo_shape condition;
+    struct hlo_value is_finite;
+
+    k = hlo_convert(w, k, w->k[i].s.type);
+    v = hlo_convert(w, v, w->v[i].s.type);
+    condition = v.s;
+    condition.type = DT_BOOL;
+    is_finite = hlo_emit(w, condition, "stablehlo.is_finite %%%u : (%s) -> %s", v.id, hlo_type_text(v.s).s,
+                         hlo_type_text(condition).s);
+    k = hlo_choose(w, is_finite, k, hlo_convert(w, hlo_number(w, NAN, f32_of(k.s)), k.s.type));
+    v = hlo_choose(w, is_finite, v, hlo_convert(w, hlo_number(w, 0, f32_of(v.s)), v.s.type));
+    w->k[i] = store(w, w->k[i], k);
+    w->v[i] = store(w, w->v[i], v);
 }
 
 /* Returns whether row r of sequence b sees key c, [n_seqs, 1, rows, 1, seen] as copied to S. */
@@ -221,9 +250,8 @@ struct hlo_value hlo_attn(struct hlo_writer *w, const struct graph_node *n, stru
     w->layer = n->at;
     if (a->two_sided)
         hlo_refuse(w, n->at, "attention in both directions is not served");
-    if (!a->shared) {
-        w->k[i] = store(w, w->k[i], heads_of(w, qkv, a->n_heads, a->n_kv, a->d));
-        w->v[i] = store(w, w->v[i], heads_of(w, qkv, a->n_heads + a->n_kv, a->n_kv, a->d));
-    }
+    if (!a->shared)
+        store_rows(w, i, heads_of(w, qkv, a->n_heads, a->n_kv, a->d),
+                   heads_of(w, qkv, a->n_heads + a->n_kv, a->n_kv, a->d));
     return attend(w, a, hlo_slice(w, qkv, 1, 0, a->n_heads * a->d), w->k[i], w->v[i]);
 }

@@ -161,8 +161,8 @@ static struct hlo_value column_at(struct hlo_writer *w, struct hlo_value x, stru
         hlo_shape_of(DT_F32, 1, s.d[0], 0, 0, 0, 0));
 }
 
-/* Returns the result of expert I for all rows of H, times its weights, which are 0 for rows that did not choose
- * it. */
+/* Returns the result of expert I for all rows of H, times its weights, and 0 for rows that did not choose it: for
+ * these the result may be an infinity. */
 static struct hlo_value expert_at(struct hlo_writer *w, const struct moe *m, struct hlo_value h,
                                   struct hlo_value weights, struct hlo_value hot, struct hlo_value i)
 {
@@ -175,9 +175,10 @@ static struct hlo_value expert_at(struct hlo_writer *w, const struct moe *m, str
         x = hlo_binary(w, "multiply", h, hlo_spread_last(w, own, h.s));
     y = hlo_middle(w, hlo_product(w, x, &up, 0), m->expert->up.paired, m->act);
     y = hlo_product(w, y, &down, 0);
-    if (m->scale_input)
-        own = column_at(w, hot, i, zero);
-    return hlo_binary(w, "multiply", y, hlo_spread_last(w, own, y.s));
+    if (!m->scale_input)
+        y = hlo_binary(w, "multiply", y, hlo_spread_last(w, own, y.s));
+    own = hlo_spread_last(w, column_at(w, hot, i, zero), y.s);
+    return hlo_choose(w, hlo_compare(w, "GT", own, hlo_number(w, 0, y.s)), y, hlo_number(w, 0, y.s));
 }
 
 /* Many rows: a loop computes all rows with one expert after the other. */

@@ -36,6 +36,7 @@ struct hlo_writer {
     size_t cap_weight;
     struct hlo_value *k, *v; /* [n_caches] the caches now */
     struct hlo_value ids, positions, wanted;
+    struct hlo_value cos[MODEL_MAX_ROPES], sin[MODEL_MAX_ROPES]; /* fp32 [T, half], if they are inputs */
     uint32_t hidden[STABLEHLO_MAX_HIDDEN]; /* [p->n_hidden] nodes whose wanted rows go to the head */
     size_t n_body;                         /* nodes before the head */
     struct hlo_value places;               /* i32 [T, 2]: slot and row of the cache of each row */

@@ -102,6 +102,27 @@ static struct hlo_value input(struct hlo_writer *w, struct hlo_value all, size_t
     return hlo_reshape(w, x, hlo_shape_of(DT_I32, 2, n, 1, 0, 0, 0));
 }
 
+size_t stablehlo_n_inputs(const struct model *m, size_t n_seqs, size_t rows, size_t n_wanted)
+{
+    size_t n = stablehlo_n_rows_inputs(n_seqs, rows) + n_wanted;
+
+    for (size_t i = 0; i < m->info.n_ropes; i++)
+        if (rope_by_length(&m->info.rope[i]))
+            n += 2 * n_seqs * rows * m->info.rope[i].half;
+    return n;
+}
+
+/* Takes the next T x HALF inputs as the bits of fp32 numbers [T, HALF]. */
+static struct hlo_value angle_input(struct hlo_writer *w, struct hlo_value all, size_t *at, size_t half)
+{
+    size_t T = w->f->n_seqs * w->f->rows;
+    struct hlo_value x = hlo_reshape(w, input(w, all, at, T * half), hlo_matrix_shape(T, half));
+    struct hlo_shape s = hlo_matrix_shape(T, half);
+
+    return hlo_emit(w, s, "stablehlo.bitcast_convert %%%u : (%s) -> %s", x.id, hlo_type_text(x.s).s,
+                    hlo_type_text(s).s);
+}
+
 static void read_inputs(struct hlo_writer *w, struct hlo_value all)
 {
     size_t T = w->f->n_seqs * w->f->rows, at = 0;
@@ -117,6 +138,11 @@ static void read_inputs(struct hlo_writer *w, struct hlo_value all)
     rows = input(w, all, &at, T);
     w->places = hlo_concatenate(w, slots, rows, 1);
     w->reads = input(w, all, &at, w->f->n_seqs);
+    for (size_t i = 0; i < w->m->info.n_ropes; i++)
+        if (rope_by_length(&w->m->info.rope[i])) {
+            w->cos[i] = angle_input(w, all, &at, w->m->info.rope[i].half);
+            w->sin[i] = angle_input(w, all, &at, w->m->info.rope[i].half);
+        }
     w->wanted = input(w, all, &at, w->f->n_wanted);
 }
 
@@ -140,6 +166,45 @@ static struct hlo_value hidden_argument(struct hlo_writer *w, size_t i)
     return (struct hlo_value){w->next++, hlo_matrix_shape(n->rows, n->n)};
 }
 
+/* Returns number I of the inputs ALL as a scalar. */
+static struct hlo_value scalar_input(struct hlo_writer *w, struct hlo_value all, size_t i)
+{
+    return hlo_reshape(w, hlo_slice(w, all, 0, i, 1), hlo_shape_of(DT_I32, 0, 0, 0, 0, 0, 0));
+}
+
+/* Returns CACHE with the first rows of slot FROM in slot TO, too; ZERO, FROM and TO are scalars. */
+static struct hlo_value copy_slot(struct hlo_writer *w, struct hlo_value cache, struct hlo_value from,
+                                  struct hlo_value to, struct hlo_value zero)
+{
+    struct hlo_shape s = cache.s, part = s;
+    const char *scalars = "tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>";
+    struct hlo_value rows;
+
+    part.d[0] = 1;
+    part.d[2] = w->f->seen;
+    rows = hlo_emit(
+        w, part,
+        "stablehlo.dynamic_slice %%%u, %%%u, %%%u, %%%u, %%%u, sizes = [1, %zu, %zu, %zu] : (%s, %s) "
+        "-> %s",
+        cache.id, from.id, zero.id, zero.id, zero.id, part.d[1], part.d[2], part.d[3], hlo_type_text(s).s,
+        scalars, hlo_type_text(part).s);
+    return hlo_emit(w, s,
+                    "stablehlo.dynamic_update_slice %%%u, %%%u, %%%u, %%%u, %%%u, %%%u : (%s, %s, %s) -> %s",
+                    cache.id, rows.id, to.id, zero.id, zero.id, zero.id, hlo_type_text(s).s,
+                    hlo_type_text(part).s, scalars, hlo_type_text(s).s);
+}
+
+static void write_copy(struct hlo_writer *w, struct hlo_shape inputs)
+{
+    struct hlo_value all = {0, inputs}, from = scalar_input(w, all, 0), to = scalar_input(w, all, 1);
+    struct hlo_value zero = hlo_integer(w, 0, from.s);
+
+    for (size_t i = 0; i < w->p->n_caches; i++) {
+        w->k[i] = copy_slot(w, w->k[i], from, to, zero);
+        w->v[i] = copy_slot(w, w->v[i], from, to, zero);
+    }
+}
+
 /* Writes the body of the program; its first values are the arguments. */
 static void write_body(struct hlo_writer *w, struct hlo_shape inputs, struct results *r)
 {
@@ -149,6 +214,10 @@ static void write_body(struct hlo_writer *w, struct hlo_shape inputs, struct res
     for (size_t i = 0; i < w->p->n_caches; i++) {
         w->k[i] = (struct hlo_value){w->next++, cache_shape(w, i)};
         w->v[i] = (struct hlo_value){w->next++, cache_shape(w, i)};
+    }
+    if (w->f->part == STABLEHLO_COPY) {
+        write_copy(w, inputs);
+        return;
     }
     for (size_t i = 0; i < w->p->n_hidden && is_head; i++)
         w->node[w->hidden[i]] = hidden_argument(w, i);
@@ -161,6 +230,16 @@ static void write_body(struct hlo_writer *w, struct hlo_shape inputs, struct res
         r->value[r->n++] = best_of(w, w->node[w->g->result]);
     for (size_t i = 0; i < w->p->n_hidden && w->f->part == STABLEHLO_PROMPT; i++)
         r->value[r->n++] = w->node[w->hidden[i]];
+}
+
+/* Writes the types of the results, with commas. */
+static void write_types(const struct hlo_writer *w, struct buf *out, const struct results *r)
+{
+    size_t n = 2 * w->p->n_caches;
+
+    for (size_t i = 0; i < n + r->n; i++)
+        buf_fmt(out, "%s%s", i ? ", " : "",
+                hlo_type_text(i < n ? cache_shape(w, i / 2) : r->value[i - n].s).s);
 }
 
 static void write_head(struct hlo_writer *w, struct buf *out, struct hlo_shape inputs,
@@ -177,10 +256,7 @@ static void write_head(struct hlo_writer *w, struct buf *out, struct hlo_shape i
     for (size_t i = 0; i < w->p->n_weights; i++)
         buf_fmt(out, ",\n      %%%u: %s", w->weight[i].id, hlo_type_text(w->weight[i].s).s);
     buf_str(out, ") -> (");
-    for (size_t i = 0; i < n; i++)
-        buf_fmt(out, "%s, ", hlo_type_text(cache_shape(w, i / 2)).s);
-    for (size_t i = 0; i < r->n; i++)
-        buf_fmt(out, "%s%s", i ? ", " : "", hlo_type_text(r->value[i].s).s);
+    write_types(w, out, r);
     buf_str(out, ") {\n");
 }
 
@@ -189,15 +265,13 @@ static void write_end(struct hlo_writer *w, struct buf *out, const struct result
     size_t n = w->p->n_caches;
 
     buf_str(out, "    return ");
-    for (size_t i = 0; i < n; i++)
-        buf_fmt(out, "%%%u, %%%u, ", w->k[i].id, w->v[i].id);
-    for (size_t i = 0; i < r->n; i++)
-        buf_fmt(out, "%s%%%u", i ? ", " : "", r->value[i].id);
+    for (size_t i = 0; i < 2 * n + r->n; i++)
+        buf_fmt(out, "%s%%%u", i ? ", " : "",
+                i >= 2 * n ? r->value[i - 2 * n].id
+                : i % 2    ? w->v[i / 2].id
+                           : w->k[i / 2].id);
     buf_str(out, " : ");
-    for (size_t i = 0; i < 2 * n; i++)
-        buf_fmt(out, "%s, ", hlo_type_text(cache_shape(w, i / 2)).s);
-    for (size_t i = 0; i < r->n; i++)
-        buf_fmt(out, "%s%s", i ? ", " : "", hlo_type_text(r->value[i].s).s);
+    write_types(w, out, r);
     buf_str(out, "\n  }\n}\n");
 }
 
@@ -205,9 +279,10 @@ static void write_end(struct hlo_writer *w, struct buf *out, const struct result
 static void write_program(struct hlo_writer *w, struct buf *whole)
 {
     const struct stablehlo_frame *f = w->f;
-    size_t n = 4 * f->n_seqs * f->rows + f->n_seqs + f->n_wanted;
-    struct hlo_shape inputs =
-        hlo_shape_of(DT_I32, 1, f->part == STABLEHLO_HEAD ? f->n_wanted : n, 0, 0, 0, 0);
+    size_t n = f->part == STABLEHLO_COPY   ? 2
+               : f->part == STABLEHLO_HEAD ? f->n_wanted
+                                           : stablehlo_n_inputs(w->m, f->n_seqs, f->rows, f->n_wanted);
+    struct hlo_shape inputs = hlo_shape_of(DT_I32, 1, n, 0, 0, 0, 0);
     struct results results = {.n = 0};
 
     write_body(w, inputs, &results);

@@ -6,8 +6,10 @@
  * only, whose text every plugin of PJRT accepts: https://openxla.org/stablehlo/spec.
  *
  * Arguments of the program, in this order, with T = n_seqs x rows:
- *   inputs    i32 [4 T + n_seqs + n_wanted]: ids [T], positions [T], slots [T] and rows [T] of the cache where
- *             keys and values are stored, slots [n_seqs] that are read, indexes of the wanted rows [n_wanted]
+ *   inputs    i32 [stablehlo_n_inputs()]: ids [T], positions [T], slots [T] and rows [T] of the cache where
+ *             keys and values are stored, slots [n_seqs] that are read; for each rope whose frequencies
+ *             depend on the length of a sequence, the bits of fp32 cosines [T, half] and sines [T, half];
+ *             indexes of the wanted rows [n_wanted]
  *   caches    for each layer that stores keys and values: K, then V, [n_slots + 1, heads, context + 1, D].
  *             Slot n_slots and row `context` are scratch, where padding is stored; they are never read for a
  *             row that is wanted
@@ -16,7 +18,9 @@
  * token with the largest logit of each of these rows, the lowest id of equal ones, or -1 if a logit is NaN or
  * +infinity or all are -infinity; and from a program of STABLEHLO_PROMPT the hidden states, fp32 [T, E] each, from
  * which a program of STABLEHLO_HEAD computes logits of other rows. That program has no caches. Its arguments are i32
- * [n_wanted], the indexes of the rows, then the hidden states, then weights; its results are logits and tokens.
+ * [n_wanted], the indexes of the rows, then the hidden states, then weights; its results are logits and tokens. The
+ * arguments of a program of STABLEHLO_COPY are i32 [2], two slots, and the caches; its results are the caches with the
+ * first `seen` rows of the first slot in the second one, too.
  */
 #ifndef GALLOP_GRAPH_STABLEHLO_H
 #define GALLOP_GRAPH_STABLEHLO_H
@@ -30,7 +34,8 @@
 enum stablehlo_part {
     STABLEHLO_STEP,   /* the frame, and logits of the wanted rows */
     STABLEHLO_PROMPT, /* the same, and the hidden states of all rows */
-    STABLEHLO_HEAD    /* logits of the wanted rows of hidden states */
+    STABLEHLO_HEAD,   /* logits of the wanted rows of hidden states */
+    STABLEHLO_COPY    /* the rows of a slot in another one */
 };
 
 enum { STABLEHLO_MAX_HIDDEN = 2 };
@@ -54,7 +59,7 @@ enum stablehlo_kind {
     STABLEHLO_BIAS,    /* the bias of a linear, fp32 [n] */
     STABLEHLO_VECTOR,  /* an fp32 vector */
     STABLEHLO_TABLE,   /* the table of an embedding */
-    STABLEHLO_COS,     /* cosines of a rope for all positions, fp32 [context, half] */
+    STABLEHLO_COS,     /* cosines of any other rope for all positions, fp32 [context, half] */
     STABLEHLO_SIN,     /* sines */
     STABLEHLO_SIGNS,   /* fp32 [n], the signs of a rotation (ops/rotate.h) */
     STABLEHLO_HADAMARD /* fp32 [n, n], a Hadamard matrix of length 1 */
@@ -104,6 +109,15 @@ struct stablehlo {
  * case. */
 int stablehlo_write(struct stablehlo *p, const struct graph *g, const struct model *m,
                     const struct stablehlo_frame *f, struct err *e);
+
+/* Returns the numbers of the inputs of a frame of M: all of them, and those that come before the cosines of
+ * ropes. */
+size_t stablehlo_n_inputs(const struct model *m, size_t n_seqs, size_t rows, size_t n_wanted);
+
+static inline size_t stablehlo_n_rows_inputs(size_t n_seqs, size_t rows)
+{
+    return 4 * n_seqs * rows + n_seqs;
+}
 
 /* Returns whether A and B are the same weight. */
 static inline bool stablehlo_is_same(const struct stablehlo_weight *a, const struct stablehlo_weight *b)

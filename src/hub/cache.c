@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -135,14 +136,17 @@ int hub_cache_link(const struct hub_cache *c, const char *commit, const char *fi
     char path[HUB_CACHE_PATH_MAX], temp[HUB_CACHE_PATH_MAX], target[HUB_CACHE_ETAG_MAX + 16];
     const char *up = strchr(file, '/') ? "../" : "";
     char blob[HUB_CACHE_PATH_MAX];
+    uint64_t number; /* of the temporary name: threads and containers may share a process id */
     int rc = hub_cache_file(c, commit, file, path, sizeof(path), e);
 
+    if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
+        return err_os(e, "draw", "a random number");
     if (rc == 0)
-        rc = put_path(temp, sizeof(temp), e, "%s/snapshots/%s/.%ld.tmp", c->repo, commit, (long)getpid());
+        rc = put_path(temp, sizeof(temp), e, "%s/snapshots/%s/.%016llx.tmp", c->repo, commit,
+                      (unsigned long long)number);
     if (rc || (rc = file_make_folders(path, FOLDER_MODE, e)) != 0)
         return rc;
     snprintf(target, sizeof(target), "%s../../blobs/%s", up, etag);
-    unlink(temp);
     if (symlink(target, temp) == 0) {
         if (rename(temp, path) == 0)
             return 0;

@@ -208,8 +208,9 @@ bool hub_list_is_text(const char *name)
 
 bool hub_list_is_beside(const char *name)
 {
-    static const char *const known[] = {"modules.json", "quantize_config.json", "quant_config.json",
-                                        "adapter_config.json"};
+    static const char *const known[] = {
+        "modules.json",         "sentence_bert_config.json", "config_sentence_transformers.json",
+        "quantize_config.json", "quant_config.json",         "adapter_config.json"};
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strcmp(known[i], name) == 0)

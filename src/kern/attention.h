@@ -25,8 +25,9 @@ struct kern_attn {
     const void *q;
 
     /* The tiles of keys and of values, [n_tiles] each, of KERN_TILE tokens. The comment at each kernel type
-     * below defines their layout. Tiles are best aligned to 64 bytes. Tokens that no row sees may hold any
-     * finite numbers. */
+     * below defines their layout. Tiles are best aligned to 64 bytes. Tokens that a row does not see may hold
+     * any finite values, and keys of any numbers, also NaN: a NaN key makes the sum of each row that sees it
+     * NaN, so that attn_finish gives NaN. */
     const void *const *k_tile;
     const void *const *v_tile;
 
@@ -91,7 +92,8 @@ typedef void kern_attn_bf16_fn(const struct kern_attn *a);
 
 /* Attention to keys and values in int8 with one scale for each token. A tile of keys is int8 [dp / 4][16][4],
  * fours of dims; a tile of values is int8 [4][dp][4], fours of tokens. Each tile ends with the scales of its
- * tokens, float [16], not negative. Tokens that no query row sees may hold any bytes and any finite scales.
+ * tokens, float [16], not negative. Tokens that a query row does not see may hold any bytes, any finite scales of
+ * values and any scales of keys, also NaN.
  *
  *   dot = fma(q[d], (float)k[d], dot), dims ascending;  s = scale * (dot * k_scale[token])
  *   out = fma(w, (float)v, acc), tokens ascending, then + 0;  w = p * v_scale[token], rounded to fp32
@@ -105,8 +107,8 @@ typedef void kern_attn_bf16_fn(const struct kern_attn *a);
 typedef void kern_attn_i8_fn(const struct kern_attn *a);
 
 /* Attention to keys and values in 4 bits, in tiles that format/attn_i4.h defines. The kernel expands each
- * tile to a tile of int8, which is exact, and runs attn_i8 of the same class. Tokens that no query row sees
- * may hold any codes and any finite scales. */
+ * tile to a tile of int8, which is exact, and runs attn_i8 of the same class. The tokens that a
+ * query row does not see are as in kern_attn_i8_fn. */
 typedef void kern_attn_i4_fn(const struct kern_attn *a);
 
 /* Joins the chunk (m2, l2, o2) to the running (m, l, o): the maximum, the sum of weights and D outputs.
@@ -114,8 +116,8 @@ typedef void kern_attn_i4_fn(const struct kern_attn *a);
  *   n = max(m, m2);  a = exp(m - n);  b = exp(m2 - n)
  *   m = n;  l = fma(l, a, l2 * b);  o = fma(o, a, o2 * b)
  *
- * If l2 is 0 and m2 is -infinity the kernel does nothing. If the running m is -infinity, (m2, l2, o2) are
- * copied to (m, l, o) without reading o. */
+ * If l2 is 0 and m2 is -infinity the kernel does nothing. If the running m is -infinity and l is 0,
+ * (m2, l2, o2) are copied to (m, l, o) without reading o. */
 typedef void kern_attn_fold_fn(float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d);
 
 /* Computes out = o * (1 / l) for D elements, or zeros if l is 0. */

@@ -318,7 +318,7 @@ static inline bool kmath_fold(float *m, float *l, float *o, float m2, float l2, 
 
     if (m2 == -INFINITY && l2 == 0)
         return false;
-    if (*m == -INFINITY) {
+    if (*m == -INFINITY && *l == 0) {
         *m = m2;
         *l = l2;
         memmove(o, o2, d * sizeof *o);

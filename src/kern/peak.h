@@ -32,7 +32,7 @@ peak_loop ref_peak_fma, avx2_peak_fma, avx512_peak_fma, avx512bf16_peak_dot, avx
     amx_peak_dot, amx_peak_dot8;
 peak_reader ref_peak_read, avx2_peak_read, avx512_peak_read;
 
-#ifdef KERN_EMULATE_AVX512
+#if defined(KERN_EMULATE_AVX512) && !defined(KERN_EMULATE_ALL)
 peak_loop emu_avx512_peak_fma, emu_avx512bf16_peak_dot, emu_avx512vnni_peak_dot8, emu_amx_peak_dot,
     emu_amx_peak_dot8;
 peak_reader emu_avx512_peak_read;

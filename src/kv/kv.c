@@ -338,6 +338,13 @@ size_t kv_adopt(struct kv *c, size_t seq, struct prefix_key seed, const int32_t 
     return c->type->ops->adopt ? c->type->ops->adopt(c, seq, seed, token, n) : 0;
 }
 
+void kv_set_tokens(struct kv *c, size_t seq, size_t pos, const int32_t *token, size_t n)
+{
+    check_seq(c, seq, pos + n);
+    if (c->type->ops->set_tokens)
+        c->type->ops->set_tokens(c, seq, pos, token, n);
+}
+
 void kv_publish(struct kv *c, size_t seq, const int32_t *token, size_t n, bool last)
 {
     check_seq(c, seq, n);

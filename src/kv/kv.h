@@ -111,6 +111,7 @@ struct kv_ops {
     int (*fork)(struct kv *c, size_t from, size_t n, size_t to);
     void (*advance)(struct kv *c, size_t seq, size_t pos);
     /* The functions of the prefix cache. NULL: the type has no prefix cache. */
+    void (*set_tokens)(struct kv *c, size_t seq, size_t pos, const int32_t *token, size_t n);
     void (*publish)(struct kv *c, size_t seq, const int32_t *token, size_t n, bool last);
     size_t (*adopt)(struct kv *c, size_t seq, struct prefix_key seed, const int32_t *token, size_t n);
     /* Reading ahead from a store; see kv_ahead(). NULL: the type cannot have a store. */
@@ -170,7 +171,8 @@ int kv_check_limits(const char *type, const struct kv_limits *lim, struct err *e
 int kv_open(struct kv *c, const char *type, const struct kv_limits *lim, struct err *e);
 void kv_close(struct kv *c); /* C may be zeroed */
 
-/* Reserves memory for rows [0, n) of SEQ, except rows that windows have dropped. May move existing rows. */
+/* Reserves memory for rows [0, n) of SEQ, except rows that windows have dropped. May move existing rows, those of
+ * other sequences, too. */
 int kv_reserve(struct kv *c, size_t seq, size_t n);
 
 /* Returns whether kv_reserve() would succeed now for all elements of WANT [n], in any order and with windows
@@ -203,10 +205,13 @@ bool kv_sees(const struct kv *c, size_t seq, size_t n);
  * a prefix cache. From now on kv_publish() adds the rows of SEQ under SEED. */
 size_t kv_adopt(struct kv *c, size_t seq, struct prefix_key seed, const int32_t *token, size_t n);
 
-/* Adds the first N rows of SEQ, which are final and belong to TOKEN [n], to the prefix cache. They stay there
- * after SEQ ends until their blocks are needed. Call this function before kv_advance() drops rows. LAST: SEQ
- * gets no more rows; its partly filled last block is added too. Does nothing unless SEQ began with
- * kv_adopt(). */
+/* Records that the rows [pos, pos + n) of SEQ, which are reserved, are computed from TOKEN [n]. */
+void kv_set_tokens(struct kv *c, size_t seq, size_t pos, const int32_t *token, size_t n);
+
+/* Adds the first N rows of SEQ, which are final and were computed from TOKEN [n] (kv_set_tokens()), to the prefix
+ * cache. They stay there after SEQ ends until their blocks are needed. Call this function before kv_advance() drops
+ * rows. LAST: SEQ gets no more rows; its partly filled last block is added too. Does nothing unless SEQ began with
+ * kv_adopt(). Aborts if the rows were computed from other tokens. */
 void kv_publish(struct kv *c, size_t seq, const int32_t *token, size_t n, bool last);
 
 /* For types whose block tables come from the caller: sets the table of SEQ. Its rows from position 0 on are

@@ -5,7 +5,8 @@
  * contiguous. Rows are copied only when a region grows; the pages of the old region are released head by head
  * during the copy. All rows are kept, even those that a window no longer shows, but a sequence that
  * kv_advance() moves while it is empty never gets the rows before that position. The capacities of all
- * sequences together stay within the budget.
+ * sequences together stay within the budget: when it is used up, regions are cut to the rows that are reserved in
+ * them, so that every sequence gets the rows that fit.
  */
 #include <string.h>
 
@@ -17,6 +18,7 @@
 struct seq {
     char *region;
     size_t tiles; /* capacity of REGION */
+    size_t used;  /* tiles with reserved rows */
     /* The position to which kv_advance() moved the empty sequence. Earlier queries would miss window rows. */
     size_t pos;
     struct kv_layer *layer; /* [L] */
@@ -26,7 +28,7 @@ struct grow {
     struct seq *seq;        /* [max_seqs] */
     uint32_t *identity;     /* [tiles of max_len] */
     const uint32_t **table; /* [groups] each points to IDENTITY */
-    size_t budget, used;    /* tiles of all sequences together: limit, in use */
+    size_t budget, used;    /* tiles of all sequences together: limit, capacity of all regions */
 };
 
 static size_t tiles_of(size_t rows)
@@ -125,6 +127,7 @@ static void set_bases(const struct kv *c, struct seq *s)
 /* Moves the tiles of every layer and head of S into a new region with a capacity of TILES tiles. */
 static int move(struct kv *c, struct seq *s, size_t tiles)
 {
+    struct grow *d = c->state;
     struct seq old = *s;
     size_t from = old.tiles * c->tile_bytes, to = tiles * c->tile_bytes;
 
@@ -137,32 +140,67 @@ static int move(struct kv *c, struct seq *s, size_t tiles)
     }
     s->tiles = tiles;
     for (size_t p = 0; p < n_planes(c) && old.region; p++) {
-        memcpy(s->region + p * to, old.region + p * from, from);
+        memcpy(s->region + p * to, old.region + p * from, from < to ? from : to);
         map_region_drop(old.region, p * from, (p + 1) * from);
     }
     map_region_free(old.region, region_bytes(c, old.tiles));
     set_bases(c, s);
+    d->used += s->tiles - old.tiles;
     return 0;
+}
+
+/* Returns the number of tiles with reserved rows of all sequences. */
+static size_t tiles_used(const struct kv *c)
+{
+    const struct grow *d = c->state;
+    size_t sum = 0;
+
+    for (size_t s = 0; s < c->lim.max_seqs; s++)
+        sum += d->seq[s].used;
+    return sum;
+}
+
+/* Cuts regions of other sequences than SEQ to their reserved rows until there is room for NEED tiles of SEQ. */
+static int cut_others(struct kv *c, size_t seq, size_t need)
+{
+    struct grow *d = c->state;
+    int rc = 0;
+
+    for (size_t i = 0; i < c->lim.max_seqs && rc == 0 && d->used - d->seq[seq].tiles + need > d->budget; i++)
+        if (i != seq && d->seq[i].used && d->seq[i].used < d->seq[i].tiles)
+            rc = move(c, &d->seq[i], d->seq[i].used);
+    return rc;
+}
+
+/* Gives SEQ a region for N rows. */
+static int make_room(struct kv *c, size_t seq, size_t n)
+{
+    struct grow *d = c->state;
+    struct seq *s = &d->seq[seq];
+    size_t need = tiles_of(n), most = tiles_of(c->lim.max_len), room, want;
+    int rc;
+
+    if (need <= s->tiles)
+        return 0;
+    if (need > d->budget - (tiles_used(c) - s->used))
+        return ERR_NOSPACE;
+    if ((rc = cut_others(c, seq, need)) != 0)
+        return rc;
+    room = d->budget - (d->used - s->tiles);
+    want = tiles_of(c->type->capacity(c, s->tiles * KERN_TILE, n));
+    ASSERT(want >= need && room >= need);
+    want = want < most ? want : most;
+    return move(c, s, want < room ? want : room);
 }
 
 static int grow_reserve(struct kv *c, size_t seq, size_t n)
 {
     struct grow *d = c->state;
     struct seq *s = &d->seq[seq];
-    size_t need = tiles_of(n), most = tiles_of(c->lim.max_len), room = d->budget - (d->used - s->tiles), want;
-    int rc;
+    int rc = make_room(c, seq, n);
 
-    if (need <= s->tiles)
-        return 0;
-    if (need > room)
-        return ERR_NOSPACE;
-    want = tiles_of(c->type->capacity(c, s->tiles * KERN_TILE, n));
-    ASSERT(want >= need);
-    want = want < most ? want : most;
-    want = want < room ? want : room;
-    d->used -= s->tiles;
-    rc = move(c, s, want);
-    d->used += s->tiles;
+    if (rc == 0 && tiles_of(n) > s->used)
+        s->used = tiles_of(n);
     return rc;
 }
 
@@ -172,11 +210,11 @@ static bool grow_has_room(const struct kv *c, const struct kv_want *want, size_t
     size_t lack = 0;
 
     for (size_t i = 0; i < n; i++) {
-        size_t need = tiles_of(want[i].n), have = d->seq[want[i].seq].tiles;
+        size_t need = tiles_of(want[i].n), have = d->seq[want[i].seq].used;
 
         lack += need > have ? need - have : 0;
     }
-    return lack <= d->budget - d->used;
+    return lack <= d->budget - tiles_used(c);
 }
 
 static bool grow_sees(const struct kv *c, size_t seq, size_t n)
@@ -193,6 +231,7 @@ static int grow_truncate(struct kv *c, size_t seq, size_t n)
 
     if (!grow_sees(c, seq, n))
         return KV_GONE;
+    s->used = s->used < tiles_of(n) ? s->used : tiles_of(n);
     if (n > 0)
         return 0;
     map_region_free(s->region, region_bytes(c, s->tiles));
@@ -255,6 +294,9 @@ static int grow_check(const struct kv *c, struct err *e)
         if ((d->seq[s].region != NULL) != (d->seq[s].tiles > 0))
             return err_set(e, ERR_INPUT, "sequence %zu: has either a region or tiles (%zu), expected both", s,
                            d->seq[s].tiles);
+        if (d->seq[s].used > d->seq[s].tiles)
+            return err_set(e, ERR_INPUT, "sequence %zu: rows in %zu tiles, but the region has %zu", s,
+                           d->seq[s].used, d->seq[s].tiles);
     }
     if (sum != d->used || sum > d->budget)
         return err_set(e, ERR_INPUT, "sequences hold %zu tiles, but %zu are counted and %zu are allowed", sum,

@@ -39,6 +39,10 @@
 
 #define NONE UINT32_MAX
 
+/* The version of the records of a store. A larger number makes the program ignore those that an earlier one wrote,
+ * which may hold rows under tokens of another hypothesis of a beam search. */
+enum { RECORDS = 2 };
+
 struct paged_block {
     uint32_t refs;
     uint32_t next, prev; /* links in the ring of cached blocks */
@@ -82,10 +86,11 @@ struct ahead {
 struct paged {
     struct kvpool pool;
     struct paged_blocks blocks[KV_MAX_GROUPS];
-    struct prefix index;                      /* zeroed if keep_prefixes is not set */
-    struct path *path;                        /* [max_seqs] */
-    uint32_t *found;                          /* [max_blocks] result of find_prefix() and find_blocks() */
-    struct store *store;                      /* borrowed; NULL: no store */
+    struct prefix index; /* zeroed if keep_prefixes is not set */
+    struct path *path;   /* [max_seqs] */
+    int32_t *token;      /* [blocks of group 0, block] the tokens of the rows; NULL without a prefix cache */
+    uint32_t *found;     /* [max_blocks] result of find_prefix() and find_blocks() */
+    struct store *store; /* borrowed; NULL: no store */
     struct prefix_key context[KV_MAX_GROUPS]; /* context_of() of each group */
     struct prefix_key *chain;                 /* [max_blocks] chain hashes of the prefix of find_blocks() */
     struct ahead ahead[KV_AHEADS];
@@ -256,6 +261,7 @@ static void paged_close(struct kv *c)
         mem_free(s->ahead[a].node);
     prefix_close(&s->index);
     mem_free(s->path);
+    mem_free(s->token);
     mem_free(s->found);
     mem_free(s->chain);
     kvpool_close(&s->pool);
@@ -288,6 +294,9 @@ static int open_index(struct kv *c, struct paged *s, struct err *e)
         s->path[i] = (struct path){.node = NONE, .ended = true};
     if (!c->lim.keep_prefixes)
         return 0;
+    s->token = mem_zalloc(s->pool.group[0].n_blocks * c->lim.block, sizeof(*s->token), MEM_KV);
+    if (!s->token)
+        return err_nomem(e, "the tables of the KV cache");
     for (size_t g = 0; g < c->n_groups; g++)
         n = s->pool.group[g].n_blocks + c->lim.max_seqs > n ? s->pool.group[g].n_blocks + c->lim.max_seqs : n;
     if (c->group[0].window)
@@ -301,7 +310,8 @@ static int open_index(struct kv *c, struct paged *s, struct err *e)
  * depends on which layers are in the group. */
 static struct prefix_key context_of(const struct kv *c, size_t g)
 {
-    const uint64_t size[] = {c->lim.store_context.w[0],
+    const uint64_t size[] = {RECORDS,
+                             c->lim.store_context.w[0],
                              c->lim.store_context.w[1],
                              (uint64_t)c->lim.dtype,
                              c->lim.n_layers,
@@ -358,6 +368,37 @@ static int paged_open(struct kv *c, struct err *e)
     return rc;
 }
 
+/* ---- the tokens of rows ---- */
+
+/* Returns the tokens [block] of the rows of block B of group 0. */
+static int32_t *tokens_of(const struct kv *c, const struct paged *s, uint32_t b)
+{
+    return s->token + b * c->lim.block;
+}
+
+/* Copies the rows of block FROM of group G to block TO, and their tokens. */
+static void copy_rows(const struct kv *c, struct paged *s, size_t g, uint32_t from, uint32_t to)
+{
+    kvpool_copy(c, &s->pool, g, from, to);
+    if (g == 0 && s->token)
+        memcpy(tokens_of(c, s, to), tokens_of(c, s, from), c->lim.block * sizeof(*s->token));
+}
+
+static void paged_set_tokens(struct kv *c, size_t seq, size_t pos, const int32_t *token, size_t n)
+{
+    const struct paged *s = c->state;
+    size_t block = c->lim.block;
+
+    for (size_t i = 0, len; i < n && s->token; i += len) {
+        size_t at = (pos + i) % block;
+
+        len = n - i < block - at ? n - i : block - at;
+        memcpy(tokens_of(c, s, kvpool_block(&s->pool, kvpool_seq(c, &s->pool, seq, 0), (pos + i) / block)) +
+                   at,
+               token + i, len * sizeof(*token));
+    }
+}
+
 /* ---- sequences ---- */
 
 /* Returns whether SEQ holds a partly filled last block in group G. Sets *I to its index. */
@@ -392,7 +433,7 @@ static void make_own(struct kv *c, size_t seq, size_t g)
         return;
     }
     own = allocate_block(c, g);
-    kvpool_copy(c, &s->pool, g, b, own);
+    copy_rows(c, s, g, b, own);
     kvpool_set(&s->pool, q, i, own);
     release_block(c, g, b);
 }
@@ -502,11 +543,17 @@ static uint32_t held_block(const struct kv *c, const struct paged *s, size_t seq
     return kvpool_block(&s->pool, q, i);
 }
 
-/* Adds the I-th block of SEQ in each group to the index as the rows of NODE, and writes it to the store. */
+/* Adds the I-th block of SEQ in each group to the index as the rows of NODE, and writes it to the store. The rows are
+ * those of the tokens of NODE: rows under other tokens would give later sequences wrong answers. */
 static void index_block(struct kv *c, size_t seq, size_t i, uint32_t node)
 {
     struct paged *s = c->state;
+    const struct prefix *p = &s->index;
+    uint32_t first = held_block(c, s, seq, 0, i);
 
+    ASSERT(first == NONE || memcmp(tokens_of(c, s, first), p->token + node * c->lim.block,
+                                   p->node[node].n_tokens * sizeof(*p->token)) == 0,
+           "sequence %zu: the rows of block %zu were computed from other tokens", seq, i);
     for (size_t g = 0; g < c->n_groups; g++) {
         uint32_t b = held_block(c, s, seq, g, i);
 
@@ -590,7 +637,7 @@ static void copy_block(struct kv *c, size_t seq, size_t i, uint32_t node)
 
         hold_block(s, g, from); /* prevents its eviction for the new block */
         own = allocate_block(c, g);
-        kvpool_copy(c, &s->pool, g, from, own);
+        copy_rows(c, s, g, from, own);
         release_block(c, g, from);
         kvpool_set(&s->pool, kvpool_seq(c, &s->pool, seq, g), i, own);
         kvpool_seq(c, &s->pool, seq, g)->end++;
@@ -798,6 +845,8 @@ static void cache_record(struct kv *c, struct paged *s, struct ahead *a, size_t 
     }
     b = allocate_block(c, g);
     kvpool_load(c, &s->pool, g, b, record + record_tiles(name.n_tokens));
+    if (g == 0)
+        memcpy(tokens_of(c, s, b), a->token + i * c->lim.block, c->lim.block * sizeof(*s->token));
     s->blocks[g].block[b].refs = 0;
     s->blocks[g].block[b].node = node;
     prefix_set_place(&s->index, node, g, b);
@@ -929,6 +978,7 @@ const struct kv_ops kv_paged = {.pool_bytes = kvpool_bytes,
                                 .truncate = paged_truncate,
                                 .fork = paged_fork,
                                 .advance = kvpool_advance,
+                                .set_tokens = paged_set_tokens,
                                 .publish = paged_publish,
                                 .adopt = paged_adopt,
                                 .ahead = paged_ahead,

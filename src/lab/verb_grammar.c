@@ -43,7 +43,8 @@ static const struct opt_row rows[] = {
     {"check", 0, OPT_STRING, "F.jsonl", EVERYDAY,
      .help =
          "check each line of this file: JSON text for --json-schema and --structural-tag, else a JSON string with "
-         "the text",
+         "the text; JSON that is valid under a schema is accepted also with properties that the schema does not name, "
+         "and with other spellings of names and of values of enum and const than answers have",
      INTO(check)},
     {"masks", 0, OPT_STRING, "F.jsonl", EVERYDAY,
      .help =
@@ -59,9 +60,12 @@ static const struct opt_row rows[] = {
 /* The compiled constraint and the results. */
 struct grammar_job {
     const struct grammar_options *o;
+    const struct constraint_source *source;
     struct tok *tok;
     struct constraint_vocabulary *vocabulary;
     struct constraint *constraint; /* NULL: the constraint does not compile */
+    /* --check: the constraint with every valid value, of which answers have one spelling */
+    struct constraint *checker;
     struct constraint_fault fault; /* where the constraint is wrong, if it does not compile */
     struct err error;              /* why the constraint does not compile, or the first limit of a line */
     uint64_t compile_ns;           /* CPU time in nanoseconds of compiling and of the first mask */
@@ -133,16 +137,16 @@ static void note_limit(struct grammar_job *j, const char *what, const struct err
         err_set(&j->error, e->code, "%s: %s", what, e->msg);
 }
 
-/* Compiles the constraint again if it has reached a limit, which is final for it. */
-static int renew(struct grammar_job *j, const struct constraint_source *s)
+/* Compiles the constraint *C again if it has reached a limit, which is final for it, or if it is NULL. */
+static int renew(struct grammar_job *j, struct constraint **c, const struct constraint_source *s)
 {
     struct err e = {0};
 
-    if (constraint_error(j->constraint, &e) == 0)
+    if (*c && constraint_error(*c, &e) == 0)
         return 0;
-    constraint_free(j->constraint);
-    j->constraint = NULL;
-    return constraint_new(&j->constraint, s, j->vocabulary, &j->fault, j->e);
+    constraint_free(*c);
+    *c = NULL;
+    return constraint_new(c, s, j->vocabulary, &j->fault, j->e);
 }
 
 /* Computes the mask before each token of TEXT, up to the first token that the constraint forbids, and records
@@ -173,10 +177,12 @@ static int measure(struct grammar_job *j, const char *text, size_t n)
 
 /* Checks one line of --check against the constraint and measures the masks of its text. Errors begin with
  * WHAT. */
-static int check_line(struct grammar_job *j, const struct constraint_source *s, const char *line, size_t n,
-                      const char *what)
+static int check_line(void *ctx, const char *line, size_t n, const char *what)
 {
+    struct grammar_job *j = ctx;
+    const struct constraint_source *s = j->source;
     bool is_json = s->kind == CONSTRAINT_JSON_SCHEMA || s->kind == CONSTRAINT_TAG;
+    struct constraint_source all = *s;
     struct err limit = {0};
     json_t *value = NULL;
     int rc = is_json ? 0 : json_pull_load(&value, line, n, what, j->e);
@@ -187,13 +193,13 @@ static int check_line(struct grammar_job *j, const struct constraint_source *s, 
         line = json_string_value(value);
         n = json_string_length(value);
     }
-    rc = rc ? rc : renew(j, s);
-    if (rc == 0 &&
-        json_array_append_new(j->accepts, json_boolean(constraint_matches(j->constraint, line, n))))
+    all.is_open = all.every_spelling = true;
+    rc = rc ? rc : renew(j, &j->checker, &all);
+    if (rc == 0 && json_array_append_new(j->accepts, json_boolean(constraint_matches(j->checker, line, n))))
         rc = err_nomem(j->e, "an answer");
-    if (rc == 0 && constraint_error(j->constraint, &limit))
+    if (rc == 0 && constraint_error(j->checker, &limit))
         note_limit(j, what, &limit);
-    rc = rc ? rc : renew(j, s);
+    rc = rc ? rc : renew(j, &j->constraint, s);
     rc = rc ? rc : measure(j, line, n);
     json_decref(value);
     return rc;
@@ -220,16 +226,16 @@ static int add_mask(struct grammar_job *j, struct constraint_run *run, json_t *a
 
 /* Appends to j->masks the masks before, between and after the tokens of LINE, a JSON array of token ids, up to the
  * first token that the constraint forbids, or up to a limit that the constraint reaches. */
-static int mask_line(struct grammar_job *j, const struct constraint_source *s, const char *line, size_t n,
-                     const char *what)
+static int mask_line(void *ctx, const char *line, size_t n, const char *what)
 {
+    struct grammar_job *j = ctx;
     json_t *value = NULL, *allowed = json_array(), *may_end = json_array();
     struct constraint_run run = {0};
     struct err limit = {0};
     int rc = json_pull_load(&value, line, n, what, j->e);
     size_t i = 0, n_tokens = json_array_size(value);
 
-    rc = rc ? rc : renew(j, s);
+    rc = rc ? rc : renew(j, &j->constraint, j->source);
     if (rc == 0 && !json_is_array(value))
         rc = err_set(j->e, ERR_INPUT, "%s: a JSON array of token ids is expected", what);
     rc = rc ? rc : constraint_run_open(&run, j->constraint, n_tokens + 1, j->e);
@@ -247,28 +253,6 @@ static int mask_line(struct grammar_job *j, const struct constraint_source *s, c
     if (json_array_append_new(j->masks, json_pack("{s:o,s:o,s:s?}", "allowed", allowed, "may_end", may_end,
                                                   "error", limit.code ? limit.msg : NULL)))
         rc = err_nomem(j->e, "masks");
-    return rc;
-}
-
-/* Calls EACH with the lines of the file PATH. */
-static int each_line(struct grammar_job *j, const struct constraint_source *s, const char *path,
-                     int (*each)(struct grammar_job *, const struct constraint_source *, const char *, size_t,
-                                 const char *))
-{
-    struct buf text = {.tag = MEM_APP};
-    int rc = path ? input_text(path, &text, j->e) : 0;
-    size_t line = 0;
-
-    for (char *p = text.data, *end; rc == 0 && p && p < text.data + text.len; p = end + 1) {
-        char what[256];
-
-        end = memchr(p, '\n', (size_t)(text.data + text.len - p));
-        end = end ? end : text.data + text.len;
-        snprintf(what, sizeof(what), "%s: line %zu", path, ++line);
-        if (end > p)
-            rc = each(j, s, p, (size_t)(end - p) - (end[-1] == '\r'), what);
-    }
-    buf_fini(&text);
     return rc;
 }
 
@@ -336,8 +320,8 @@ static void warn_of_useless(const struct grammar_options *o)
 static int grammar_run(const struct opt_values *v, struct err *e)
 {
     struct grammar_options o = {.schema = NULL};
-    struct grammar_job j = {.o = &o, .e = e};
     struct constraint_source s;
+    struct grammar_job j = {.o = &o, .source = &s, .e = e};
     struct checkpoint model = {.in.path = NULL};
     struct buf text = {.tag = MEM_APP};
     int rc;
@@ -352,13 +336,14 @@ static int grammar_run(const struct opt_values *v, struct err *e)
         (rc = constraint_vocabulary_new(&j.vocabulary, j.tok, e)) == 0) {
         j.mask = mem_zalloc(constraint_mask_words(j.vocabulary), sizeof(*j.mask), MEM_APP);
         rc = j.mask ? compile(&j, &s) : err_nomem(e, "a mask");
-        if (rc == 0 && j.constraint)
-            rc = each_line(&j, &s, o.check, check_line);
-        if (rc == 0 && j.constraint)
-            rc = each_line(&j, &s, o.masks, mask_line);
+        if (rc == 0 && j.constraint && o.check)
+            rc = input_lines(o.check, check_line, &j, e);
+        if (rc == 0 && j.constraint && o.masks)
+            rc = input_lines(o.masks, mask_line, &j, e);
         rc = rc ? rc : print_result(&j, s.kind);
     }
     constraint_free(j.constraint);
+    constraint_free(j.checker);
     constraint_vocabulary_free(j.vocabulary);
     mem_free(j.mask);
     mem_free(j.mask_us);

@@ -173,7 +173,7 @@ static int render_run(const struct opt_values *v, struct err *e)
     else if (rc == 0 && o.out.json)
         print_json(json_pack("{s:s%}", "text", out.data ? out.data : "", out.len));
     else if (rc == 0)
-        print_bytes(out.data, out.len);
+        print_foreign(out.data, out.len);
     buf_fini(&out);
     buf_fini(&origin);
     checkpoint_close(&model);

@@ -44,7 +44,7 @@ static char *take_line(char **at, const char *end, size_t *n)
 }
 
 /* Parses the target of a request: a path, "*", or an absolute URL (RFC 9112, 3.2), whose host is stored in
- * h->authority. */
+ * h->host. */
 static int read_target(struct http_head *h, char *target, const char **why)
 {
     bool is_absolute = strncasecmp(target, "http://", 7) == 0 || strncasecmp(target, "https://", 8) == 0;
@@ -61,9 +61,9 @@ static int read_target(struct http_head *h, char *target, const char **why)
     if (is_absolute) {
         char *from = strstr(target, "://") + 3, *slash = strchr(from, '/');
 
-        h->path = slash ? target + (slash - from) : strcmp(h->method, "OPTIONS") == 0 && !query ? "*" : "/";
-        memmove(target, from, strlen(from) + 1);
-        h->authority = target;
+        h->path = slash ? slash : strcmp(h->method, "OPTIONS") == 0 && !query ? "*" : "/";
+        h->host = memmove(target, from, slash ? (size_t)(slash - from) : strlen(from));
+        target[slash ? (size_t)(slash - from) : strlen(from)] = 0;
     }
     return h->path[0] == '/' || (strcmp(h->path, "*") == 0 && strcmp(h->method, "OPTIONS") == 0)
                ? 0
@@ -174,8 +174,8 @@ static bool any_lists(const struct http_head *h, const char *name, const char *w
     return false;
 }
 
-/* Checks that there is one Host field, and that it equals the host of an absolute target. */
-static int check_host(const struct http_head *h, const char **why)
+/* Checks that there is one Host field. Its value counts unless the target is absolute (RFC 9112, 3.2.2). */
+static int read_host(struct http_head *h, const char **why)
 {
     const char *value;
     size_t n = count(h, "host", &value);
@@ -184,12 +184,10 @@ static int check_host(const struct http_head *h, const char **why)
         return head_refuse(why, 400, "Host is missing or repeated");
     if (value && !is_host(value))
         return head_refuse(why, 400, "Host is not a host name or address");
-    if (!h->authority)
-        return 0;
-    n = strcspn(h->authority, "/");
-    return n && (!value || (strlen(value) == n && strncasecmp(value, h->authority, n) == 0))
-               ? 0
-               : head_refuse(why, 400, "Host differs from the host of the request target");
+    if (h->host && (!h->host[0] || !is_host(h->host)))
+        return head_refuse(why, 400, "the request target has no host name or address behind http://");
+    h->host = h->host ? h->host : value;
+    return 0;
 }
 
 /* Refuses repeated fields that identify the client or request, since a proxy could use another value. */
@@ -252,7 +250,7 @@ int http_head_read(struct http_head *h, char *text, size_t n, size_t max_headers
     }
     if (text != end)
         return head_refuse(why, 400, "there are bytes after the empty line of the head");
-    if ((rc = check_host(h, why)) != 0)
+    if ((rc = read_host(h, why)) != 0)
         return rc;
     if ((rc = check_single(h, why)) != 0)
         return rc;

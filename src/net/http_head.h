@@ -22,9 +22,9 @@ struct http_head {
     const char *method;
     const char *path;  /* "/...", or "*" for OPTIONS */
     const char *query; /* the part of the target after the first '?', or "" */
-    /* Host and port of a target with "http://" or "https://", equal to the Host field. NULL: the target is a
-     * path. */
-    const char *authority;
+    /* Host and port: of the target if it begins with "http://" or "https://", else of the Host field. NULL: there
+     * are none, in HTTP/1.0. */
+    const char *host;
     struct http_head_field header[HTTP_HEAD_MAX_FIELDS];
     size_t n_headers;
     int minor;           /* of HTTP/1.minor */

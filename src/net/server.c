@@ -31,15 +31,18 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/shares.h"
 #include "net/cors.h"
 #include "net/tls/tls.h"
 
 enum {
     TICK_MS = 250,
-    LINGER_S = 2,               /* seconds for which a closing connection stays open for reading the answer */
-    MOST_LINGERING = 256 << 10, /* maximum bytes that a closing connection may still send */
-    MOST_AHEAD = 64 << 10,      /* bytes of pipelined requests above which reading pauses */
-    MOST_UNSENT = 64 << 10,     /* bytes of unsent answers above which no further request is read */
+    /* Seconds for which a closing connection stays open for reading the answer, after the last bytes of a request that
+     * it still sends: many clients read the answer when they have sent all of it. */
+    LINGER_S = 2,
+    LEAST_LINGERING = 256 << 10, /* bytes that any closing connection may still send */
+    MOST_AHEAD = 64 << 10,       /* bytes of pipelined requests above which reading pauses */
+    MOST_UNSENT = 64 << 10,      /* bytes of unsent answers above which no further request is read */
     /* Size of the socket send buffer. By default the kernel buffers megabytes for a client that does not
      * read. */
     KERNEL_BYTES = 128 << 10,
@@ -69,10 +72,12 @@ struct connection {
     struct connection *next_fresh, **link_fresh;
     struct bufferevent *bev;
     enum state state;
-    /* Time (clock_seconds()) at which the current state times out. 0: never. */
+    /* Time (server_options.seconds()) at which the current state times out. 0: never. */
     double until_s;
-    /* Time (clock_seconds()) at which bytes of a request last arrived. */
+    /* Time (server_options.seconds()) at which bytes of a request last arrived. */
     double heard_s;
+    /* Time (server_options.seconds()) at which the latest of the SERVER_PACE_BYTES pieces of the body was complete. */
+    double pace_s;
     bool asked;   /* a request was handed to the handler */
     bool serving; /* serve() is running: functions that it calls must not free the connection */
     bool dead;    /* serve() must free the connection when it has finished */
@@ -83,6 +88,8 @@ struct connection {
     bool shaking;    /* the TLS handshake is not complete */
     size_t scanned;  /* bytes of the input that were searched for the end of the head */
     size_t lingered; /* bytes that were dropped while the connection closes */
+    /* Time (server_options.seconds()) at which a closing connection ends, whatever it still sends. */
+    double end_s;
     char peer[INET6_ADDRSTRLEN + 1];
     char *head_text; /* the bytes that `head` points into; NULL: no head has been read */
     struct http_head head;
@@ -91,7 +98,7 @@ struct connection {
     uint64_t left;   /* bytes of the chunk or body that have not arrived */
     size_t trailers; /* received bytes of trailers */
     struct buf body;
-    size_t counted; /* bytes of the body that count against max_bodies_bytes */
+    struct server_body_bytes counted; /* the bytes of the body that count against max_bodies_bytes */
     struct server_exchange x;
 };
 
@@ -103,10 +110,11 @@ struct server {
     struct event *wake, *tick, *written, *flush;
     int wake_fd;
     struct tls *tls; /* borrowed; NULL: no TLS */
-    size_t n_failed_handshakes, bodies_bytes;
+    size_t n_failed_handshakes;
+    struct shares bodies; /* bytes that count against max_bodies_bytes */
     bool draining, paused;
     bool out_of_descriptors; /* accepting failed for lack of descriptors, and was logged */
-    double resume_s;         /* time (clock_seconds()) at which paused listeners resume */
+    double resume_s;         /* time (server_options.seconds()) at which paused listeners resume */
     _Atomic bool quits;
     struct connection *first;               /* list of all connections */
     struct connection *fresh, **last_fresh; /* queue of connections with new output, and its end */
@@ -162,7 +170,7 @@ static void forget_request(struct connection *c)
     c->head_text = NULL;
     buf_fini(&c->body);
     server_release_body(c->s, c->counted);
-    c->counted = 0;
+    c->counted.n = 0;
 }
 
 static void destroy(struct connection *c)
@@ -199,12 +207,27 @@ static void drop(struct connection *c)
 static void linger(struct connection *c)
 {
     if (!tls_finish(c->bev)) {
-        c->until_s = c->until_s > 0 ? c->until_s : clock_seconds() + c->s->opt.write_s;
+        c->until_s = c->until_s > 0 ? c->until_s : c->s->opt.seconds() + c->s->opt.write_s;
         return;
     }
     shutdown(bufferevent_getfd(c->bev), SHUT_WR);
     c->state = LINGERING;
-    c->until_s = clock_seconds() + LINGER_S;
+    c->until_s = c->s->opt.seconds() + LINGER_S;
+    c->end_s = c->s->opt.seconds() + c->s->opt.request_s;
+}
+
+/* Drops N bytes that C sends while it closes. The client may send a body that is too large to its end, but not without
+ * end: otherwise it would see a broken connection in place of the answer. */
+static void drop_lingering(struct connection *c, size_t n)
+{
+    size_t most = 2 * c->s->opt.max_body_bytes;
+
+    c->lingered += n;
+    evbuffer_drain(input_of(c), n);
+    if (c->state == LINGERING && n)
+        c->until_s = fmin(c->s->opt.seconds() + LINGER_S, c->end_s);
+    if (c->lingered > (most > LEAST_LINGERING ? most : LEAST_LINGERING))
+        drop(c);
 }
 
 /* Closes C after its output has been written. */
@@ -286,7 +309,7 @@ static void add_head(struct connection *c, int status, const char *headers, cons
 static void serve(struct connection *c);
 
 /* Ends the exchange of C: closes the connection (CLOSE), or serves its next request. */
-static void finish(struct connection *c, bool close)
+static void end_exchange(struct connection *c, bool close)
 {
     forget_request(c);
     c->x = (struct server_exchange){.c = c};
@@ -295,7 +318,7 @@ static void finish(struct connection *c, bool close)
     } else {
         c->state = IDLE;
         c->scanned = 0;
-        c->until_s = clock_seconds() + c->s->opt.idle_s;
+        c->until_s = c->s->opt.seconds() + c->s->opt.idle_s;
     }
     if (!c->serving)
         serve(c);
@@ -318,7 +341,7 @@ void server_reply(struct server_exchange *x, int status, const char *headers, co
 
     if (begin_reply(c, status, headers, type, n))
         evbuffer_add(output_of(c), body, n);
-    finish(c, !keeps(c));
+    end_exchange(c, !keeps(c));
 }
 
 static void free_body(const void *bytes, size_t n, void *ctx)
@@ -340,7 +363,7 @@ void server_give(struct server_exchange *x, int status, const char *headers, con
             evbuffer_add(output_of(c), body->data, body->len);
     }
     buf_fini(body);
-    finish(c, !keeps(c));
+    end_exchange(c, !keeps(c));
 }
 
 void server_begin(struct server_exchange *x, int status, const char *headers, const char *type)
@@ -382,7 +405,7 @@ void server_end(struct server_exchange *x)
     ASSERT(c->state == BUSY && x->streams);
     if (x->chunked)
         evbuffer_add(growing_output_of(c), "0\r\n\r\n", 5);
-    finish(c, close);
+    end_exchange(c, close);
 }
 
 void server_cut(struct server_exchange *x)
@@ -405,20 +428,19 @@ const char *server_body(const struct server_exchange *x, size_t *n)
     return x->c->body.data ? x->c->body.data : "";
 }
 
-size_t server_take_body(struct server_exchange *x, struct buf *out)
+struct server_body_bytes server_take_body(struct server_exchange *x, struct buf *out)
 {
-    size_t counted = x->c->counted;
+    struct server_body_bytes counted = x->c->counted;
 
     *out = x->c->body;
     x->c->body = (struct buf){.tag = MEM_NET};
-    x->c->counted = 0;
+    x->c->counted.n = 0;
     return counted;
 }
 
-void server_release_body(struct server *s, size_t n_bytes)
+void server_release_body(struct server *s, struct server_body_bytes bytes)
 {
-    ASSERT(n_bytes <= s->bodies_bytes);
-    s->bodies_bytes -= n_bytes;
+    shares_give(&s->bodies, bytes.client, bytes.n);
 }
 
 const char *server_peer(const struct server_exchange *x)
@@ -445,7 +467,11 @@ static void server_refuse(struct connection *c, int status, const char *why)
     char body[512];
     size_t n = c->s->opt.refusal(c->s->opt.ctx, status, why, body, sizeof(body));
 
-    add_head(c, status, status == 503 ? "Retry-After: 1\r\n" : "", "application/json", true);
+    add_head(c, status,
+             status == 503                    ? "Retry-After: 1\r\n"
+             : status == 501 || status == 505 ? SERVER_NO_RETRY
+                                              : "",
+             "application/json", true);
     evbuffer_add_printf(output_of(c), "Content-Length: %zu\r\n\r\n", n);
     evbuffer_add(output_of(c), body, n);
     forget_request(c);
@@ -475,31 +501,59 @@ static bool is_wanted(struct connection *c, uint64_t n)
 {
     const struct server_options *o = &c->s->opt;
 
-    if (!c->wanted && n > SERVER_SMALL_BODY)
+    if (!c->wanted && n > SERVER_SMALL_BODY) {
         c->wanted = !o->wants_body || o->wants_body(o->ctx, &c->head);
+        c->counted.client = c->wanted && o->client ? o->client(o->ctx, &c->head, c->peer) : 0;
+    }
     return c->wanted || n <= SERVER_SMALL_BODY;
 }
 
 static const char too_large[] = "the body is too large for this server";
+static const char too_slow[] = "the request took too long to arrive";
 static const char crowded[] =
     "the bodies of other requests use up the server's memory limit for request bodies";
 
-/* Returns true if a body of N bytes fits into max_bodies_bytes beside the bodies of other connections. Small
- * bodies do not count, since the number of connections limits them. */
-static bool body_has_room(const struct connection *c, size_t n)
+/* Returns the slow body to end if that of C needs room, or NULL: that of the same client if its share is used
+ * up, else any. */
+static struct connection *find_slow(const struct connection *c, bool same_client)
 {
-    const struct server *s = c->s;
+    double latest = c->s->opt.seconds() - c->s->opt.slow_s;
+    struct connection *slowest = NULL;
 
-    return n <= SERVER_SMALL_BODY || n - c->counted <= s->opt.max_bodies_bytes - s->bodies_bytes;
+    for (struct connection *v = c->s->first; v; v = v->next)
+        if (v != c && v->state == BODY && v->counted.n && v->pace_s <= latest &&
+            (!same_client || v->counted.client == c->counted.client) &&
+            (!slowest || v->pace_s < slowest->pace_s))
+            slowest = v;
+    return slowest;
 }
 
-/* Counts the received bytes of the body against max_bodies_bytes. */
-static void count_body(struct connection *c)
+/* Returns true if a body of N bytes fits into max_bodies_bytes beside the bodies of other connections, of
+ * which slow ones make room. A client may always have one body for which there are bytes. Small bodies do not
+ * count, since the number of connections limits them. */
+static bool body_has_room(const struct connection *c, size_t n)
 {
-    size_t n = c->body.len > SERVER_SMALL_BODY ? c->body.len : 0;
+    const struct shares *s = &c->s->bodies;
+    size_t most = c->s->opt.max_bodies_bytes, more = n > SERVER_SMALL_BODY ? n - c->counted.n : 0;
+    uint32_t client = c->counted.client;
+    struct connection *slow;
 
-    c->s->bodies_bytes += n - c->counted;
-    c->counted = n;
+    while (more && !shares_has_room(s, client, more, most, n)) {
+        slow = find_slow(c, shares_has_room(s, client, more, most, SIZE_MAX));
+        if (!slow)
+            return false;
+        server_refuse(slow, 408, too_slow);
+    }
+    return true;
+}
+
+/* Counts the first N bytes of the body, for which body_has_room(), against max_bodies_bytes. */
+static void count_body(struct connection *c, size_t n)
+{
+    if (n <= SERVER_SMALL_BODY)
+        return;
+    shares_take(&c->s->bodies, c->counted.client, n - c->counted.n, c->s->opt.max_bodies_bytes, SIZE_MAX);
+    c->counted.n = n;
 }
 
 /* Decides from the head how the body is read, and refuses a body that is too large. */
@@ -521,6 +575,7 @@ static void begin_body(struct connection *c)
         return;
     }
     c->left = c->head.body_bytes;
+    c->pace_s = c->s->opt.seconds();
     c->chunk = CHUNK_SIZE;
     c->trailers = 0;
     c->state = BODY;
@@ -573,7 +628,8 @@ static bool read_head(struct connection *c)
     n = evbuffer_get_length(input_of(c));
     if (c->state == IDLE) {
         c->state = HEAD;
-        c->heard_s = clock_seconds(); /* the bytes may have arrived long ago, while a request was answered */
+        c->heard_s =
+            c->s->opt.seconds(); /* the bytes may have arrived long ago, while a request was answered */
         c->until_s = c->heard_s + c->s->opt.request_s;
     }
     evbuffer_ptr_set(input_of(c), &from, c->scanned, EVBUFFER_PTR_SET);
@@ -605,11 +661,11 @@ static bool read_head(struct connection *c)
     return true;
 }
 
-/* Moves N bytes of the input to the end of the body. Each received MiB extends the time limit, and received
- * bytes count against max_bodies_bytes. Returns NULL, or a sentence if there is no room. */
+/* Moves N bytes of the input to the end of the body. With each received MiB the time limit starts anew, and
+ * received bytes count against max_bodies_bytes. Returns NULL, or a sentence if there is no room. */
 static const char *take_body(struct connection *c, size_t n)
 {
-    size_t before = c->body.len >> 20;
+    size_t before = c->body.len;
 
     if (!body_has_room(c, c->body.len + n)) /* other bodies may have arrived since begin_body() */
         return crowded;
@@ -618,25 +674,30 @@ static const char *take_body(struct connection *c, size_t n)
     evbuffer_remove(input_of(c), c->body.data + c->body.len, n);
     c->body.len += n;
     c->body.data[c->body.len] = 0;
-    c->until_s += c->s->opt.request_s * (double)((c->body.len >> 20) - before);
-    count_body(c);
+    if (c->body.len / SERVER_PACE_BYTES > before / SERVER_PACE_BYTES)
+        c->pace_s = c->s->opt.seconds();
+    if (c->body.len >> 20 > before >> 20)
+        c->until_s = c->s->opt.seconds() + c->s->opt.request_s;
+    count_body(c, c->body.len);
     return NULL;
 }
 
 /* Copies a line between chunks to LINE, without CR LF. Returns its length, -1 if it is incomplete, or -2 if
- * it is too long. */
+ * it is too long, has another control character than a tab, or ends with LF alone. */
 static int chunk_line(struct connection *c, char line[CHUNK_LINE])
 {
-    struct evbuffer_ptr at = evbuffer_search_eol(input_of(c), NULL, NULL, EVBUFFER_EOL_CRLF_STRICT);
-    size_t n = evbuffer_get_length(input_of(c));
+    ssize_t n = evbuffer_copyout(input_of(c), line, CHUNK_LINE), length = 0;
 
-    if (at.pos < 0)
-        return n >= CHUNK_LINE ? -2 : -1;
-    if (at.pos >= CHUNK_LINE)
+    while (length < n && ((unsigned char)line[length] >= 0x20 || line[length] == '\t') &&
+           line[length] != 0x7f)
+        length++;
+    if (length + 1 >= CHUNK_LINE || (length < n && line[length] != '\r') ||
+        (length + 1 < n && line[length + 1] != '\n'))
         return -2;
-    evbuffer_remove(input_of(c), line, (size_t)at.pos);
-    evbuffer_drain(input_of(c), 2);
-    return (int)at.pos;
+    if (length + 1 >= n)
+        return -1;
+    evbuffer_drain(input_of(c), (size_t)length + 2);
+    return (int)length;
 }
 
 /* Reads CR LF after the data of a chunk. Returns 0 if bytes are missing, 1 after CR LF, or the status 400. */
@@ -773,10 +834,7 @@ static bool read_ahead(struct connection *c)
     if (c->state == BUSY && n > MOST_AHEAD) {
         pause_reading(c);
     } else if (c->state == CLOSING || c->state == LINGERING) {
-        c->lingered += n;
-        evbuffer_drain(input_of(c), n);
-        if (c->lingered > MOST_LINGERING)
-            drop(c);
+        drop_lingering(c, n);
     }
     return false;
 }
@@ -826,7 +884,7 @@ static void on_read(struct bufferevent *bev, void *ctx)
     struct connection *c = ctx;
 
     (void)bev;
-    c->heard_s = clock_seconds();
+    c->heard_s = c->s->opt.seconds();
     serve(c);
 }
 
@@ -882,7 +940,7 @@ static void on_flush(evutil_socket_t fd, short what, void *ctx)
         flush(s->fresh);
 }
 
-/* Answers a client that sent HTTP without TLS with 400. Its input is read first, up to MOST_LINGERING bytes,
+/* Answers a client that sent HTTP without TLS with 400. Its input is read first, up to LEAST_LINGERING bytes,
  * because closing a socket with unread bytes resets the connection and loses the answer. */
 static void answer_plainly(struct connection *c)
 {
@@ -895,7 +953,7 @@ static void answer_plainly(struct connection *c)
                           date_line(date), n, (int)n, body);
     char rest[4096];
 
-    for (size_t n_read = 0; n_read < MOST_LINGERING; n_read += sizeof(rest))
+    for (size_t n_read = 0; n_read < LEAST_LINGERING; n_read += sizeof(rest))
         if (recv(fd, rest, sizeof(rest), MSG_DONTWAIT) != (ssize_t)sizeof(rest))
             break;
     send(fd, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -975,7 +1033,7 @@ static int add_connection(struct server *s, int fd, const struct sockaddr *from,
     c->shaking = s->tls != NULL;
     c->body.tag = MEM_NET;
     /* The limit for the start of the first request is request_s instead of idle_s. */
-    c->until_s = clock_seconds() + s->opt.request_s;
+    c->until_s = s->opt.seconds() + s->opt.request_s;
     c->link = &s->first;
     c->next = s->first;
     if (c->next)
@@ -1035,13 +1093,16 @@ static void on_accept_error(struct evconnlistener *l, void *ctx)
     s->out_of_descriptors = true;
     evconnlistener_disable(l);
     s->paused = true;
-    s->resume_s = clock_seconds() + 0.2;
+    s->resume_s = s->opt.seconds() + 0.2;
 }
 
-/* Returns true if C has received a part of a request and then no byte for stall_s seconds. */
+/* Returns true if C has received a part of a request and then no byte, or hardly any of a large body, for
+ * stall_s seconds. */
 static bool is_stalled(const struct connection *c, double now)
 {
-    return (c->state == HEAD || c->state == BODY) && now - c->heard_s >= c->s->opt.stall_s;
+    double since_s = c->state == BODY && c->body.len >= 1 << 20 ? c->pace_s : c->heard_s;
+
+    return (c->state == HEAD || c->state == BODY) && now - since_s >= c->s->opt.stall_s;
 }
 
 /* Closes the connections whose time limit has passed. */
@@ -1059,7 +1120,7 @@ static void end_overdue(struct server *s, double now)
         if (c->shaking)
             note_failure(c, true);
         if (c->state == BODY || (c->state == HEAD && c->s->opt.request_s > 0))
-            server_refuse(c, 408, "the request took too long to arrive");
+            server_refuse(c, 408, too_slow);
         else
             drop(c);
     }
@@ -1068,7 +1129,7 @@ static void end_overdue(struct server *s, double now)
 static void on_tick(evutil_socket_t fd, short what, void *ctx)
 {
     struct server *s = ctx;
-    double now = clock_seconds();
+    double now = s->opt.seconds();
 
     (void)fd;
     (void)what;
@@ -1118,6 +1179,8 @@ static void set_defaults(struct server_options *o)
     o->max_bodies_bytes = o->max_bodies_bytes ? o->max_bodies_bytes : 8 * o->max_body_bytes;
     o->request_s = o->request_s > 0 ? o->request_s : 30;
     o->stall_s = o->stall_s > 0 ? o->stall_s : 10;
+    o->slow_s = o->slow_s > 0 ? o->slow_s : 1;
+    o->seconds = o->seconds ? o->seconds : clock_seconds;
     o->idle_s = o->idle_s > 0 ? o->idle_s : 75;
     o->write_s = o->write_s > 0 ? o->write_s : 60;
 }
@@ -1165,18 +1228,23 @@ static void add_address(struct server *s, int fd)
     }
 }
 
+bool server_is_loopback(const struct sockaddr *at)
+{
+    const struct in6_addr *v6 = &((const struct sockaddr_in6 *)(const void *)at)->sin6_addr;
+
+    if (at->sa_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127);
+    return at->sa_family == AF_INET &&
+           ntohl(((const struct sockaddr_in *)(const void *)at)->sin_addr.s_addr) >> 24 == 127;
+}
+
 bool server_is_local(int fd)
 {
     union address at = {.any = {.ss_family = AF_UNSPEC}};
     socklen_t n = sizeof(at);
 
-    if (getsockname(fd, (struct sockaddr *)&at.any, &n) != 0)
-        return false;
-    if (at.any.ss_family == AF_INET6)
-        return IN6_IS_ADDR_LOOPBACK(&at.v6.sin6_addr) ||
-               (IN6_IS_ADDR_V4MAPPED(&at.v6.sin6_addr) && at.v6.sin6_addr.s6_addr[12] == 127);
-    return at.any.ss_family == AF_UNIX ||
-           (at.any.ss_family == AF_INET && ntohl(at.v4.sin_addr.s_addr) >> 24 == 127);
+    return getsockname(fd, (struct sockaddr *)&at.any, &n) == 0 &&
+           (at.any.ss_family == AF_UNIX || server_is_loopback((const struct sockaddr *)&at.any));
 }
 
 /* Accepts connections on the sockets that the options give. */
@@ -1300,6 +1368,7 @@ int server_open(struct server **out, const struct server_options *o, struct err 
     s->wake_fd = -1;
     s->last_fresh = &s->fresh;
     set_defaults(&s->opt);
+    s->bodies.fair = true;
     if ((rc = make_loop(s, e)) == 0)
         rc = s->opt.n_fds ? listen_passed(s, e) : listen_port(s, e);
     if (rc)
@@ -1405,7 +1474,7 @@ size_t server_n_failed_handshakes(const struct server *s)
 
 size_t server_bodies_bytes(const struct server *s)
 {
-    return s->bodies_bytes;
+    return atomic_load(&s->bodies.n);
 }
 
 void server_set_tls(struct server *s, struct tls *t)

@@ -14,8 +14,8 @@
  * time.
  *
  * Limits apply to connections, bytes and fields of a head, bytes of one body and of all bodies, the time
- * until a request is complete, the time between two requests of a connection, and the time without progress
- * in sending output. The time until a request is answered is not limited.
+ * until a request is complete, the time without progress of a request, the time between two requests of a
+ * connection, and the time without progress in sending output. The time until a request is answered is not limited.
  */
 #ifndef GALLOP_NET_SERVER_H
 #define GALLOP_NET_SERVER_H
@@ -28,9 +28,14 @@
 #include "base/err.h"
 #include "net/http_head.h"
 
-enum { SERVER_MAX_SOCKETS = 16, SERVER_SMALL_BODY = 16 << 10 };
+enum { SERVER_MAX_SOCKETS = 16, SERVER_SMALL_BODY = 16 << 10, SERVER_PACE_BYTES = 64 << 10 };
+
+/* A header line for statuses that clients of OpenAI and Anthropic would repeat, although a repeated request would fail
+ * in the same way. */
+#define SERVER_NO_RETRY "X-Should-Retry: false\r\n"
 
 struct server;
+struct sockaddr;
 struct server_exchange; /* a request and its answer */
 struct tls;
 struct cors;
@@ -51,21 +56,31 @@ struct server_options {
     size_t max_headers;     /* [128] maximum number of header fields, else 431 */
     size_t max_body_bytes;  /* [32 MiB] maximum size of a body, else 413 */
     /* [8 times max_body_bytes] Maximum size of all bodies larger than SERVER_SMALL_BODY together, at least
-     * max_body_bytes. Bytes count from their arrival until the body is released. A request that announces
-     * more bytes than are left gets 503. */
+     * max_body_bytes. Bytes count from their arrival until the body is released. The clients share them
+     * (base/shares.h). A request that announces more bytes than are left for it gets 503, unless slow bodies
+     * make room (slow_s). */
     size_t max_bodies_bytes;
-    /* [30] Time limit from the first byte of a request to its last, extended by the same time for each MiB of
-     * body that has arrived. Exceeding it gives 408. */
+    /* [30] Time limit from the first byte of a request to its last; it starts anew with each MiB of body that
+     * has arrived. Exceeding it gives 408. */
     double request_s;
-    double stall_s; /* [10] time limit between two reads of a request, else 408 */
-    double idle_s;  /* [75] time limit between two requests of a connection */
-    double write_s; /* [60] time limit without progress in sending output */
+    /* [10] Time limit between two reads of a request and, after the first MiB of a body, for each further
+     * SERVER_PACE_BYTES. Exceeding it gives 408. */
+    double stall_s;
+    /* [1] A body of which no further SERVER_PACE_BYTES have arrived for this time is slow: it gets 408 if
+     * another request needs its room in max_bodies_bytes. */
+    double slow_s;
+    double idle_s;           /* [75] time limit between two requests of a connection */
+    double write_s;          /* [60] time limit without progress in sending output */
+    double (*seconds)(void); /* [clock_seconds()] clock of these limits but write_s; for tests */
 
     /* Called with a request when its body has arrived or, if wants_body() returned false, before. */
     void (*handle)(void *ctx, struct server_exchange *x);
     /* Returns whether handle() needs the body of a request with head H. If not, handle() must answer at once,
      * and the connection closes. NULL: handle() needs every body. */
     bool (*wants_body)(void *ctx, const struct http_head *h);
+    /* Returns the number of the client (base/shares.h) at the address PEER that sent the head H. NULL: all
+     * requests have one client. */
+    uint32_t (*client)(void *ctx, const struct http_head *h, const char *peer);
     /* Called if the client disconnects before X is answered. X is freed afterwards. */
     void (*gone)(void *ctx, struct server_exchange *x);
     /* Called when all bytes sent so far on the stream X have been written to the socket. */
@@ -92,6 +107,9 @@ const char *server_address(const struct server *s);
 /* Opens a listening Unix socket at PATH, for server_options.fd. Replaces the socket file of a server that no
  * longer runs. The caller deletes the file at the end. ERR_INPUT: another server listens on it. */
 int server_listen_path(const char *path, int *fd, struct err *e);
+
+/* Returns true if AT is a loopback address: 127.0.0.0/8, also within IPv6, or ::1. */
+bool server_is_loopback(const struct sockaddr *at);
 
 /* Returns true if only programs on this machine can reach the socket FD: it is a Unix socket, or bound to a
  * loopback address. */
@@ -127,10 +145,16 @@ const char *server_peer(const struct server_exchange *x);            /* "127.0.0
 void *server_user(const struct server_exchange *x);
 void server_set_user(struct server_exchange *x, void *user);
 
-/* Moves the body to *OUT. Returns the number of bytes that count against max_bodies_bytes for it, until the
- * caller passes this number to server_release_body(). */
-size_t server_take_body(struct server_exchange *x, struct buf *out);
-void server_release_body(struct server *s, size_t n_bytes);
+/* Bytes that count against max_bodies_bytes for a client. */
+struct server_body_bytes {
+    size_t n;
+    uint32_t client;
+};
+
+/* Moves the body to *OUT. Its bytes count against max_bodies_bytes until the caller passes the result to
+ * server_release_body(). */
+struct server_body_bytes server_take_body(struct server_exchange *x, struct buf *out);
+void server_release_body(struct server *s, struct server_body_bytes bytes);
 
 /* Sends a complete answer and frees X. HEADERS are lines that end with CR LF, or "". The answer to HEAD has
  * no body. */

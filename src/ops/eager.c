@@ -18,8 +18,8 @@ struct begin_job {
     const struct batch *b;
 };
 
-void eager_begin_rope(struct eager *g, const struct rope *ropes, size_t i, const struct batch *b,
-                      size_t begin, size_t end)
+static void begin_rope(struct eager *g, const struct rope *ropes, size_t i, const struct batch *b,
+                       size_t begin, size_t end)
 {
     rope_fill(&ropes[i], b, begin, end, g->cos[i], g->sin[i]);
     if (g->lim.seen)
@@ -32,7 +32,7 @@ static void begin_rows(void *ctx, int thread, size_t begin, size_t end)
 
     (void)thread;
     for (size_t i = 0; i < j->n_ropes; i++)
-        eager_begin_rope(j->g, j->ropes, i, j->b, begin, end);
+        begin_rope(j->g, j->ropes, i, j->b, begin, end);
 }
 
 static void op_begin(const struct op_sink *o, const struct rope *ropes, size_t n_ropes, const struct batch *b)
@@ -56,7 +56,7 @@ struct embed_job {
     bool add;
 };
 
-void eager_embed_row(const struct eager *g, float *x, const struct op_embed *w, int32_t index, float *add)
+static void embed_row(const struct eager *g, float *x, const struct op_embed *w, int32_t index, float *add)
 {
     size_t n = w->table.shape[1], at = (size_t)(index + w->offset);
     float *row = add ? add : x;
@@ -80,7 +80,7 @@ static void embed_rows(void *ctx, int thread, size_t begin, size_t end)
 
     (void)thread;
     for (size_t t = begin; t < end; t++) /* the input buffer of linears is free here */
-        eager_embed_row(j->g, j->x + t * n, j->w, j->index[t], j->add ? (float *)j->g->in + t * n : NULL);
+        embed_row(j->g, j->x + t * n, j->w, j->index[t], j->add ? (float *)j->g->in + t * n : NULL);
 }
 
 static void op_embed(const struct op_sink *o, float *x, const struct op_embed *w, const int32_t *index,

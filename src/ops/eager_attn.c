@@ -48,10 +48,6 @@ struct attn_job {
     const struct eager_attn_plan *plan;
     /* Number of scoring tasks of all sequences. */
     size_t n_tasks;
-    /* Attention is a phase of a team; NULL: it is jobs of the pool. */
-    const struct eager_attn_team *team;
-    /* Each task packs its queries and stores the keys that it reads; there is no phase one. */
-    bool fused;
 };
 
 /* The plan for one sequence in one layer; read by all threads. */
@@ -145,7 +141,7 @@ static size_t plan(struct attn_job *j, struct eager_attn_plan *p)
         want = p->rows * n_kv * p->pieces;
         p->split = p->pieces > 1 && p->rows <= SPLIT_ROWS && partials + want <= j->g->n_partials &&
                    (q->n == 1 || !whole);
-        p->tiles = p->split || j->fused || (whole && p->rows <= SPLIT_ROWS) ? 1 : (p->rows + ROWS - 1) / ROWS;
+        p->tiles = p->split || (whole && p->rows <= SPLIT_ROWS) ? 1 : (p->rows + ROWS - 1) / ROWS;
         p->tile_rows = (p->rows + p->tiles - 1) / p->tiles;
         p->partial = partials;
         partials += p->split ? want : 0;
@@ -194,19 +190,14 @@ static void put_bf16(const struct attn_job *j, char *kt, char *vt, size_t slot, 
 static void put_i8(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k, const float *v)
 {
     int8_t row[MAX_DIM + 3];
-    float rotated[MAX_DIM];
     size_t d = j->w->d, dp = j->w->dp;
     float *k_scale = (float *)(void *)(kt + KERN_TILE * dp),
           *v_scale = (float *)(void *)(vt + KERN_TILE * dp);
 
-    memcpy(rotated, k, d * sizeof(float));
-    j->g->attn_k->hadamard(rotated, d);
-    j->g->attn_k->to_i8(row, &k_scale[slot], rotated, d);
+    j->g->attn_k->to_i8(row, &k_scale[slot], k, d);
     memset(row + d, 0, 3);
     put_words(kt, slot, row, (d + 3) / 4);
-    memcpy(rotated, v, d * sizeof(float));
-    j->g->attn_k->hadamard(rotated, d);
-    j->g->attn_k->to_i8(row, &v_scale[slot], rotated, d);
+    j->g->attn_k->to_i8(row, &v_scale[slot], v, d);
     put_parts(vt + slot / 4 * dp * 4, slot % 4, row, d, 1);
 }
 
@@ -219,17 +210,64 @@ static bool is_rotated(const struct attn_job *j)
 static void put_i4(const struct attn_job *j, char *tile, size_t slot, const float *x, bool values)
 {
     uint8_t code[MAX_DIM], factor[MAX_DIM / KERN_I4_GROUP];
-    float rotated[MAX_DIM];
     uint16_t scale;
 
-    memcpy(rotated, x, j->w->d * sizeof(float));
-    j->g->attn_k->hadamard(rotated, j->w->d);
-    j->g->attn_k->to_i4(code, factor, &scale, rotated, j->w->d);
+    j->g->attn_k->to_i4(code, factor, &scale, x, j->w->d);
     i4_put_row(tile, j->w->dp, slot, values, code, factor, scale);
 }
 
+/* Copies a row X to ROTATED, rotates it and returns it. */
+static const float *rotate(const struct attn_job *j, float *rotated, const float *x)
+{
+    memcpy(rotated, x, j->w->d * sizeof(float));
+    j->g->attn_k->hadamard(rotated, j->w->d);
+    return rotated;
+}
+
+/* Returns true if all elements of the row X are finite as elements of the cache, too. */
+static bool is_finite(const struct attn_job *j, const float *x)
+{
+    const int32_t most =
+        j->g->lim.kv_dtype == DT_BF16 ? 0x7f7f7fff : 0x7f7fffff; /* the bits of the largest */
+    int32_t over = 0, bits;
+
+    for (size_t i = 0; i < j->w->d; i++) {
+        memcpy(&bits, x + i, sizeof(bits));
+        over |= (bits & 0x7fffffff) > most;
+    }
+    return !over;
+}
+
+/* Makes the score of the key of zeros in column SLOT of the tile KT NaN. */
+static void mark_key(const struct attn_job *j, char *kt, size_t slot)
+{
+    const uint32_t nan = 0x7fc07fc0; /* a NaN in fp32, and two in bf16 */
+    size_t dp = j->w->dp;
+
+    switch (j->g->lim.kv_dtype) {
+    case DT_I4: memcpy(kt + kern_i4_tile_bytes(dp) - (KERN_TILE - slot) * 2, &nan, 2); break; /* the scale */
+    case DT_I8: memcpy(kt + KERN_TILE * dp + slot * 4, &nan, 4); break;
+    default: memcpy(kt + slot * 4, &nan, 4); /* the first dims */
+    }
+}
+
+/* Stores the keys K and the values V of a token. If an element is not finite, the values are zeros and the key is
+ * marked. So the token makes NaN of all queries that see it, whose sequences end with an error, and leaves no trace in
+ * queries that read its tile with a weight of 0 for it: those of sequences that have taken over other rows of the tile,
+ * or for which the token was a wrong guess. */
 static void put_row(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k, const float *v)
 {
+    static const float zeros[MAX_DIM];
+    float rotated_k[MAX_DIM], rotated_v[MAX_DIM];
+    bool is_marked;
+
+    if (is_rotated(j)) {
+        k = rotate(j, rotated_k, k);
+        v = rotate(j, rotated_v, v);
+    }
+    is_marked = !is_finite(j, k) || !is_finite(j, v);
+    if (is_marked)
+        k = v = zeros;
     switch (j->g->lim.kv_dtype) {
     case DT_I4:
         put_i4(j, kt, slot, k, false);
@@ -239,6 +277,8 @@ static void put_row(const struct attn_job *j, char *kt, char *vt, size_t slot, c
     case DT_BF16: put_bf16(j, kt, vt, slot, k, v); break;
     default: put_f32(j, kt, vt, slot, k, v);
     }
+    if (is_marked)
+        mark_key(j, kt, slot);
 }
 
 /* Returns the address of the first query head of row T that has KV head HEAD, in an array for the whole step. */
@@ -255,30 +295,12 @@ static void pack_q(const struct attn_job *j, float *dst, size_t t, size_t head, 
 
     for (size_t g = 0; g < G; g++, dst += w->dp) {
         memcpy(dst, row + (head * G + g) * w->d, w->d * sizeof(float));
-        if (j->team)
-            eager_attn_head(j->g, w, EAGER_Q, &j->team->ops, dst, t);
         if (sink)
             eager_attn_rope_to_sink(j->g, w, dst, t);
         if (is_rotated(j))
             j->g->attn_k->hadamard(dst, w->d);
         memset(dst + w->d, 0, (w->dp - w->d) * sizeof(float));
     }
-}
-
-/* Stores the keys K and values V of row T in column SLOT of its tiles. */
-static void store_row(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k,
-                      const float *v, size_t t)
-{
-    float own_k[MAX_DIM], own_v[MAX_DIM];
-    size_t bytes = j->w->d * sizeof(float);
-
-    if (j->team && j->team->ops.n) {
-        k = memcpy(own_k, k, bytes);
-        v = memcpy(own_v, v, bytes);
-        eager_attn_head(j->g, j->w, EAGER_K, &j->team->ops, own_k, t);
-        eager_attn_head(j->g, j->w, EAGER_V, &j->team->ops, own_v, t);
-    }
-    put_row(j, kt, vt, slot, k, v);
 }
 
 /* Stores the new rows of sequence Q in tile TI of its positions, for KV head HEAD. A tile is cleared when its
@@ -301,7 +323,7 @@ static void store_keys(const struct attn_job *j, const struct batch_seq *q, size
         size_t t = q->first + (pos - q->pos);
         const float *k = j->qkv + t * eager_attn_width(w) + (w->n_heads + head) * w->d;
 
-        store_row(j, kt, vt, pos % KERN_TILE, k, k + w->n_kv * w->d, t);
+        put_row(j, kt, vt, pos % KERN_TILE, k, k + w->n_kv * w->d);
     }
 }
 
@@ -358,8 +380,6 @@ struct thread_buffers {
     float *max, *sum, *acc_max, *acc_sum;
     int32_t *lo, *hi;
     const void **k, **v, **next;
-    /* The queries of the task; NULL: they are in eager.q. */
-    const float *q;
 };
 
 /* Returns the bytes of scratch of an attention kernel. The size does not depend on the layer's dp, so that
@@ -399,7 +419,6 @@ static struct thread_buffers thread_buffers(const struct eager *g, int thread, s
     t.k = (const void **)(void *)(t.hi + SPLIT_ROWS);
     t.v = t.k + KERN_CHUNK_TILES;
     t.next = t.v + KERN_CHUNK_TILES;
-    t.q = NULL;
     return t;
 }
 
@@ -487,7 +506,7 @@ static void chunk(const struct attn_job *j, const struct piece *p, const struct 
                           .scale = w->scale,
                           .softcap = w->softcap};
 
-    a.q = (t->q ? t->q : packed_at(j, p->sink ? j->sink_q : j->g->q, p->q->first, p->head)) + p->row * w->dp;
+    a.q = packed_at(j, p->sink ? j->sink_q : j->g->q, p->q->first, p->head) + p->row * w->dp;
     for (size_t r = 0; r < p->rows; r++) {
         size_t lo, hi;
 
@@ -693,143 +712,4 @@ void eager_attn(const struct op_sink *o, float *a, const float *qkv, const struc
     pool_run_ranges(g->pool, j.n_tasks, chunks_range, &j);
     if (partials)
         pool_run(g->pool, fold_share, &j);
-}
-
-/* ---- attention as one phase of a team ---- */
-
-size_t eager_attn_task_rows(void)
-{
-    return SPLIT_ROWS;
-}
-
-/* Waits until the columns [begin, begin + n) of qkv are computed. */
-static void await_columns(const struct eager_attn_team *own, size_t begin, size_t n)
-{
-    for (size_t p = begin / KERN_NR; p <= (begin + n - 1) / KERN_NR; p++)
-        team_wait(own->team, own->thread, &own->panel[p], own->number);
-}
-
-static void await_head(const struct attn_job *j, size_t head)
-{
-    const struct op_attn *w = j->w;
-    size_t G = w->n_heads / w->n_kv;
-
-    if (!j->team->panel)
-        return;
-    await_columns(j->team, head * G * w->d, G * w->d);
-    for (size_t i = w->n_heads + head; i < w->n_heads + 2 * w->n_kv && !w->shared; i += w->n_kv)
-        await_columns(j->team, i * w->d, w->d);
-}
-
-/* Packs the queries of task U, and stores the new keys and values that it reads. A task of a split sequence reads those
- * of its chunk, another one reads all. */
-static void prepare_task(const struct attn_job *j, const struct task *u)
-{
-    const struct batch_seq *q = u->p.q;
-    size_t first = q->pos, end = q->pos + q->n, chunk = u->p.chunk * KERN_CHUNK;
-    size_t G = j->w->n_heads / j->w->n_kv;
-
-    await_head(j, u->p.head);
-    for (size_t i = 0; i < q->n; i++)
-        pack_q(j, j->team->q + i * G * j->w->dp, q->first + i, u->p.head,
-               j->qkv + (q->first + i) * eager_attn_width(j->w), false);
-    if (u->plan->split) {
-        first = first > chunk ? first : chunk;
-        end = end < chunk + KERN_CHUNK ? end : chunk + KERN_CHUNK;
-    }
-    for (size_t ti = first / KERN_TILE; first < end && ti <= (end - 1) / KERN_TILE && !j->w->shared; ti++)
-        store_keys(j, q, ti, u->p.head);
-}
-
-/* Counts the finished heads of the stacked rows [ROW, ROW + N) of a KV head of sequence Q. The thread that finishes the
- * last head of a row writes the row as the input of the next linear. */
-static void finish_rows(const struct attn_job *j, const struct batch_seq *q, size_t row, size_t n, int thread)
-{
-    const struct eager_attn_team *own = j->team;
-    size_t H = j->w->n_heads, G = H / j->w->n_kv, end = row + n, heads;
-
-    for (; row < end && own->out; row += heads) {
-        size_t t = q->first + row / G;
-
-        heads = G - row % G < end - row ? G - row % G : end - row;
-        if (atomic_fetch_add_explicit(&own->row[t], (unsigned)heads, memory_order_acq_rel) + heads < H)
-            continue;
-        atomic_store_explicit(&own->row[t], 0, memory_order_relaxed);
-        linear_put(own->out, j->g->pool, thread, own->in, j->a + t * H * j->w->d, t, j->b->n_tokens);
-    }
-}
-
-/* Counts a finished piece of task U. The thread that finishes the last one folds the pieces of the head. */
-static void finish_piece(const struct attn_job *j, const struct task *u, const struct thread_buffers *t,
-                         int thread)
-{
-    size_t s = (size_t)(u->plan - j->plan);
-    atomic_uint *done = &j->team->finished[s * j->w->n_kv + u->p.head];
-
-    if (atomic_fetch_add_explicit(done, 1, memory_order_acq_rel) + 1 < u->plan->pieces)
-        return;
-    atomic_store_explicit(done, 0, memory_order_relaxed);
-    for (size_t r = 0; r < u->plan->rows; r++)
-        fold_row(j, s, u->p.head * u->plan->rows + r, t);
-    finish_rows(j, u->p.q, 0, u->plan->rows, thread);
-}
-
-/* Computes the tasks [begin, end) as chunks_range() does. */
-static void team_range(void *ctx, int thread, size_t begin, size_t end, size_t end_of_range)
-{
-    const struct attn_job *j = ctx;
-    struct thread_buffers t = thread_buffers(j->g, thread, j->w->dp);
-    struct task task[2];
-    size_t seq = 0;
-
-    t.q = j->fused ? j->team->q : NULL;
-    find_task(j, &seq, begin, &task[begin % 2]);
-    for (size_t at = begin; at < end; at++) {
-        const struct task *u = &task[at % 2], *next = NULL;
-
-        if (at + 1 < end_of_range) {
-            find_task(j, &seq, at + 1, &task[(at + 1) % 2]);
-            next = &task[(at + 1) % 2];
-        }
-        if (j->fused)
-            prepare_task(j, u);
-        if (u->plan->split) {
-            split_task(j, u, next, &t);
-            finish_piece(j, u, &t, thread);
-        } else {
-            whole_task(j, u, next, &t);
-            finish_rows(j, u->p.q, u->p.row, u->p.rows, thread);
-        }
-    }
-}
-
-bool eager_attn_is_fused(const struct eager *g, bool alone, const struct op_attn *w, const struct batch *b,
-                         size_t layer)
-{
-    bool fused = alone && (w->chunk || !g->lim.sink || !g->lim.sink[layer]);
-
-    for (size_t s = 0; s < b->n_seqs; s++)
-        fused &= b->seq[s].n * (w->n_heads / w->n_kv) <= SPLIT_ROWS;
-    return fused;
-}
-
-bool eager_attn_in_team(struct eager *g, const struct eager_attn_team *own, float *a, const float *qkv,
-                        const struct op_attn *w, const struct batch *b, size_t layer)
-{
-    struct attn_job j = job_of(g, a, qkv, w, b, layer);
-
-    if (b->n_seqs == 0)
-        return false;
-    j.team = own;
-    j.fused = eager_attn_is_fused(g, own->alone, w, b, layer);
-    plan(&j, own->plan);
-    if (!j.fused) {
-        size_t begin, end;
-
-        team_share(own->team, own->thread, n_store_tasks(&j), &begin, &end);
-        store_tasks(&j, begin, end);
-        team_meet(own->team, own->thread);
-    }
-    team_tasks(own->team, own->thread, j.n_tasks, team_range, &j);
-    return !j.fused;
 }

@@ -107,24 +107,3 @@ void eager_attn_rope_to_sink(const struct eager *g, const struct op_attn *w, flo
 
     apply_rope(g, w, q, g->sink_cos[w->rope] + t * half, g->sink_sin[w->rope] + t * half);
 }
-
-/* ---- one head ---- */
-
-void eager_attn_head(const struct eager *g, const struct op_attn *w, enum eager_head of,
-                     const struct eager_on_heads *ops, float *x, size_t t)
-{
-    const struct op_norm *norm = of == EAGER_Q ? w->q_norm : of == EAGER_K ? w->k_norm : w->v_norm;
-
-    for (size_t i = 0; i < ops->n; i++) {
-        if (ops->is_rope[i] && of != EAGER_V) {
-            size_t half = g->lim.rope_half[w->rope];
-
-            apply_rope(g, w, x, g->cos[w->rope] + t * half, g->sin[w->rope] + t * half);
-        }
-        if (ops->is_rope[i])
-            continue;
-        norm_heads(g, x, norm, 1, w->d);
-        if (of == EAGER_Q)
-            warm(g, w, x, w->d, t);
-    }
-}

@@ -393,9 +393,22 @@ static size_t parts_of(const struct linear *l, size_t m, size_t panels, size_t t
     return best;
 }
 
-void linear_job_range(void *ctx, int thread, size_t at, size_t stop, size_t ahead)
+/* A run of M rows of L, divided into tasks. A task is one panel for one part of the rows. Tasks are ordered by range
+ * of panels, within a range by part, and within a part by panel. There are as many ranges as threads for each part, so
+ * that a thread computes one part with panels that the same thread or its neighbours packed. */
+struct run {
+    const struct linear *l;
+    const struct pool *pool;
+    const void *in;
+    struct linear_end end;
+    size_t m, parts, panels;
+    int ranges;
+};
+
+/* Computes the tasks [AT, STOP) of the struct run CTX; a pool_range_fn. */
+static void run_range(void *ctx, int thread, size_t at, size_t stop, size_t ahead)
 {
-    const struct linear_job *j = ctx;
+    const struct run *j = ctx;
     struct linear_end end = j->end;
     size_t p = 0, p_end = 0,
            first = 0; /* the panels [p, p_end) of a range; the first task of the range and part */
@@ -416,23 +429,18 @@ void linear_job_range(void *ctx, int thread, size_t at, size_t stop, size_t ahea
     }
 }
 
-size_t linear_job_open(struct linear_job *j)
-{
-    size_t threads = (size_t)pool_threads(j->pool);
-
-    j->panels = (linear_columns(j->l) + KERN_NR - 1) / KERN_NR;
-    j->parts = parts_of(j->l, j->m, j->panels, threads);
-    j->ranges = (int)((threads + j->parts - 1) / j->parts);
-    return j->parts * j->panels;
-}
-
 static void run_all(const struct linear *l, struct pool *pool, const void *in, const struct linear_end *end,
                     size_t m)
 {
-    struct linear_job job = {.l = l, .pool = pool, .in = in, .end = *end, .m = m};
+    struct run j = {.l = l, .pool = pool, .in = in, .end = *end, .m = m};
+    size_t threads = (size_t)pool_threads(pool);
 
-    if (m)
-        pool_run_ranges(pool, linear_job_open(&job), linear_job_range, &job);
+    if (m == 0)
+        return;
+    j.panels = (linear_columns(l) + KERN_NR - 1) / KERN_NR;
+    j.parts = parts_of(l, m, j.panels, threads);
+    j.ranges = (int)((threads + j.parts - 1) / j.parts);
+    pool_run_ranges(pool, j.parts * j.panels, run_range, &j);
 }
 
 void linear_run(const struct linear *l, struct pool *pool, const void *in, float *y, size_t ldy, size_t m)

@@ -278,26 +278,6 @@ void linear_run_mlp(const struct linear_mlp *w, struct pool *pool);
  * intermediate at a time. SPLIT is a multiple of KERN_PIECE. */
 void linear_run_splits(const struct linear_mlp *w, struct pool *pool, size_t split);
 
-/* A run of M rows of L, divided into tasks. A task is one panel for one part of the rows. Tasks are ordered by range
- * of panels, within a range by part, and within a part by panel. There are as many ranges as threads for each part, so
- * that a thread computes one part with panels that the same thread or its neighbours packed. */
-struct linear_job {
-    const struct linear *l;
-    const struct pool *pool;
-    const void *in;
-    struct linear_end end;
-    size_t m;
-    /* Set by linear_job_open(). */
-    size_t parts, panels;
-    int ranges;
-};
-
-/* Divides the run J, of at least one row, into tasks, and returns their number. */
-size_t linear_job_open(struct linear_job *j);
-
-/* Computes the tasks [BEGIN, END) of the struct linear_job CTX; a pool_range_fn. */
-void linear_job_range(void *ctx, int thread, size_t begin, size_t end, size_t end_of_range);
-
 /* Computes the panels [p0, p1) of KERN_NR columns as linear_run() does, for callers that distribute the
  * panels of several linears among threads. Called by THREAD in a job of POOL. */
 void linear_run_panels(const struct linear *l, const struct pool *pool, int thread, const void *in, float *y,

@@ -147,6 +147,36 @@ size_t rope_switch_length(const struct rope *r)
     return r->type == ROPE_LONGROPE ? (size_t)r->original : 0;
 }
 
+bool rope_by_length(const struct rope *r)
+{
+    return r->type == ROPE_DYNAMIC || r->type == ROPE_LONGROPE;
+}
+
+uint64_t rope_regime(const struct rope *r, size_t n, size_t n_prompt, size_t n_total)
+{
+    uint64_t regime = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t border = rope_switch_length(&r[i]);
+
+        regime = regime * 2 + (border && n_total > border);
+        if (r[i].type == ROPE_DYNAMIC && (double)n_prompt > r[i].original)
+            regime = regime * 0x9e3779b97f4a7c15u + n_prompt;
+    }
+    return regime;
+}
+
+bool rope_is_stale(const struct rope *r, size_t n, size_t last_total, size_t total)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t border = rope_switch_length(&r[i]);
+
+        if (border && (last_total > border) != (total > border))
+            return true;
+    }
+    return false;
+}
+
 /* Returns the inverse frequency of pair I by dynamic NTK, for a sequence of N tokens. */
 static float dynamic_inv(const struct rope *r, size_t n, size_t i)
 {

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "ops/batch.h"
@@ -84,5 +85,17 @@ void rope_back(const struct rope *r, const struct batch *b, size_t begin, size_t
 /* Returns the maximum length of a sequence for which longrope uses its short factors; when a sequence grows
  * longer, its rows must be computed again. Returns 0 for all other types. */
 size_t rope_switch_length(const struct rope *r);
+
+/* Returns true if the frequencies of R depend on the length of a sequence: types dynamic and longrope. */
+bool rope_by_length(const struct rope *r);
+
+/* Returns a number that differs between sequences whose rows have different frequencies of R [n]: sequences
+ * with N_PROMPT tokens of a prompt and N_TOTAL tokens in all. Only rows of sequences with equal numbers are
+ * equal. */
+uint64_t rope_regime(const struct rope *r, size_t n, size_t n_prompt, size_t n_total);
+
+/* Returns true if rows that were computed for a sequence of LAST_TOTAL tokens have other frequencies of R [n]
+ * than those of the same sequence with TOTAL tokens. */
+bool rope_is_stale(const struct rope *r, size_t n, size_t last_total, size_t total);
 
 #endif

@@ -18,7 +18,7 @@ static uint64_t begin_op(const struct op_sink *o)
     struct timed *t = o->ctx;
 
     t->waited_ns = t->pool ? pool_waited_ns(t->pool) : 0;
-    return t->is_chained ? t->end_ns : clock_ns();
+    return clock_ns();
 }
 
 /* Counts OP, which began at BEGIN_NS and has ended. The time that the pool waited is not counted as work of
@@ -29,8 +29,7 @@ static void end_op(const struct op_sink *o, uint64_t begin_ns, struct timed_op *
     struct timed_kind *kind = &t->kind[op->kind];
     double waited = t->pool ? (double)(pool_waited_ns(t->pool) - t->waited_ns) * 1e-9 : 0;
 
-    t->end_ns = clock_ns();
-    op->seconds = (double)(t->end_ns - begin_ns) * 1e-9;
+    op->seconds = (double)(clock_ns() - begin_ns) * 1e-9;
     kind->seconds += op->seconds - waited;
     t->waited_seconds += waited;
     for (size_t i = 0; i < op->n_parts; i++) {

@@ -57,9 +57,6 @@ struct timed {
     enum dtype kv_dtype;
     /* The pool on which operators run. timed_open() sets NULL: waiting is then counted as work. */
     const struct pool *pool;
-    /* An operator begins when the one before it ends, which saves a reading of the clock. */
-    bool is_chained;
-    uint64_t end_ns; /* the time at which the last operator has ended */
     /* Called at the end of every operator; NULL: not called. */
     timed_fn *each;
     void *each_ctx;

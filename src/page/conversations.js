@@ -10,6 +10,8 @@ export class Conversations {
         byId("import").onclick = () => byId("file").click();
         byId("file").onchange = event => this.#import(event.target);
         byId("menu").onclick = () => this.#toggle(!document.body.classList.contains("side-open"));
+        // The live view has no button that closes the list.
+        window.addEventListener("hashchange", () => this.#toggle(false));
         byId("side").onkeydown = event => {
             if (event.key === "Escape" && document.body.classList.contains("side-open")) {
                 event.stopPropagation();

@@ -20,8 +20,8 @@ struct reader {
     struct err *e;
     struct folder in;
     enum settings_use use;
+    bool in_object;           /* the current member is an object of special tokens */
     bool in_map;              /* the current file is special_tokens_map.json, which has no templates */
-    bool has_table;           /* tokenizer_config.json has added_tokens_decoder */
     struct strmap by_content; /* content -> index in c->added, until these tokens are sorted */
 };
 
@@ -107,6 +107,8 @@ static void add_again(struct settings *c, struct settings_token *old, struct set
         t.id = old->id;
     c->n_of_class -= old->of_class && !t.of_class;
     t.of_class = old->of_class && t.of_class;
+    t.is_named = old->is_named || t.is_named;
+    t.only = old->only == t.only ? t.only : SETTINGS_OTHERS;
     if (t.in_table && !old->in_table) { /* the flags of the table take precedence */
         t.content = old->content;
         t.n = old->n;
@@ -115,6 +117,8 @@ static void add_again(struct settings *c, struct settings_token *old, struct set
         *old = t;
     }
     old->of_class = t.of_class;
+    old->is_named = t.is_named;
+    old->only = t.only;
     old->id = t.id;
     old->special = t.special;
     old->rank = old->rank < t.rank ? old->rank : t.rank;
@@ -168,8 +172,10 @@ static const char *const special_name[N_NAMES] = {"bos_token", "eos_token", "unk
                                                   "sep_token", "cls_token", "mask_token"};
 
 /* The order in which new tokens get their ids, which is the order of SPECIAL_TOKENS_ATTRIBUTES in
- * transformers and not the order of the file. Tokens without such an attribute have the last rank. */
+ * transformers and not the order of the file: then come other attributes, then those of an object, and last
+ * the tokens of lists. */
 static const unsigned special_rank[N_NAMES + 1] = {0, 1, 2, 4, 3, 5, 6, N_NAMES};
+enum { RANK_OF_OBJECTS = N_NAMES + 1, RANK_OF_LISTS };
 
 /* Returns the index of the attribute KEY in special_name, or N_NAMES. */
 static size_t special_number(const struct json_str *key)
@@ -181,45 +187,53 @@ static size_t special_number(const struct json_str *key)
     return i;
 }
 
-/* Reads the special token of the attribute NAME; NAME NULL: a special token without an attribute. EXTRA: the
- * token is added to the vocabulary even if NAME is not in special_name. */
-static int read_named(struct reader *r, struct json_pull *j, const struct json_str *name, bool extra)
+/* Reads a special token: the value of the attribute NAME, or (NAME NULL) an element of a list. */
+static int read_named(struct reader *r, struct json_pull *j, const struct json_str *name,
+                      enum settings_source only)
 {
-    struct settings_token t = {.id = -1, .rank = special_rank[name ? special_number(name) : N_NAMES]};
+    size_t number = name ? special_number(name) : N_NAMES;
+    struct settings_token t = {
+        .id = -1, .rank = name ? special_rank[number] : RANK_OF_LISTS, .is_named = true, .only = only};
     struct json_str content;
     int rc = 0;
 
+    if (name && number == N_NAMES && r->in_object)
+        t.rank = RANK_OF_OBJECTS;
     if (name && json_pull_peek(j) == JSON_PULL_NULL)
-        r->c->no_token |= 1u << special_number(name);
+        r->c->no_token |= 1u << number;
     read_token(j, &content, &t);
     t.special = true;
     if (json_pull_rc(j) || !content.s)
         return json_pull_rc(j);
+    r->c->ignores[SETTINGS_SPECIFIC] |= name && number == N_NAMES && only == SETTINGS_OTHERS;
+    r->c->ignores[SETTINGS_ADDITIONAL] |= !name && only == SETTINGS_OTHERS;
     if (name)
         rc = set_text(r, &r->c->tokens, name, &content);
-    return rc == 0 && (extra || !name || special_number(name) < N_NAMES) ? add_token(r, &content, t) : rc;
+    return rc ? rc : add_token(r, &content, t);
 }
 
 static int read_special(struct reader *r, struct json_pull *j, const struct json_str *name)
 {
-    return read_named(r, j, name, false);
+    return read_named(r, j, name, SETTINGS_OTHERS);
 }
 
-static int read_extra(struct reader *r, struct json_pull *j, const struct json_str *name)
+static int read_specific(struct reader *r, struct json_pull *j, const struct json_str *name)
 {
-    return read_named(r, j, name, true);
+    return read_named(r, j, name, SETTINGS_SPECIFIC);
 }
 
 /* Reads a list of special tokens, or an object of special tokens under their attributes. */
-static int read_specials(struct reader *r, struct json_pull *j)
+static int read_specials(struct reader *r, struct json_pull *j, enum settings_source only)
 {
     int rc = 0;
 
-    if (json_pull_peek(j) == JSON_PULL_OBJECT)
-        return read_members(r, j, read_extra);
-    if (json_pull_peek(j) == JSON_PULL_ARRAY)
+    if (json_pull_peek(j) == JSON_PULL_OBJECT) {
+        r->in_object = true;
+        rc = read_members(r, j, only == SETTINGS_SPECIFIC ? read_specific : read_special);
+        r->in_object = false;
+    } else if (json_pull_peek(j) == JSON_PULL_ARRAY && only != SETTINGS_SPECIFIC)
         for (json_pull_enter_array(j); rc == 0 && json_pull_elem(j);)
-            rc = read_special(r, j, NULL);
+            rc = read_named(r, j, NULL, only);
     else
         json_pull_skip(j);
     return rc;
@@ -300,6 +314,7 @@ static enum settings_flag *flag_of(struct settings *c, const struct json_str *ke
            : json_str_is(key, "add_prefix_space")     ? &c->add_prefix_space
            : json_str_is(key, "legacy")               ? &c->legacy
            : json_str_is(key, "split_special_tokens") ? &c->split_special
+           : json_str_is(key, "fix_mistral_regex")    ? &c->fix_mistral_regex
                                                       : NULL;
 }
 
@@ -309,16 +324,19 @@ static int read_configuration(struct reader *r, struct json_pull *j, const struc
     bool chat = r->use == SETTINGS_FOR_CHAT, table = json_str_is(key, "added_tokens_decoder");
     enum settings_flag *flag = flag_of(r->c, key);
 
-    r->has_table |= table;
+    r->c->has_table |= table;
     if (flag)
         read_flag(j, flag);
     else if (json_str_is(key, "tokenizer_class"))
         read_word(j, r->c->class, sizeof(r->c->class));
     else if (chat && !r->in_map && json_str_is(key, "chat_template"))
         return read_template(r, j);
-    else if (json_str_is(key, "extra_special_tokens") ||
-             (!chat && json_str_is(key, "additional_special_tokens")))
-        return read_specials(r, j);
+    else if (json_str_is(key, "extra_special_tokens"))
+        return read_specials(r, j, SETTINGS_OTHERS);
+    else if (json_str_is(key, "model_specific_special_tokens"))
+        return read_specials(r, j, SETTINGS_SPECIFIC);
+    else if (!chat && json_str_is(key, "additional_special_tokens"))
+        return read_specials(r, j, SETTINGS_ADDITIONAL);
     else if (!chat && table)
         return read_members(r, j, read_decoder);
     else if (key->n >= 6 && memcmp(key->s + key->n - 6, "_token", 6) == 0)
@@ -336,15 +354,27 @@ static int read_added(struct reader *r, struct json_pull *j, const struct json_s
     return json_pull_i64(j, &t.id) ? add_token(r, key, t) : 0;
 }
 
-/* Reads a member of config.json (a tokenizer needs model_type) or chat_template.json. */
-static int read_one_member(struct reader *r, struct json_pull *j, const struct json_str *key)
+/* Reads a member of chat_template.json. */
+static int read_only_template(struct reader *r, struct json_pull *j, const struct json_str *key)
 {
-    bool chat = r->use == SETTINGS_FOR_CHAT;
-
-    if (chat && json_str_is(key, "chat_template"))
+    if (json_str_is(key, "chat_template"))
         return read_template(r, j);
-    if (!chat && json_str_is(key, "model_type"))
-        read_word(j, r->c->model_type, sizeof(r->c->model_type));
+    json_pull_skip(j);
+    return 0;
+}
+
+/* Reads a member of config.json. */
+static int read_model(struct reader *r, struct json_pull *j, const struct json_str *key)
+{
+    struct settings *c = r->c;
+
+    c->has_config = true;
+    if (json_str_is(key, "model_type"))
+        read_word(j, c->model_type, sizeof(c->model_type));
+    else if (json_str_is(key, "tokenizer_class"))
+        read_word(j, c->model_class, sizeof(c->model_class));
+    else if (json_str_is(key, "transformers_version"))
+        read_word(j, c->version, sizeof(c->version));
     else
         json_pull_skip(j);
     return 0;
@@ -426,7 +456,7 @@ static int read_template_files(struct reader *r)
         r->c->templates = configured;
     }
     mem_free(unused.v);
-    return rc ? rc : r->c->templates.n ? 0 : read_json(r, "chat_template.json", read_one_member);
+    return rc ? rc : r->c->templates.n ? 0 : read_json(r, "chat_template.json", read_only_template);
 }
 
 static int by_id(const void *x, const void *y)
@@ -444,45 +474,127 @@ static int by_id(const void *x, const void *y)
 
 static int read_tokenizer_files(struct reader *r)
 {
-    int rc = r->has_table ? 0 : read_json(r, "added_tokens.json", read_added);
+    int rc = r->c->has_table ? 0 : read_json(r, "added_tokens.json", read_added);
 
-    if (rc == 0)
-        rc = read_json(r, "config.json", read_one_member);
     if (rc == 0 && r->c->n_added)
         qsort(r->c->added, r->c->n_added, sizeof(*r->c->added), by_id);
     return rc;
 }
 
-/* ---- the default special tokens of transformers' classes ---- */
+/* ---- the classes of transformers ---- */
 
+/* The classes that build their own steps from the vocabulary of a tokenizer.json, and what follows from
+ * them. */
 static const struct class
 {
-    const char *names;          /* the class's names, with a blank before and after each */
-    const char *token[N_NAMES]; /* NULL: the class has no default */
+    const char *names;          /* without "Fast", with a blank before and after each */
+    const char *token[N_NAMES]; /* the default special tokens; NULL: none */
 } classes[] = {
-    {" GPT2Tokenizer GPT2TokenizerFast CodeGenTokenizer CodeGenTokenizerFast ",
-     {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}},
-    {" GPTNeoXTokenizer GPTNeoXTokenizerFast ",
-     {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>", "<|padding|>"}},
-    {" Qwen2Tokenizer Qwen2TokenizerFast ", {NULL, "<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}},
-    {" LlamaTokenizer LlamaTokenizerFast ", {"<s>", "</s>", "<unk>"}},
-    {" GemmaTokenizer GemmaTokenizerFast ", {"<bos>", "<eos>", "<unk>", "<pad>", [N_NAMES - 1] = "<mask>"}},
-    {" CohereTokenizer CohereTokenizerFast ",
+    {" GPT2Tokenizer CodeGenTokenizer ", {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}},
+    {" GPTNeoXTokenizer ", {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>", "<|padding|>"}},
+    {" Qwen2Tokenizer Qwen3_5Tokenizer ", {NULL, "<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}},
+    {" LlamaTokenizer ", {"<s>", "</s>", "<unk>"}},
+    {" GemmaTokenizer ", {"<bos>", "<eos>", "<unk>", "<pad>", [N_NAMES - 1] = "<mask>"}},
+    {" CohereTokenizer ",
      {"<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", "<UNK>", "<PAD>", "<SEP>", "<CLS>", "<MASK_TOKEN>"}},
 };
+
+/* The class of each model type in transformers 5; "": a class that takes the steps from the
+ * tokenizer.json. */
+static const struct {
+    const char *class, *types; /* TYPES: with a blank before and after each */
+} registered[] = {
+    {"GPT2Tokenizer", " blip-2 codegen dbrx emu3 gpt2 gpt_neo gptj hyperclovax_vision_v2 instructblip "
+                      "instructblipvideo jais2 opt phi starcoder2 "},
+    {"GPTNeoXTokenizer", " falcon_mamba gpt_neox mamba mamba2 mpt olmo olmoe rwkv xlstm "},
+    {"Qwen2Tokenizer",
+     " audioflamingo3 colqwen2 cosmos3_omni dots3_note fun_asr_nano hunyuan_vl internvl lighton_ocr "
+     "moss_transcribe_diarize ovis2 qianfan_ocr qwen2 qwen2_5_omni qwen2_5_vl qwen2_audio qwen2_moe "
+     "qwen2_vl qwen3 qwen3_asr qwen3_moe qwen3_next qwen3_omni_moe qwen3_vl qwen3_vl_moe vibevoice "},
+    {"Qwen3_5Tokenizer", " qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen4_exp "},
+    {"LlamaTokenizer", " idefics idefics2 "},
+    {"GemmaTokenizer",
+     " diffusion_gemma gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text recurrent_gemma "
+     "shieldgemma2 t5gemma zaya "},
+    {"CohereTokenizer", " aya_vision cohere cohere2 "},
+    {"",
+     " arctic aria beam canary chatlm ernie4_5 ernie4_5_moe flex_olmo fuyu glm glm4 glm4_moe glm4_moe_lite glm4v "
+     "glm4v_moe glm_image glmasr got_ocr2 gpt_bigcode granite granitemoe granitemoehybrid granitemoeshared "
+     "h2ovl_chat hyperclovax hyperclovax_vlm internlm2 internlm3 iquestcoder jamba kimi_k25 kimi_linear llava "
+     "llava_next mimo_v2_flash minicpm3 minicpm_ocr minicpmv minicpmv4_6 minicpmv4_7 minimax_m2 ministral "
+     "ministral3 mistral mistral3 mistral_large4 mixtral modernbert modernbert-decoder molmo molmo2 nemotron nvfp4 "
+     "olmo2 olmo3 olmo_hybrid opencua openvla paddleocr_vl persimmon phi3 phi3_v phimoe pixtral smolvlm stablelm "
+     "step3_vl vipllava voxtral voxtral_realtime "}};
+
+/* The model types of a class in REGISTERED whose checkpoints often name another class, which does not
+ * count. */
+static const char misnamed[] = " hyperclovax_vision_v2 qwen2 qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen4_exp ";
+
+/* Returns true if the list NAMES, with a blank before and after each, has the first N bytes of NAME. */
+static bool is_listed(const char *names, const char *name, size_t n)
+{
+    char word[80];
+
+    return n > 0 && (size_t)snprintf(word, sizeof(word), " %.*s ", (int)n, name) < sizeof(word) &&
+           strstr(names, word) != NULL;
+}
+
+static const struct class *class_called(const char *name, size_t n)
+{
+    for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++)
+        if (is_listed(classes[i].names, name, n))
+            return &classes[i];
+    return NULL;
+}
+
+/* Sets *OUT to whether the tokenizer.json has a step ByteLevel, as transformers looks for it. */
+static int has_byte_level(struct reader *r, bool *out)
+{
+    static const char sign[] = "\"ByteLevel\"";
+    struct folder_text f;
+    bool there;
+    int rc = folder_read(&f, r->in, "tokenizer.json", &there, r->e);
+
+    *out = false;
+    if (rc || !there)
+        return rc;
+    *out = memmem(f.bytes, f.len, sign, sizeof(sign) - 1) != NULL;
+    folder_text_fini(&f);
+    return 0;
+}
+
+/* Sets c->loaded by tokenizer_class, model_type and the tokenizer.json, with the rules of AutoTokenizer. */
+static int find_class(struct reader *r)
+{
+    struct settings *c = r->c;
+    const char *named = *c->class ? c->class : c->model_class, *chosen = named, *own = NULL;
+    size_t n = strlen(named);
+    bool bytes = false;
+    int rc = 0;
+
+    if (n > 4 && strcmp(named + n - 4, "Fast") == 0)
+        n -= 4;
+    for (size_t i = 0; i < sizeof(registered) / sizeof(*registered); i++)
+        if (is_listed(registered[i].types, c->model_type, strlen(c->model_type)))
+            own = registered[i].class;
+    if (own && (n == 0 || is_listed(misnamed, c->model_type, strlen(c->model_type)) || !*own)) {
+        chosen = own;
+        n = strlen(own);
+    }
+    if (n == 14 && memcmp(chosen, "LlamaTokenizer", n) == 0 && (rc = has_byte_level(r, &bytes)) != 0)
+        return rc;
+    if (!bytes && class_called(chosen, n))
+        snprintf(c->loaded, sizeof(c->loaded), "%.*s", (int)n, chosen);
+    return 0;
+}
 
 /* Adds the class's default for each special token that the files neither name nor set to null. */
 static int add_class_tokens(struct reader *r)
 {
-    struct settings_token t = {.id = -1, .special = true, .of_class = true};
-    const struct class *found = NULL;
-    char word[sizeof(r->c->class) + 2];
+    struct settings_token t = {.id = -1, .special = true, .of_class = true, .is_named = true};
+    const struct class *found = class_called(r->c->loaded, strlen(r->c->loaded));
     int rc = 0;
 
-    snprintf(word, sizeof(word), " %s ", r->c->class);
-    for (size_t i = 0; i < sizeof(classes) / sizeof(*classes) && *r->c->class; i++)
-        if (strstr(classes[i].names, word))
-            found = &classes[i];
     for (size_t i = 0; found && i < N_NAMES && rc == 0; i++) {
         struct json_str name = {special_name[i], strlen(special_name[i])}, text = {found->token[i], 0};
 
@@ -513,7 +625,8 @@ void settings_init(struct settings *c)
                            .add_eos = SETTINGS_UNSET,
                            .add_prefix_space = SETTINGS_UNSET,
                            .legacy = SETTINGS_UNSET,
-                           .split_special = SETTINGS_UNSET};
+                           .split_special = SETTINGS_UNSET,
+                           .fix_mistral_regex = SETTINGS_UNSET};
     arena_init(&c->arena, MEM_TEXT);
 }
 
@@ -525,9 +638,11 @@ int settings_read(struct settings *c, struct folder in, enum settings_use use, s
     if (rc == 0)
         rc = read_json(&r, "tokenizer_config.json", read_configuration);
     r.in_map = true;
-    if (rc == 0 && !r.has_table)
+    if (rc == 0 && !c->has_table)
         rc = read_json(&r, "special_tokens_map.json", read_configuration);
     if (rc == 0)
+        rc = read_json(&r, "config.json", read_model);
+    if (rc == 0 && (rc = find_class(&r)) == 0)
         rc = add_class_tokens(&r);
     if (rc == 0)
         rc = use == SETTINGS_FOR_TOKENIZER ? read_tokenizer_files(&r) : read_template_files(&r);

@@ -1,11 +1,12 @@
 /* settings.h - the small files beside a tokenizer: added tokens, BOS and EOS, and chat templates.
  *
  * The files are those that transformers reads: tokenizer_config.json and special_tokens_map.json; for a
- * tokenizer also added_tokens.json and the model type of config.json; for a chat also chat_template.jinja and
+ * tokenizer also added_tokens.json; for a chat also chat_template.jinja and
  * additional_chat_templates/NAME.jinja, which replace all templates of tokenizer_config.json, and
  * chat_template.json if there is no other template. A special token that the files do not name has the
- * default of the tokenizer's class. Each of the files may be missing. Unknown members, and values of an
- * unexpected type, are ignored, because these files contain many members for other programs.
+ * default of the tokenizer's class, which follows from tokenizer_class and from the model_type of config.json
+ * as in transformers 5. Each of the files may be missing. Unknown members, and values of an unexpected type,
+ * are ignored, because these files contain many members for other programs.
  */
 #ifndef GALLOP_TEXT_SETTINGS_H
 #define GALLOP_TEXT_SETTINGS_H
@@ -33,6 +34,13 @@ struct settings_texts {
     size_t n, cap;
 };
 
+/* Members whose tokens may not count. */
+enum settings_source {
+    SETTINGS_OTHERS,     /* other members */
+    SETTINGS_ADDITIONAL, /* additional_special_tokens: with a list extra_special_tokens its tokens do not count */
+    SETTINGS_SPECIFIC, /* model_specific_special_tokens: so with other attributes than those of every model */
+};
+
 /* An added token. */
 struct settings_token {
     const char *content;
@@ -41,16 +49,26 @@ struct settings_token {
     unsigned rank;
     int64_t id; /* -1: the files have no id */
     bool special, lstrip, rstrip, single_word, normalized;
-    bool in_table; /* the token is in added_tokens_decoder or added_tokens.json */
-    bool of_class; /* only the tokenizer's class names the token, as a default */
+    bool in_table;             /* the token is in added_tokens_decoder or added_tokens.json */
+    bool of_class;             /* only the tokenizer's class names the token, as a default */
+    bool is_named;             /* an attribute or a list of special tokens names the token */
+    enum settings_source only; /* the only member that names the token */
 };
 
 struct settings {
-    struct arena arena;  /* owns the memory of the strings below */
-    const char *path;    /* the folder, for messages */
-    char class[64];      /* tokenizer_class, "" if missing */
-    char model_type[64]; /* model_type of config.json, "" if missing */
-    enum settings_flag add_bos, add_eos, add_prefix_space, legacy, split_special;
+    struct arena arena; /* owns the memory of the strings below */
+    const char *path;   /* the folder, for messages */
+    char class[64];     /* tokenizer_class, "" if missing */
+    /* The class by which transformers loads the tokenizer, without "Fast", if this class builds its own
+     * steps; "": a class that takes them from the tokenizer.json. */
+    char loaded[64];
+    /* Of config.json, "" if missing: model_type, tokenizer_class, and the version of transformers that wrote
+     * it. */
+    char model_type[64], model_class[64], version[32];
+    bool has_config;                     /* there is a config.json */
+    bool has_table;                      /* tokenizer_config.json has added_tokens_decoder */
+    bool ignores[SETTINGS_SPECIFIC + 1]; /* [enum settings_source] its tokens do not count */
+    enum settings_flag add_bos, add_eos, add_prefix_space, legacy, split_special, fix_mistral_regex;
     /* bos_token, eos_token and the like, and attributes that only this model has. */
     struct settings_texts tokens;
     unsigned no_token;               /* bit i: the files set attribute i to null */

@@ -4,12 +4,18 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 
 GALLOP = os.path.abspath(os.environ.get("GALLOP_BIN", "build/gallop"))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DEMO = os.path.join(ROOT, "models", "demo")
+# A program that is started with a signal ignored, as by nohup or in the background of a shell,
+# leaves it ignored.
+for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
 faults = []
 count = 0
 

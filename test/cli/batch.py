@@ -474,4 +474,19 @@ def a_batch_shows_its_progress_on_a_terminal_and_nowhere_else():
     expect(call(*options, env=front).stderr, b"", "progress where there is no terminal")
 
 
+def a_long_prompt_of_run_shows_its_progress_on_a_terminal_and_nowhere_else():
+    if not (front := in_front(FOLDER.name, FAST_CLOCK)):
+        return
+    options = ["run", "-m", DEMO, "--greedy", "-n", 3, "--max-num-batched-tokens", 16, "word " * 500]
+    status, shown = _on_a_terminal(*options, env=front)
+    expect(status, 0, "status")
+    found = re.findall(rb"processing the prompt, tokens \[#* *\] (\d+)/(\d+)", shown)
+    check(found and {int(n) for _, n in found} == {int(found[0][1])} and int(found[0][1]) > 500,
+          f"the progress of a prompt: {shown[-300:]}")
+    check(0 < int(found[0][0]) < int(found[0][1]), f"tokens that are processed: {found[0]}")
+    check(b"\r\x1b[K" in shown.rpartition(b"]")[2], f"the line is wiped: {shown[-50:]!r}")
+    expect(_on_a_terminal(*options, "--quiet", env=front)[1], b"", "progress with --quiet")
+    check(b"processing" not in call(*options, env=front).stderr, "progress where there is no terminal")
+
+
 run_all(list(globals().items()))

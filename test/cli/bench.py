@@ -3,51 +3,34 @@
 output of inspect. Standard library only; GALLOP_BIN names the program."""
 import json
 import os
-import subprocess
-import sys
 import tempfile
 
-GALLOP = os.environ.get("GALLOP_BIN", "build/gallop")
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-DEMO = os.path.join(ROOT, "models", "demo")
+from _cli import DEMO, ROOT, call, check, run_all
+
 GEMMA = os.path.join(ROOT, "test", "golden", "gemma3")
 KEYS = {"test", "prompt", "batch", "tokens", "tok_s", "tok_s_min", "tok_s_max", "bytes_per_token",
         "roof_share", "threads", "dtype", "quant", "bound", "rows", "flops_per_token", "step_s",
         "ideal_step_s"}
-faults = []
-count = 0
 
 
-def call(*args):
-    return subprocess.run([GALLOP, *map(str, args)], capture_output=True, timeout=600)
-
-
-def check(good, what):
-    global count
-    count += 1
-    if not good:
-        faults.append(what)
-        print("  x", what)
-
-
-def bench(*args):
+def _bench(*args):
     r = call("bench", "--json", "--quiet", "--roof-seconds", 0.05, *args)
     check(r.returncode == 0, f"bench {args}: {r.stderr.decode()}")
     o = [json.loads(x) for x in r.stdout.decode().splitlines()]
     return o[0], o[1:]
 
 
-def inspect(*args):
+def _inspect(*args):
     return json.loads(call("inspect", "--json", *args).stdout)
 
 
 def every_row_has_its_keys_and_counts_its_tokens():
-    roof, rows = bench("-m", DEMO, "--prefill", "40,600", "--decode", 9, "--context", "20,300",
+    roof, rows = _bench("-m", DEMO, "--prefill", "40,600", "--decode", 9, "--context", "20,300",
                        "--batch", "1,3", "--reps", 2, "--rows", 4)
     check(roof["test"] == "roof" and roof["dram_bytes_s"] > 1e8, "roofs come first")
     check(roof["bf16_native"] or roof["bf16_flops"] == roof["fp32_flops"],
           "bf16 is widened where there is no dot: the roof of fp32")
-    again, _ = bench("-m", DEMO, "--prefill", 8, "--decode", 0, "--reps", 1, "--dtype", "fp32")
+    again, _ = _bench("-m", DEMO, "--prefill", 8, "--decode", 0, "--reps", 1, "--dtype", "fp32")
     check(again["bf16_native"] == roof["bf16_native"],
           "which roof bf16 has is not a matter of the clock, nor of --dtype")
     check(not again["bf16_native"] or again["bf16_flops"] != again["fp32_flops"],
@@ -63,22 +46,22 @@ def every_row_has_its_keys_and_counts_its_tokens():
 def bytes_of_a_token_are_weights_and_visible_rows():
     for dtype in ("fp32", "bf16", "int8"):
         at = ["-m", DEMO, "--kv-cache-dtype", dtype]
-        o = inspect(*at)
+        o = _inspect(*at)
         for rows in (1, 5):
-            _, r = bench(*at, "--prefill", 0, "--decode", rows, "--context", 100, "--batch", 3,
+            _, r = _bench(*at, "--prefill", 0, "--decode", rows, "--context", 100, "--batch", 3,
                          "--reps", 1, "--rows", rows)
             want = (o["weight_bytes"] + 3 * (100 + rows) * o["kv"]["bytes_per_token"]) / (3 * rows)
             check(abs(r[0]["bytes_per_token"] / want - 1) < 1e-6,
                   f"bytes of a token, {dtype}, {rows} rows")
-    o = inspect("-m", GEMMA)
-    _, r = bench("-m", GEMMA, "--prefill", 0, "--decode", 1, "--context", 1000, "--batch", 1,
+    o = _inspect("-m", GEMMA)
+    _, r = _bench("-m", GEMMA, "--prefill", 0, "--decode", 1, "--context", 1000, "--batch", 1,
                  "--reps", 1)
     check(r[0]["bytes_per_token"] < o["weight_bytes"] + 600 * o["kv"]["bytes_per_token"],
           "windows show fewer rows")
 
 
 def a_share_is_the_ideal_time_over_the_time_taken():
-    roof, rows = bench("-m", DEMO, "--prefill", 64, "--decode", 4, "--context", 64, "--batch",
+    roof, rows = _bench("-m", DEMO, "--prefill", 64, "--decode", 4, "--context", 64, "--batch",
                        "1,8", "--reps", 1, "--mixed", 20)
     check([r["test"] for r in rows] == ["prefill", "decode", "mixed", "decode", "mixed"],
           "mixed rows stand beside those of decoding")
@@ -93,7 +76,7 @@ def a_share_is_the_ideal_time_over_the_time_taken():
 
 
 def a_trace_adds_up():
-    _, rows = bench("-m", DEMO, "--prefill", 70, "--decode", 3, "--context", 40, "--batch", 2,
+    _, rows = _bench("-m", DEMO, "--prefill", 70, "--decode", 3, "--context", 40, "--batch", 2,
                     "--reps", 2, "--mixed", 9, "--trace")
     tests = [r for r in rows if r["test"] in ("prefill", "decode", "mixed")]
     check(len(tests) == 3, "a row of each")
@@ -140,18 +123,18 @@ def a_trace_adds_up():
 
 
 def every_backend_stands_beside_ours():
-    at = ["--backends", "-m", DEMO, "--reps", 3, "--batch", "1,5", "--prefill", "40,600"]
+    at = ["--backends", "-m", DEMO, "--reps", 2, "--batch", "1,5", "--prefill", "40,600"]
     built = call("run", "-m", DEMO, "--op-config", '{"lm_head":"none of them"}',
                  "x").stderr.decode()
     of = {"none": {"gallop", "native", "tpp", "jit"}, "int8": {"gallop", "native", "jit"}}
     for quant, accepting in of.items():
-        roof, rows = bench(*at, "--quant", quant)
+        roof, rows = _bench(*at, "--quant", quant)
         check(roof["test"] == "roof" and roof["dram_bytes_s"] > 1e8, "roofs come first")
         check(all(set(r) == {"test", "kind", "name", "n", "k", "rows", "backend", "dtype", "quant",
                              "threads", "seconds", "gb_s", "gflop_s", "ideal_s", "roof_share",
                              "bound", "over_auto", "behind"} for r in rows), "keys of a backend")
         packed = {(t["packed_in"].split(".", 3)[-1]): t["packed_bytes"]
-                  for t in inspect("-m", DEMO, "--quant", quant)["tensors"] if t["use"] == "linear"}
+                  for t in _inspect("-m", DEMO, "--quant", quant)["tensors"] if t["use"] == "linear"}
         shapes = {(r["kind"], r["name"], r["n"], r["k"]) for r in rows}
         check([s[0] for s in sorted(shapes)] == ["lm_head", "mlp", "mlp", "out_projection",
                                                  "qkv_projection"], f"operators: {shapes}")
@@ -184,7 +167,7 @@ def every_backend_stands_beside_ours():
                       or r["name"] not in packed, f"{what}: bytes of its weights")
         check("mlp.down_proj" in packed and ("mlp", "mlp.down_proj") in {s[:2] for s in shapes},
               "bytes were compared with those of inspect")
-    _, rows = bench("--backends", "-m", os.path.join(ROOT, "test", "data", "blocks.gguf"), "--reps",
+    _, rows = _bench("--backends", "-m", os.path.join(ROOT, "test", "data", "blocks.gguf"), "--reps",
                     1, "--batch", 1, "--prefill", 0)
     check(all((r["over_auto"] == 1) == (r["backend"] == "blocks") for r in rows if r["name"]
               == "mlp.down_proj"), "weights in blocks are what the others are compared with")
@@ -204,14 +187,14 @@ def every_backend_stands_beside_ours():
               f"backends of packed weights: {r.stderr}")
 
 
-def speculate(*args):
-    _, rows = bench("-m", DEMO, "--speculate", 4, "--context", 24, "--decode", 48, "--reps", 2,
+def _speculate(*args):
+    _, rows = _bench("-m", DEMO, "--speculate", 4, "--context", 24, "--decode", 48, "--reps", 2,
                     *args)
     return rows
 
 
 def guesses_gain_what_their_share_of_right_ones_allows():
-    rows = speculate("--batch", "1,3", "--adaptive", "off", "--accept", 1, "--reps", 1)
+    rows = _speculate("--batch", "1,3", "--adaptive", "off", "--accept", 1, "--reps", 1)
     check([(r["test"], r["prompt"], r["batch"], r["tokens"]) for r in rows]
           == [("speculate", 24, n, 48) for n in (1, 3)], f"rows of guesses: {rows}")
     check(all(set(r) == {"test", "prompt", "batch", "tokens", "guesses", "accept", "adaptive",
@@ -229,11 +212,11 @@ def guesses_gain_what_their_share_of_right_ones_allows():
         check(1 <= r["ideal_speedup_roofs"] <= 5 and r["roof_share"] > 0, "ideals")
         check(abs(r["tok_s"] / r["tok_s_plain"] / r["speedup"] - 1) < 1e-6
               and r["speedup_min"] <= r["speedup"] <= r["speedup_max"], "speedups")
-    rows = speculate("--batch", 2, "--adaptive", "off", "--accept", 0)
+    rows = _speculate("--batch", 2, "--adaptive", "off", "--accept", 0)
     check(rows[0]["tokens_per_step"] == 1 and rows[0]["guesses_per_step"] == 4,
           f"wrong guesses are all dropped: {rows}")
     check(rows[0]["ideal_speedup_roofs"] == 1, "the best number of wrong guesses is none")
-    rows = speculate("--batch", 1, "--accept", 0, "--quant", "int8", "--decode", 300)
+    rows = _speculate("--batch", 1, "--accept", 0, "--quant", "int8", "--decode", 300)
     check(rows[0]["tokens_per_step"] == 1 and rows[0]["guesses_per_step"] < 4,
           f"guesses that do not pay end: {rows}")
     r = call("bench", "-m", GEMMA, "--speculate", 2, "--decode", 12, "--context", 30, "--batch",
@@ -249,28 +232,10 @@ def guesses_gain_what_their_share_of_right_ones_allows():
         check(r.returncode == 2 and why in r.stderr, f"--speculate {args}: {r.stderr}")
 
 
-def executors_are_measured_beside_each_other():
-    r = call("bench", "--executors", "-m", DEMO, "--batch", "1,3", "--context", "0,20", "--reps", 1,
-             "--threads", 2, "--json", "--quiet")
-    check(r.returncode == 0, f"executors: {r.stderr}")
-    rows = [json.loads(line) for line in r.stdout.splitlines()]
-    check([(r["context"], r["batch"], r["rows"]) for r in rows]
-          == [(c, n, 1) for c in (0, 20) for n in (1, 3)], f"rows of executors: {rows}")
-    for r in rows:
-        check(all(r[k] > 0 for k in ("eager_step_s", "planned_step_s", "ratio", "eager_layer_us",
-                                     "planned_layer_us", "pairs")), f"times of executors: {r}")
-        check(r["meetings_a_layer"] <= (5 if r["batch"] == 1 else 7), f"meetings: {r}")
-    r = call("bench", "--executors", "-m", DEMO, "--batch", 2, "--reps", 1, "--quiet")
-    check(r.returncode == 0 and b"meetings" in r.stdout, f"executors as text: {r.stderr}")
-    for args, why in ((("--batch", 0), b"--batch"), (("--max-model-len", 20), b"--max-model-len")):
-        r = call("bench", "--executors", "-m", DEMO, "--reps", 1, "--quiet", *args)
-        check(r.returncode == 2 and why in r.stderr, f"--executors {args}: {r.stderr}")
-
-
 def every_cache_is_measured():
     for kind in ("dynamic", "bmc", "slab_pool", "paged"):
         for model in (DEMO, GEMMA):
-            _, r = bench("-m", model, "--prefill", 30, "--decode", 6, "--context", "10,600",
+            _, r = _bench("-m", model, "--prefill", 30, "--decode", 6, "--context", "10,600",
                          "--batch", "2,1", "--reps", 2, "--kv-cache-type", kind, "--kv-cache-dtype",
                          "int8")
             check(len(r) == 5, f"{kind}: all rows")
@@ -292,8 +257,4 @@ def what_cannot_be_measured_is_refused():
     check(r.returncode == 2 and b"--trace" in r.stderr, "a simulation of no file")
 
 
-for test in [v for v in list(globals().values()) if callable(v) and getattr(v, "__module__", None)
-             == "__main__" and v not in (call, check, bench, inspect, speculate)]:
-    test()
-print(f"{count - len(faults)} passed, {len(faults)} failed")
-sys.exit(1 if faults else 0)
+run_all(list(globals().items()))

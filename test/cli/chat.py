@@ -11,6 +11,8 @@ import select
 import shutil
 import signal
 import struct
+import subprocess
+import sys
 import tempfile
 import termios
 import time
@@ -216,6 +218,12 @@ def regen_answers_the_last_message_again():
     again = call(*drawn, "--seed", seeds[0], stdin=b"one\n")
     expect((_answers(again), again.stderr), ([first], b""),
            "the seed gives the answer again, and is not said")
+    first, second, third = _answers(call(*drawn, "--seed", 5, stdin=b"one\n/regen\n/set seed 5\n/regen\n"))
+    check(first != second, f"two draws with one --seed: {first!r}")
+    expect(third, first, "a seed that is set begins again")
+    expect(_answers(call(*drawn, "--seed", 6, stdin=b"one\n")), [second], "turn 1 has the next seed")
+    big = _answers(call(*drawn, "--seed", 2**64 - 1, stdin=b"one\n/set seed 18446744073709551615\n/regen\n"))
+    expect(big[1], big[0], "a seed that no signed integer holds")
     r = _talk("/regen\none\n/regen\nSHOW\n")
     check("there is no answer yet" in _said(r)[0], f"/regen in front of all: {_said(r)}")
     expect(_history(_said(r)[1]), [("u", "one"), ("a", _answers(r)[0])],
@@ -284,11 +292,25 @@ def text_that_is_typed_is_plain_or_may_hold_special_tokens():
 SLOW = ["--isa", "ref", "--threads", "1", "--ignore-eos", "-n", "900", "--min-new-tokens", "900"]
 
 
+def _become_a_job():
+    """Goes on in a child, as a shell starts a program: in the foreground, in a group whose parent
+    is of the same session. Other groups cannot be stopped by a terminal. The parent ends with the
+    status of the child."""
+    if child := os.fork():
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 255)
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    os.tcsetpgrp(0, os.getpid())
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+
+
 class _Terminal:
-    def __init__(self, *more, model=MODEL, env={}):
+    def __init__(self, *more, model=MODEL, env={}, job=False):
         self.shown = b""
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            if job:
+                _become_a_job()
             os.environ.update(TERM="xterm", EDITRC="/dev/null", **env)
             os.execv(GALLOP, [GALLOP, "chat", "-m", model, "--greedy", *more])
         self.wait(b"> ")
@@ -511,25 +533,113 @@ def a_long_prompt_shows_its_progress_on_a_terminal_and_nowhere_else():
     check(b"processing" not in r.stderr, f"progress where there is no terminal: {r.stderr}")
 
 
+# A model that writes escapes: an ESC, a CSI of one character, and a bell.
+CONTROLS = ["<ask>", "\x1b]0;title\x07", "\u009b2J", "\x7f \x0d", "fine\n\tand \u00e9\u200d"]
+SHOWN = rb"\x1b]0;title\x07\x9b2J\x7f \x0dfine" + "\r\n\tand \u00e9\u200d".encode()
+
+
+def controls_in_answers_do_not_reach_the_terminal():
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "net"))
+    import scripted
+
+    with tempfile.TemporaryDirectory() as folder:
+        scripted.make(folder, [CONTROLS], "{% for m in messages %}{{ m.content }}{% endfor %}<ask>")
+        t = _Terminal("--dtype", "fp32", model=folder)
+        t.type("Hi\r")
+        t.wait(SHOWN)
+        t.end()
+        ids = call("tokenize", "-m", folder, "--no-special", "".join(CONTROLS[1:])).stdout
+        for args in (["run", "-m", folder, "--dtype", "fp32", "--quiet", "<ask>"],
+                     ["tokenize", "-m", folder, "--decode", "--ids",
+                      ids.decode().strip()]):
+            plain = call(*args).stdout
+            check("".join(CONTROLS[1:]).encode() in plain, f"a pipe gets the text as it is: {plain}")
+            ours, theirs = pty.openpty()
+            with subprocess.Popen([GALLOP, *args], stdin=subprocess.DEVNULL, stdout=theirs,
+                                  stderr=subprocess.DEVNULL) as p:
+                os.close(theirs)
+                shown = b""
+                while True:
+                    try:
+                        piece = os.read(ours, 65536)
+                    except OSError:
+                        break
+                    if not piece:
+                        break
+                    shown += piece
+                os.close(ours)
+                expect(p.wait(100), 0, "status")
+            check(SHOWN in shown, f"{args[0]} on a terminal: {shown}")
+
+
+def save_asks_before_it_replaces_a_file():
+    with tempfile.TemporaryDirectory() as folder:
+        path, mine = os.path.join(folder, "talk.json"), os.path.join(folder, "mine.json")
+        with open(path, "w") as f:
+            f.write("old")
+        t = _Terminal()
+        t.type("one\r")
+        t.wait(b"context")
+        t.wait(b"> ")
+        for reply in ("n", ""):
+            t.type(f"/save {path}\r")
+            t.wait(b"replace it? [y/N] ")
+            t.type(reply + "\r")
+            t.wait(b"expected another name")
+            t.wait(b"> ")
+            with open(path) as f:
+                expect(f.read(), "old", f"after {reply!r}")
+        t.type(f"/save {path}\r")
+        t.wait(b"replace it? [y/N] ")
+        t.type("y\r")
+        t.wait(b"> ")
+        for name in (path, mine, mine):  # what this conversation wrote before is replaced at once
+            t.type(f"/save {name}\r")
+            t.wait(b"\r\n")
+            t.wait(b"> ")
+            with open(name) as f:
+                expect(len(json.load(f)["messages"]), 2, f"messages in {name}")
+        t.end()
+    r = _talk(f"one\n/save {__file__}\n")
+    check("expected another name" in _said(r)[0], f"without a terminal nobody is asked: {_said(r)}")
+
+
+def a_model_without_template_names_what_helps():
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(DEMO, folder, dirs_exist_ok=True)
+        with open(os.path.join(folder, "tokenizer_config.json")) as f:
+            config = json.load(f)
+        config.pop("chat_template")
+        with open(os.path.join(folder, "tokenizer_config.json"), "w") as f:
+            json.dump(config, f)
+        r = call("chat", "-m", folder, stdin=b"Hi\n")
+        check(r.returncode == 1 and b"--chat-template" in r.stderr and b"`gallop run`" in r.stderr,
+              f"a base model: {r.stderr}")
+
+
+def _state(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        return f.read().rpartition(")")[2].split()[0]
+
+
 def a_terminal_of_another_size_and_ctrl_z_keep_the_line():
-    t = _Terminal("-n", "3")
+    t = _Terminal("-n", "3", job=True)
+    program = os.tcgetpgrp(t.fd)
     t.type("half a li")
     t.wait(b"half a li")
     fcntl.ioctl(t.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 30, 0, 0))
-    os.kill(t.pid, signal.SIGWINCH)
+    os.kill(program, signal.SIGWINCH)
     t.wait(b"half a li")
     t.type("ne of more than thirty columns, which wraps")
     t.wait(b"wraps")
-    os.kill(t.pid, signal.SIGTSTP)
-    end = time.monotonic() + 30
-    stopped = 0
-    while not stopped and time.monotonic() < end:
-        stopped = os.waitpid(t.pid, os.WUNTRACED | os.WNOHANG)[0]
+    os.kill(program, signal.SIGTSTP)
+    end = time.monotonic() + 300
+    while not (stopped := _state(program) == "T") and time.monotonic() < end:
         time.sleep(.01)
-    if stopped:  # A process whose group has no parent in its session cannot be stopped.
-        check(termios.tcgetattr(t.fd)[3] & termios.ECHO,
-              "the terminal echoes while the program is stopped")
-        os.kill(t.pid, signal.SIGCONT)
+    check(stopped, "the program stops")
+    check(termios.tcgetattr(t.fd)[3] & termios.ECHO,
+          "the terminal echoes while the program is stopped")
+    os.kill(program, signal.SIGCONT)
     t.type("\r")
     t.wait(b"context ")
     t.wait(b"> ")

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """completion.py - Tab completes verbs, options, their values and file names in bash, zsh and fish,
-by scripts that the program prints from its tables of options. zsh and fish are used where they are
-installed."""
+by scripts that ask the program. zsh and fish are used where they are installed."""
 import os
 import pty
 import re
@@ -11,12 +10,14 @@ import subprocess
 import tempfile
 import time
 
-from _cli import call, check, expect, expect_error, run_all
+from _cli import GALLOP, call, check, expect, expect_error, run_all
 
 VERBS = re.findall(r"^  (\w+) ", call("--help").stdout.decode(), re.M)
 HELP = {verb: call(verb, "--help", "all").stdout.decode() for verb in VERBS}
 SCRIPT = {shell: call("help", "--completion", shell).stdout.decode()
           for shell in ("bash", "zsh", "fish")}
+# The scripts find the program as the user's shell does.
+os.environ["PATH"] = os.path.dirname(GALLOP) + os.pathsep + os.environ["PATH"]
 # The function of the script is called as readline calls it. COMPREPLY, and what it asks readline
 # to complete, are printed on a line for each case.
 DRIVER = """
@@ -169,7 +170,7 @@ def zsh_completes_with_its_script():
     prepare = ("autoload -Uz compinit; compinit -u -D; . ./script; unsetopt beep\n"
                "show() { print -r -- \"$BUFFER\" >line.part; mv line.part line }; zle -N show\n"
                "bindkey -e; bindkey '^X^P' show; zstyle ':completion:*' menu no")
-    cases = {"gallop ru\t": "gallop run ", "gallop run --qua\t": "gallop run --quant=",
+    cases = {"gallop ru\t": "gallop run ", "gallop run --qua\t": "gallop run --quant ",
              "gallop run --dtype=fp\t": "gallop run --dtype=fp32 ",
              "gallop run --dtype fp\t": "gallop run --dtype fp32 ",
              "gallop help ru\t": "gallop help run ",

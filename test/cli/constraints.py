@@ -245,7 +245,7 @@ def answers_are_valid_under_a_schema():
 def a_schema_accepts_what_is_valid_and_names_what_it_does_not_serve():
     path = _file("schema.json", json.dumps(SCHEMA))
     check_file = _file("check.jsonl", '{"name":"Tom","age":7,"kind":"cat"}\n{"name":"T","age":7,"kind":"cat"}\n'
-                       '{"name": "\\u00e9\\u00e9", "age": 7.0, "kind": "dog"}\n{"age":7}\n')
+                       '{"name": "\\u00e9\\u00e9", "age": 7, "kind": "dog"}\n{"age":7}\n')
     got = lines(call("grammar", "--json-schema", path, "--check", check_file, "--json"))[0]
     expect(got["accepts"], [True, False, True, False], "instances that are accepted")
     path = _file("schema.json", '{"properties":{"a":{"$ref":"https://example.org/x"}}}')
@@ -253,6 +253,44 @@ def a_schema_accepts_what_is_valid_and_names_what_it_does_not_serve():
     expect(got["compiled"], False, "a schema elsewhere")
     expect(got["pointer"], "/properties/a", "where it is named")
     check("$ref" in got["error"], f"found {got['error']}")
+
+
+def valid_values_are_accepted_where_answers_have_one_spelling():
+    """--check takes the values that are valid, and --masks has the tokens of answers."""
+    schema = {"type": "object", "required": ["price"], "properties": {
+        "price": {"type": "integer"}, "size": {"enum": [1, "caf\u00e9"]}}}
+    path = _file("open.json", json.dumps(schema))
+    values = ['{"price": 3.50000000000000111e+080}', '{"price": 3}', '{"price":-3.0}', '{"price" :3}',
+              '{"price":3,"size":1.0}', '{"price":3,"size":"caf\\u00e9"}', '{"price":3,"other":[]}',
+              '{"price":3,"size":2}']
+    check_file = _file("check.jsonl", "\n".join(values))
+    args = ("grammar", "--json-schema", path, "--compact", "--json")
+    got = lines(call(*args, "--check", check_file))[0]
+    expect(got["accepts"], [False, False, False, False, True, True, True, False], "values that are accepted")
+    got = lines(call("grammar", "--json-schema", path, "--check", check_file, "--json"))[0]
+    expect(got["accepts"], [False, True, False, False, True, True, True, False], "with white space")
+    ids = [lines(call("tokenize", "-m", DEMO, "--no-special", "--json", t))[0]["ids"] for t in (
+        '{"price":3', '{"price":3,"size":1', ",", "}")]
+    got = lines(call(*args, "--masks", _file("masks.jsonl", f"{ids[0]}\n{ids[1]}")))[0]["masks"]
+    last = [m["allowed"][-1] for m in got]
+    bits = [sum(int(w[i:i + 8], 16) << 4 * i for i in range(0, len(w), 8)) for w in last]
+    expect([len(m["allowed"]) for m in got], [len(x) + 1 for x in ids[:2]], "masks of the answers")
+    expect([[b >> ids[k][-1] & 1 for k in (2, 3)] for b in bits], [[1, 1], [0, 1]], "comma and brace")
+
+
+def objects_are_closed_unless_a_request_opens_them():
+    """A bias for the comma shows where one is allowed. All lines have one schema."""
+    comma = lines(call("tokenize", "-m", DEMO, "--no-special", "--json", ","))[0]["ids"][-1]
+    schema = {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}
+    said = ({}, {"disable_additional_properties": True}, {"disable_additional_properties": None},
+            {"disable_additional_properties": False}, {"disable_additional_properties": "no"})
+    path = _file("open.jsonl", "".join(json.dumps({
+        "prompt": "Once", "max_new_tokens": 14, "temperature": 0, "logit_bias": {str(comma): 100},
+        "structured_outputs": {"json": schema, "disable_any_whitespace": True, **f}}) + "\n" for f in said))
+    got = lines(call("run", "--batch", path, "--json"))
+    expect([g["text"] for g in got[:3]], ['{"a":1}'] * 3, "closed objects")
+    expect(got[3]["text"][:7], '{"a":1,', "an open object")
+    check("disable_additional_properties: expected true or false" in got[4]["error"], f"found {got[4]}")
 
 
 def grammars_and_tags_are_served():

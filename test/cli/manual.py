@@ -50,12 +50,12 @@ def the_documents_of_the_server_name_no_option_that_is_not_there():
                                                           "--completion"} | OTHERS
     with open(os.path.join(ROOT, "bench", "load")) as f:
         known |= set(re.findall(r'p\.add_argument\("(--[a-z-]+)"', f.read()))
-    for name in ("OPERATIONS.md", "SERVING.md"):
+    for name in ("SERVING.md", "SCHEDULING.md"):
         with open(os.path.join(ROOT, "docs", name)) as f:
             named = set(OPTION.findall(f.read()))
         check(len(named) > 20, f"{name} names options: {named}")
         expect(sorted(named - known), [], f"options of docs/{name} that no verb has")
-        if name == "OPERATIONS.md":
+        if name == "SERVING.md":
             own = _options("Server:" + HELP["serve"].split("Server:")[1].split("\nModel:")[0])
             expect(sorted(own - named - {"--enable-auto-tool-choice"}), [],
                    f"options of the server that docs/{name} does not sort")

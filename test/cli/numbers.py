@@ -232,17 +232,17 @@ def kl_is_that_of_fp32_to_the_other_and_not_the_reverse():
     check(len(windows) > 2 and len(windows[-1]) < 24,
           f"several windows, the last a shorter one: {[len(w) for w in windows]}")
     p = _scores(windows, DEMO, "--dtype", "fp32")
-    q = _scores(windows, DEMO, "--dtype", "bf16", "--kv-cache-dtype", "int8")
+    q = _scores(windows, DEMO, "--dtype", "bf16", "--quant", "int4")
     there = [math.fsum(math.exp(a) * (a - b) for a, b in zip(x, y)) for (x, _), (y, _) in zip(p, q)]
     back = [math.fsum(math.exp(b) * (b - a) for a, b in zip(x, y)) for (x, _), (y, _) in zip(p, q)]
     mean, reverse = math.fsum(there) / len(there), math.fsum(back) / len(back)
-    check(abs(mean - reverse) > 1e-4 * mean,
+    check(abs(mean - reverse) > 1e-3 * mean,  # int4 moves the scores enough at every level
           f"the two directions are far enough apart to be told: {mean} and {reverse}")
-    o = _ppl(TEXT, "--ctx", 24, "--kl", "--dtype", "bf16", "--kv-cache-dtype", "int8")
+    o = _ppl(TEXT, "--ctx", 24, "--kl", "--dtype", "bf16", "--quant", "int4")
     expect(o["tokens"], len(p), "tokens")
     check(
         abs(o["kl_mean"] - mean) < 2e-6 * mean,
-        f"kl_mean: found {o['kl_mean']}, expected KL(fp32 || bf16) {mean}, the reverse is {reverse}")
+        f"kl_mean: found {o['kl_mean']}, expected KL(fp32 || int4) {mean}, the reverse is {reverse}")
     p99 = sorted(there)[int((len(there) - 1) * 0.99)]
     check(abs(o["kl_p99"] - p99) < 2e-6 * p99, f"kl_p99: found {o['kl_p99']}, expected {p99}")
     same = [x.index(max(x)) == y.index(max(y)) for (x, _), (y, _) in zip(p, q)]

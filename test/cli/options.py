@@ -181,7 +181,7 @@ def a_seed_is_random_when_tokens_are_drawn_and_none_was_given():
         r = call("run", "-m", DEMO, "--json", *drawn, *more)
         expect(("seed" in json.loads(r.stdout), b"seed" in r.stderr), (False, False),
                f"a seed with {more}")
-    expect(_one(*drawn, "--seed", 2**64 - 1)["seed"], str(2**64 - 1),
+    expect(_one(*drawn, "--seed", 2**64 - 1)["seed"], 2**64 - 1,
            "a seed that no signed integer holds")
 
 
@@ -201,7 +201,20 @@ def lines_of_a_batch_draw_with_seeds_of_their_own():
     expect(len(re.findall(rb"standard input: line [12]: the seed is \d+\n", r.stderr)), 2,
            f"seeds that are said: {r.stderr}")
     o = lines(call("run", "-m", DEMO, "--json", "--seed", 3, "--batch", "-", stdin=batch))
-    expect([x.get("seed") for x in o], [3, 3, 7, None], "seeds with --seed 3")
+    expect([x.get("seed") for x in o], [3, 4, 7, None], "seeds with --seed 3")
+    for seed in (2**64 - 1, 2**63, -5, -2**63):
+        o = lines(call("run", "-m", DEMO, "--json", "--batch", "-",
+                       stdin=json.dumps({**line, "seed": seed}).encode()))
+        again = lines(call("run", "-m", DEMO, "--json", "--batch", "-",
+                           stdin=json.dumps({**line, "seed": o[0]["seed"]}).encode()))
+        expect((o[0]["seed"], again[0]["output_ids"]), (seed % 2**64, o[0]["output_ids"]),
+               "a seed of 64 bits that is given again")
+        expect(_one("-n", 16, "--temperature", 1.5, "--seed", o[0]["seed"],
+                    "Once upon a time")["output_ids"], o[0]["output_ids"], "as an option")
+    for seed in (2**64, -2**63 - 1, 1.5, "7"):
+        r = call("run", "-m", DEMO, "--json", "--batch", "-",
+                 stdin=json.dumps({**line, "seed": seed}).encode())
+        check(b"seed" in r.stdout + r.stderr and b"64 bits" in r.stdout + r.stderr, f"seed {seed}: {r}")
 
 
 run_all(list(globals().items()))

@@ -37,7 +37,7 @@ _load("worker_again", os.path.join(PEERS, "worker.py"))
 def _run(script, *args):
     return subprocess.run([sys.executable, os.path.join(PEERS, script), *map(str, args)],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=250)
+                          stderr=subprocess.STDOUT, timeout=1500)
 
 
 def _of(form):
@@ -167,7 +167,8 @@ def room_is_made_by_ending_what_was_longest_idle():
 def a_child_without_the_mark_ends_with_its_engine():
     """vLLM's engines are such children: their titles overwrite their environments."""
     tree = peers.Tree("vllm")
-    script = "import subprocess, time; print(subprocess.Popen(['sleep', '100'], env={}).pid, flush=True); time.sleep(100)"
+    tree.GRACE = 0  # the child is not asked to end, and need not be waited for
+    script = "import subprocess, time; print(subprocess.Popen(['sleep', '600'], env={}).pid, flush=True); time.sleep(600)"
     tree.begin([sys.executable, "-c", script], {}, stdout=subprocess.PIPE)
     child = int(tree.process.stdout.readline())
     check(child in tree.pids(), "a child is part of the tree")
@@ -208,7 +209,8 @@ def a_whole_run_has_gallop_and_who_is_there():
     with tempfile.TemporaryDirectory() as scratch:
         _folder(scratch)
         r = _run("offline", scratch, "--gallop", GALLOP, "--threads", 1, "--prefill", 40,
-                 "--streams", "2,3", "--context", 20, "--tokens", 2, "--rounds", 1, "--free", 0)
+                 "--streams", "2,3", "--context", 20, "--tokens", 2, "--rounds", 1, "--free", 0,
+                 "--roof-seconds", .01)
         text = r.stdout.decode()
         expect(r.returncode, 0, f"a run ends well: {text}")
         check("llama.cpp is left out" in text and "vLLM on CPU has ended" in text,
@@ -229,7 +231,7 @@ def a_run_in_int8_packs_what_gallop_measures():
         _folder(scratch)
         command = ("offline", scratch, "--gallop", GALLOP, "--format", "int8", "--only",
                    "gallop,file,llama", "--threads", 1, "--prefill", 40, "--streams", 2,
-                   "--context", 20, "--tokens", 2, "--rounds", 1, "--free", 0)
+                   "--context", 20, "--tokens", 2, "--rounds", 1, "--free", 0, "--roof-seconds", .01)
         r = _run(*command)
         text = r.stdout.decode()
         packed = os.path.join(scratch, "llama-3.2-1b.int8.gallop")

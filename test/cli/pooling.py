@@ -86,21 +86,226 @@ def what_the_folder_says_is_served():
         check(_vectors(_folder("st", files)) == wanted, f"embeddings of a folder with {files}")
 
 
-def what_is_done_to_texts_is_said():
-    path = _folder("st",
-                   {"config_sentence_transformers.json": {"default_prompt_name": "query",
-                                                          "prompts": {"query": "query: "}},
-                    "sentence_bert_config.json": {"max_seq_length": 512, "do_lower_case": False}})
-    with Server(model=path) as s:
-        expect(s.post("/v1/embeddings", input="x")[0], 200, "status")
-        check(any("warning" in x and '"query"' in x for x in s.log),
-              f"a default prompt is warned of: {s.log}")
-    path = _folder("st", {"config_sentence_transformers.json": {"default_prompt_name": None}})
-    with Server(model=path) as s:
-        check(not any("prompt" in x for x in s.log), f"no default prompt is not: {s.log}")
+def do_lower_case_is_refused():
     path = _folder("st", {"sentence_bert_config.json": {"do_lower_case": True}})
     _refused(path, "sentence_bert_config.json", "do_lower_case")
     check(_vectors(path, "--pooling", "last") == LAST, "--pooling decides instead")
+
+
+# ---- texts ----
+
+LONG = "Once upon a time there was a kind fox"
+MESSAGE = {"text": {"method": "forward"}, "message": {"method": "forward", "format": "flat"}}
+ST = {"1_Pooling/config.json": {"pooling_mode": "mean"}, "modules.json": [TRANSFORMER, POOLING]}
+
+
+def _patch(path, file, **values):
+    with open(os.path.join(path, file)) as f:
+        config = json.load(f)
+    with open(os.path.join(path, file), "w") as f:
+        json.dump({k: v for k, v in {**config, **values}.items() if v is not ...}, f)
+
+
+def _of_ids(*prompts):
+    """Embeddings of token ids by the demo model, and whole texts of the user as tokens."""
+    with Server("--pooling", "mean", model=DEMO) as s:
+        return [x["embedding"] for x in s.post("/v1/embeddings", input=list(prompts),
+                                               normalize=False)[1]["data"]]
+
+
+def _ids(text, **message):
+    with Server(model=DEMO) as s:
+        if message:
+            return s.post("/tokenize", messages=[{"role": "user", "content": text}],
+                          **message)[1]["tokens"]
+        return s.post("/tokenize", prompt=text)[1]["tokens"]
+
+
+def _embedded(path, text, n_cut, **fields):
+    """The embedding of TEXT, of which N_CUT tokens must be cut, and a second one unlike it."""
+    with Server(model=path) as s:
+        body = s.post("/v1/embeddings", input=["x", text], normalize=False, **fields)[1]
+        expect(body["usage"]["prompt_tokens_details"]["truncated_tokens"], n_cut,
+               f"tokens cut from {text!r} by {path}")
+        s.post("/v1/embeddings", input=text)
+    said = [x for x in s.log if "truncated_tokens" in x]
+    expect(len(said), 1 if n_cut else 0, f"warnings of the first of two cuts: {said}")
+    return body["data"][1]["embedding"]
+
+
+def texts_are_messages_of_the_chat_template_if_the_folder_says_so():
+    plain, asked = (_ids(LONG, add_generation_prompt=x) for x in (False, True))
+    wanted, wanted_asked, in_parts = _of_ids(plain, asked, [4] + _ids(LONG)[1:])
+    check(plain[-1] == 2 and asked[-1] == 5, "the tokens behind a message")
+    bert = "sentence_bert_config.json"
+    for config, want in (
+            (MESSAGE, wanted), ({**MESSAGE, "message": {"format": "auto"}}, wanted),
+            ({"message": {}}, wanted)):
+        path = _folder("st", {**ST, bert: {"modality_config": config}})
+        check(_embedded(path, LONG, 0) == want, f"a text as message with {config}")
+    path = _folder("st", {**ST, bert: {"modality_config": MESSAGE, "processing_kwargs": {
+        "chat_template": {"add_generation_prompt": True, "padding": True}}}})
+    check(_embedded(path, LONG, 0) == wanted_asked, "variables of the template")
+    for kind in ("structured", "auto"):
+        path = _folder("st", {**ST, bert: {"modality_config": {"message": {"format": kind}}}})
+        with open(os.path.join(path, "chat_template.jinja"), "w") as f:
+            f.write("{% for m in messages %}<|{{ m.role }}|>"
+                    "{{ m.content[0].text if m.content[0]['type'] == 'text' }}{% endfor %}")
+        check(_embedded(path, LONG, 0) == in_parts, f"content in parts with {kind}")
+    check(_embedded(_folder("st", {**ST, bert: {"modality_config": {"text": {}}}}), LONG, 0)
+          == _of_ids(_ids(LONG))[0], "a folder whose texts are no messages")
+    path = _folder("st", {**ST, bert: {"modality_config": {"message": {"format": "odd"}}}})
+    _refused(path, bert, "odd", "pooling last or mean")
+    with Server("--pooling", "mean", model=path) as s:
+        check(any("leaves out the chat template" in x for x in s.log), "--pooling leaves it out")
+    path = _folder("st", {**ST, bert: {"modality_config": MESSAGE}})
+    _patch(path, "tokenizer_config.json", chat_template=...)
+    _refused(path, bert, "chat template", "lacks")
+
+
+def the_default_prompt_is_before_each_text():
+    about, prompts = "config_sentence_transformers.json", {"query": "query: ", "plain": ""}
+    name, prompt = {"default_prompt_name": "query"}, "query: "
+    path = _folder("st", {**ST, about: {**name, "prompts": prompts}})
+    check(_embedded(path, LONG, 0) == _of_ids(_ids(prompt + LONG))[0], "the prompt before a text")
+    with Server(model=path) as s:
+        got = s.post("/v1/embeddings", input=_ids(LONG), normalize=False)[1]["data"][0]["embedding"]
+        check(got == _of_ids(_ids(LONG))[0], "token ids stay as they are")
+    with Server("--pooling", "mean", model=path) as s:
+        check(any("leaves out the default prompt" in x for x in s.log), "--pooling leaves it out")
+        got = s.post("/v1/embeddings", input=LONG, normalize=False)[1]["data"][0]["embedding"]
+        check(got == _of_ids(_ids(LONG))[0], "and it is left out")
+    for config in ({**name, "prompts": {}}, {"default_prompt_name": "plain", "prompts": prompts},
+                   {"default_prompt_name": None, "prompts": prompts}, {"prompts": prompts}):
+        check(_embedded(_folder("st", {**ST, about: config}), LONG, 0) == _of_ids(_ids(LONG))[0],
+              f"no prompt with {config}")
+    _refused(_folder("st", {**ST, about: {"default_prompt_name": "odd", "prompts": prompts}}),
+             about, '"odd"', "missing")
+    bert = {"sentence_bert_config.json": {"max_seq_length": 6}}
+    path = _folder("st", {**ST, **bert, about: {**name, "prompts": prompts}})
+    ids = _ids(prompt + LONG)
+    check(_embedded(path, LONG, len(ids) - 6) == _of_ids(ids[:6])[0], "a cut counts the prompt")
+    excluded = {"1_Pooling/config.json": {"pooling_mode": "mean", "include_prompt": False}}
+    both = {**ST, **excluded, about: {**name, "prompts": prompts}}
+    _refused(_folder("st", both), "1_Pooling/config.json", "include_prompt")
+    with Server(model=DEMO) as s:
+        ids = s.post("/tokenize", add_generation_prompt=False,
+                     messages=[{"role": "system", "content": prompt},
+                               {"role": "user", "content": LONG}])[1]["tokens"]
+    path = _folder("st", {**both, "sentence_bert_config.json": {"modality_config": MESSAGE}})
+    check(_embedded(path, LONG, 0) == _of_ids(ids)[0], "the prompt as a message of the system")
+
+
+def texts_are_cut_as_sentence_transformers_cuts_them():
+    bert, config = "sentence_bert_config.json", "tokenizer_config.json"
+    ids = _ids(LONG)
+    n = len(ids)
+    first6, first5, last6, of_ids = _of_ids(ids[:6], ids[:5], ids[:1] + ids[-5:],
+                                             [5, 6, 7, 8, 9, 10])
+    check(n == 10, f"the text has {n} tokens")
+    for name, about, tokenizer, positions, want, cut in (
+            ("max_seq_length", {"max_seq_length": 6}, {}, 1024, first6, 4),
+            ("null", {"max_seq_length": None}, {"model_max_length": 6}, 1024, first6, 4),
+            ("exactly as long", {"max_seq_length": n}, {}, 1024, _of_ids(ids)[0], 0),
+            ("one less", {"max_seq_length": n - 1}, {}, 1024, _of_ids(ids[:-1])[0], 1),
+            ("model_max_length", {}, {"model_max_length": 6}, 1024, first6, 4),
+            ("positions", {}, {"model_max_length": 1000000000000000019884624838656}, 6, first6, 4),
+            ("a float", {}, {"model_max_length": 6.0}, 1024, first6, 4),
+            ("no number", {}, {"model_max_length": None}, 6, first6, 4),
+            ("the smaller one", {}, {"model_max_length": 5}, 6, first5, 5),
+            ("processor_kwargs", {"max_seq_length": 5, "processor_kwargs": {"model_max_length": 6}},
+             {}, 1024, first6, 4),
+            ("tokenizer_args", {"tokenizer_args": {"model_max_length": 6}},
+             {"model_max_length": 5}, 1024, first6, 4),
+            ("processing_kwargs", {"max_seq_length": 5, "processing_kwargs": {
+                "common": {"max_length": 5}, "text": {"max_length": 6}}}, {}, 1024, first6, 4),
+            ("the left side", {"max_seq_length": 6}, {"truncation_side": "left"}, 1024, last6, 4)):
+        path = _folder("st", {**ST, bert: about})
+        _patch(path, config, **{"model_max_length": ..., **tokenizer})
+        _patch(path, "config.json", max_position_embeddings=positions)
+        check(_embedded(path, LONG, cut) == want, f"a text cut by {name}")
+    path = _folder("st", {**ST, bert: {"max_seq_length": 6}})
+    with Server(model=path) as s:
+        got = s.post("/v1/embeddings", input=list(range(5, 15)), normalize=False)[1]
+        check(got["data"][0]["embedding"] == of_ids and got["usage"]["prompt_tokens"] == 6,
+              "token ids are cut, too")
+        expect(s.post("/api/embed", input=LONG)[1]["prompt_eval_count"], 6, "Ollama's count")
+        status, body = s.post("/api/embed", input=LONG, truncate=False)
+        check(status == 400 and "10 tokens" in json.dumps(body) and "6" in json.dumps(body),
+              f"a client that wants no cut: {status} {body}")
+        expect(s.post("/api/embed", input="x", truncate=False)[0], 200, "status of a short text")
+    _patch(path, "tokenizer.json", post_processor={
+        "type": "TemplateProcessing", "single": [
+            {"SpecialToken": {"id": "<|bos|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+            {"SpecialToken": {"id": "<|end|>", "type_id": 0}}], "pair": [], "special_tokens": {
+                x: {"id": x, "ids": [i], "tokens": [x]} for x, i in (("<|bos|>", 1), ("<|end|>", 2))}})
+    check(_embedded(path, LONG, 5) == _of_ids(ids[:5] + [2])[0], "the token behind a text stays")
+    check(_embedded(path, LONG, 3, add_special_tokens=False) == _of_ids(ids[1:7])[0], "without it")
+    _patch(path, "tokenizer_config.json", truncation_side="left")
+    check(_embedded(path, LONG, 5) == _of_ids(ids[:1] + ids[-4:] + [2])[0], "so it does on the left")
+
+
+def what_a_template_writes_behind_a_message_is_kept():
+    bert, asked = "sentence_bert_config.json", _ids(LONG, add_generation_prompt=True)
+    kwargs = {"add_generation_prompt": True, "max_length": 8}
+    path = _folder("st", {**ST, bert: {"modality_config": MESSAGE,
+                                       "processing_kwargs": {"chat_template": kwargs}}})
+    check(_embedded(path, LONG, len(asked) - 8) == _of_ids(asked[:6] + [2, 5])[0], "two tokens")
+    path = _folder("st", {**ST, bert: {"modality_config": MESSAGE, "processing_kwargs": {
+        "chat_template": {**kwargs, "restore_suffix": False}}}})
+    check(_embedded(path, LONG, len(asked) - 8) == _of_ids(asked[:8])[0], "unless the folder says so")
+    path = _folder("st", {**ST, bert: {"modality_config": MESSAGE, "max_seq_length": 1}})
+    with open(os.path.join(path, "chat_template.jinja"), "w") as f:
+        f.write("<|user|>{{ messages[0].content }}<|end|><|assistant|>")
+    with Server(model=path) as s:
+        got = s.post("/v1/embeddings", input=LONG, normalize=False)[1]["data"][0]["embedding"]
+        check(got == _of_ids([5])[0], "not more than the limit")
+    _patch(path, "sentence_bert_config.json", max_seq_length=2)
+    with open(os.path.join(path, "chat_template.jinja"), "w") as f:
+        f.write("<|user|><|end|><|assistant|>")
+    with Server(model=path) as s:
+        got = s.post("/v1/embeddings", input=LONG, normalize=False)[1]["data"][0]["embedding"]
+        check(got == _of_ids([4, 2])[0], "nothing is kept if all texts are rendered alike")
+
+
+def embeddings_are_cut_to_the_dimensions_that_the_folder_names():
+    about = "config_sentence_transformers.json"
+    path = _folder("st", {**ST, about: {"truncate_dim": 24}})
+    expect(_vectors(path), [x[:24] for x in MEAN], "embeddings of 24 dimensions")
+    with Server(model=path) as s:
+        one = s.post("/v1/embeddings", input=TEXTS[0])[1]["data"][0]["embedding"]
+        check(len(one) == 24 and abs(sum(x * x for x in one) - 1) < 1e-5, "cut, and then length 1")
+        bytes64 = s.post("/v1/embeddings", input="x", encoding_format="base64")[1]["data"][0]
+        expect(len(base64.b64decode(bytes64["embedding"])), 4 * 24, "bytes in base64")
+        expect(len(s.post("/api/embed", input="x")[1]["embeddings"][0]), 24, "Ollama's dimensions")
+        expect(s.post("/api/show", model="st")[1]["model_info"]["llama.embedding_length"], 24,
+               "what /api/show says")
+    expect(_vectors(_folder("st", {**ST, about: {"truncate_dim": 1000}})), MEAN, "more than there are")
+    for bad in (0, -1, "24"):
+        _refused(_folder("st", {**ST, about: {"truncate_dim": bad}}), about, "truncate_dim")
+    _refused(_folder("st", {**ST, "sentence_bert_config.json": {"max_seq_length": 0}}),
+             "sentence_bert_config.json: max_seq_length")
+
+
+def inspect_shows_how_embeddings_are_made():
+    path = _folder("st", {**ST, "sentence_bert_config.json": {"modality_config": MESSAGE,
+                                                              "max_seq_length": 6},
+                          "config_sentence_transformers.json": {
+                              "truncate_dim": 24, "default_prompt_name": "query",
+                              "prompts": {"query": "q: "}}})
+    expect(json.loads(call("inspect", "-m", path, "--json").stdout)["embeddings"],
+           {"pooling": "mean", "prompt": "q: ", "chat_template": True, "max_tokens": 6,
+            "dimensions": 24},
+           "embeddings of --json")
+    said = call("inspect", "-m", path).stdout.decode()
+    check("embeddings: mean of all tokens, with the default prompt, texts as messages of the user "
+          "in the chat template, texts cut to 6 tokens, the first 24 dimensions\n" in said,
+          f"inspect says {said}")
+    check("embeddings" not in json.loads(call("inspect", "-m", DEMO, "--json").stdout),
+          "a model without such files")
+    path = _folder("st", {**ST, "1_Pooling/config.json": {"pooling_mode": "cls"}})
+    check(b"embeddings are refused: 1_Pooling/config.json: pooling cls"
+          in call("inspect", "-m", path).stdout, "what serve refuses")
 
 
 def what_the_user_says_goes_before_the_folder():
@@ -126,6 +331,10 @@ def a_packed_checkpoint_keeps_what_the_folder_says():
     packed = os.path.join(scratch.name, "st.gallop")
     expect(call("pack", "-m", path, "-o", packed, "--quiet").returncode, 0, "status of pack")
     check(_vectors(packed) == MEAN, "embeddings of a packed folder")
+    path = _folder("st", {**ST, "sentence_bert_config.json": {"max_seq_length": 6},
+                          "config_sentence_transformers.json": {"truncate_dim": 24}})
+    expect(call("pack", "-m", path, "-o", packed, "--quiet", "--force").returncode, 0, "status")
+    check(_embedded(packed, LONG, 4) == _of_ids(_ids(LONG)[:6])[0][:24], "texts are cut, too")
 
 
 def _gguf(pooling):
@@ -155,7 +364,7 @@ def pooling_type_of_gguf_is_served():
         check(last != mean and vectors() == wanted, f"embeddings of pooling_type {pooling}")
     for pooling, name in ((2, "cls"), (4, "rank")):
         path = _gguf(pooling)
-        _refused(path, f"pooling_type {name}", "--pooling")
+        _refused(path, f"pooling_type {name}", "pooling last or mean")
         check(vectors("--pooling", "mean") == mean, "--pooling decides instead")
     _refused(_gguf(5), "llama.pooling_type")
 
@@ -171,7 +380,7 @@ def what_is_not_computed_is_refused_by_name():
         _refused(_folder("st", {"1_Pooling/config.json": config}), "1_Pooling/config.json", *words)
     pooling = {"1_Pooling/config.json": {"pooling_mode": "mean"}}
     _refused(_folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, LSTM]}),
-             "modules.json", "2_LSTM", "LSTM", "--pooling")
+             "modules.json", "2_LSTM", "LSTM", "pooling last or mean")
     _refused(_folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, NORMALIZE, DENSE]}),
              "modules.json", "2_Dense", "in this order")
     _refused(_folder("st", {**pooling, "modules.json": [POOLING, TRANSFORMER]}), "modules.json",

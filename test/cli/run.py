@@ -307,17 +307,11 @@ def an_option_of_the_engine_reaches_it():
                               "block_major"),
                              (["--kv-cache-layout", "head_major"], ["kv", "layout"], "head_major"),
                              (["--block-size", 64], ["kv", "block"], 64),
-                             (["--executor", "eager"], ["executor", "name"], "eager"),
-                             (["--executor", "planned"], ["executor", "name"], "planned")):
+                             (["--executor", "eager"], ["executor", "name"], "eager")):
         o = inspect(*args)
         for key in path:
             o = o[key]
         expect(o, want, f"{'.'.join(path)} of inspect {args}")
-    check(b"executor planned" in call("inspect", "-m", DEMO, "--executor", "planned").stdout,
-          "the executor as text")
-    eager, planned = (call("run", "-m", DEMO, "-n", 40, "--threads", 2, "--executor", x, "Once upon").stdout
-                      for x in ("eager", "planned"))
-    check(eager == planned and len(eager) > 40, f"executors: {eager} and {planned}")
     plain = inspect()
     check(inspect("--max-num-batched-tokens", 16)["scratch_bytes"] < plain["scratch_bytes"],
           "--max-num-batched-tokens")
@@ -406,6 +400,43 @@ def each_end_token_that_the_files_name_ends_an_answer():
                        else ("length", 3), f"an answer of token {token}, where {ends} are ends")
             if 300 in ends:
                 os.remove(os.path.join(m, "generation_config.json"))
+
+
+def tokens_that_the_model_suppresses_are_not_generated():
+    """suppress_tokens of generation_config.json, whatever else a request asks for."""
+    words = {"type": "object", "required": ["a"],
+             "properties": {"a": {"type": "string", "maxLength": 8}}}
+    with tempfile.TemporaryDirectory() as d:
+        m = os.path.join(d, "m")
+        shutil.copytree(DEMO, m)
+        first = _one("-m", m, "--greedy", "-n", 8, "Once upon a time")["output_ids"]
+        path = os.path.join(m, "generation_config.json")
+        with open(path) as f:
+            config = json.load(f)
+        os.remove(path)
+        with open(path, "w") as f:
+            json.dump({**config, "suppress_tokens": [first[0], first[3], 1 << 20],
+                       "eos_token_id": [2, 1 << 24]}, f)
+        banned = {first[0], first[3]}
+        lines_in = ({}, {"logit_bias": {first[0]: 1000}}, {"num_beams": 3},
+                    {"temperature": 1, "seed": 1}, {"structured_outputs": {"json": words}},
+                    {"n": 2, "temperature": 2, "seed": 3}, {"suppress_tokens": []},
+                    {"begin_suppress_tokens": [first[0]], "suppress_tokens": []})
+        r = call("run", "-m", m, "--json", "--batch", "-", "-n", 8,
+                 stdin=_jsonl(*({"prompt": "Once upon a time", **x} for x in lines_in)))
+        out = {}
+        for o in lines(r):
+            check("error" not in o, f"an answer: {o}")
+            out.setdefault(o["index"], []).extend(o["output_ids"])
+        for i, asked in enumerate(lines_in[:6]):
+            check(not banned & set(out[i]), f"what comes with {asked}: {out[i]}, without {banned}")
+        expect(out[6], first, "the tokens of a request that suppresses none")
+        check(out[7][0] != first[0], f"the first token, if it may not begin an answer: {out[7]}")
+        for field, token in (("suppress_tokens", 1 << 20), ("eos_token_id", 1 << 24)):
+            check(f"generation_config.json: {field}: ignored token {token}: the vocabulary has "
+                  f"{VOCAB} tokens" in r.stderr.decode(), f"a warning of {field}: {r.stderr!r}")
+        found = lines(_batch({"prompt": "x", "eos_token_id": VOCAB}))[0]["error"]
+        check(f"eos_token_id: found token {VOCAB}" in found, f"an end token of a request: {found}")
 
 
 def the_models_own_limit_goes_before_512():

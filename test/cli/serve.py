@@ -385,6 +385,16 @@ def sampling_fields_do_what_they_say():
     expect([x["text"] for x in a], [x["text"] for x in b], "with one they do not")
     expect(a[1]["text"], _ask(temperature=2, max_tokens=20, seed=6)["choices"][0]["text"],
            "answer 1 has the next seed")
+    for more in ({}, {"seed": 5}):
+        a = _ask(prompt=[PROMPT] * 4, temperature=2, max_tokens=20, n=2, **more)["choices"]
+        expect(len({x["text"] for x in a}), 8, f"equal prompts of a list draw apart {more}")
+    for k in (3, 7):
+        expect(a[k]["text"], _ask(temperature=2, max_tokens=20, seed=5 + k)["choices"][0]["text"],
+               f"answer {k} of a list has the seed that follows by {k}")
+    for seed in (2 ** 64 - 1, 2 ** 63, -2):
+        expect(_ask(temperature=2, max_tokens=20, seed=seed)["choices"][0]["text"],
+               _ask(temperature=2, max_tokens=20, seed=seed - 1, n=2)["choices"][1]["text"],
+               f"the 64 bits of {seed}")
     expect(_ask(max_tokens=30, min_tokens=30, stop=" ")["usage"]["completion_tokens"], 30,
            "min_tokens")
     check(_ask(max_tokens=20, repetition_penalty=5)["choices"][0]["text"]
@@ -438,6 +448,19 @@ def paths_are_documented_for_machines():
         check(path in paths, f"{path} is documented")
     status, head, _ = server.request("GET", COMPLETIONS)
     expect((status, head["allow"]), (405, "POST"), "another method")
+
+
+def offsets_of_logprobs_are_places_in_the_text():
+    special = "<|user|>"
+    for prompt in (PROMPT, special + "Hi" + special, [1, 435, 499]):
+        for skip in (True, False):
+            for echo in (True, False):
+                c = _ask(prompt=prompt, max_tokens=4, logprobs=0, echo=echo,
+                         skip_special_tokens=skip)["choices"][0]
+                rows = list(zip(c["logprobs"]["tokens"], c["logprobs"]["text_offset"]))
+                bad = [(token, at) for token, at in rows
+                       if token != "<|bos|>" and c["text"][at:at + len(token)] != token]
+                expect((bad, rows[0][1]), ([], 0), f"{prompt} {skip} {echo}: {c}")
 
 
 def of_many_answers_the_likeliest_are_given():
@@ -570,6 +593,46 @@ def what_clients_write_differently_is_taken():
         status, _, text = server.request("POST", CHAT, (body % message).encode())
         check(status == 200 and json.loads(text)["choices"] == wanted, f"{body}: {status} {text}")
     check(json.loads(text)["model"] == "small", "the name that is served")
+    for fields in ({"user": "u" * 5000}, {"tool_choice": {"type": "auto"}}, {"tool_choice": {"type": "none"}},
+                   {"functions": []}, {"function_call": "none"}, {"function_call": "auto"}):
+        got = _ask(CHAT, max_tokens=3, temperature=1, seed=1000, **fields)
+        expect(got["choices"], wanted, f"with {fields}")
+    for fields in ({"user": "u" * 65537}, {"tool_choice": {"type": "required"}},
+                   {"tool_choice": {"type": "some"}}, {"functions": [{}]}, {"function_call": {"name": "f"}}):
+        _refused(400, next(iter(fields)), CHAT, **fields)
+    status, got = server.post("/api/embed", input=[])
+    expect((status, got["embeddings"], got["prompt_eval_count"]), (200, [], 0), "vectors of no texts")
+    expect(server.post("/v1/embeddings", input=[])[0], 400, "OpenAI's API wants texts")
+
+
+def a_conversation_that_a_server_keeps_is_refused_by_its_code():
+    """anthropic's tool_runner goes on without `thread` if the error has this code."""
+    for thread in ({"type": "create"}, {"type": "continue", "previous_message_id": "msg_1"}):
+        for path in ("/v1/messages", "/v1/messages/count_tokens"):
+            status, got = server.post(path, messages=[{"role": "user", "content": "x"}], max_tokens=2,
+                                      thread=thread)
+            expect((status, got["error"]["details"]),
+                   (400, {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}),
+                   f"{path} with {thread}")
+    _, got = server.post("/v1/messages", messages=[], max_tokens=2)
+    check("details" not in got["error"], f"another error: {got}")
+
+
+def a_stream_of_messages_begins_with_the_same_usage():
+    """What it begins with does not depend on the prefix cache, or on the tokens that there are by then."""
+    ask = {"messages": [{"role": "user", "content": "Once upon a time " * 20}], "max_tokens": 9,
+           "temperature": 1, "seed": 3}
+    n = server.post("/v1/messages/count_tokens", messages=ask["messages"])[1]["input_tokens"]
+    starts, ends = [], []
+    for _ in range(3):
+        body = server.request("POST", "/v1/messages", {**ask, "stream": True})[2].decode()
+        data = [json.loads(x[6:]) for x in body.split("\n") if x.startswith("data: ")]
+        starts.append(data[0]["message"]["usage"])
+        ends.append(next(x["usage"] for x in data if x["type"] == "message_delta"))
+    expect(starts, [{"input_tokens": n, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
+                     "output_tokens": 0}] * 3, "usage of message_start")
+    expect({x["output_tokens"] for x in ends}, {9}, "tokens in the end")
+    check(ends[1]["cache_read_input_tokens"] > 0, f"the cache is reported in the end: {ends}")
 
 
 def every_refusal_names_its_field():
@@ -635,6 +698,8 @@ def every_refusal_names_its_field():
         check(word in error["message"], f"in the words of the request: {error}")
     for fields, param, word in (({"max_tokens": 10 ** 30}, "max_tokens", "whole number in ["),
                                 ({"seed": -2 ** 63 - 1}, "seed", "64 bits"),
+                                ({"seed": 2 ** 64}, "seed", "64 bits"),
+                                ({"seed": 1.5}, "seed", "64 bits"),
                                 ({"min_p": 10 ** 30}, "min_p", "number in ["),
                                 ({"prompt": [10 ** 30]}, "prompt", "token ids"), ({"prompt": [
                                     "x"] * 1000, "n": 2}, "n", "2 answers to each of 1000 prompts"),
@@ -782,12 +847,12 @@ def operators_count_their_time_bytes_and_operations():
 
 def the_document_of_operations_has_the_metrics_that_there_are():
     there = set(re.findall(r"^# TYPE (\S+)", server.request("GET", "/metrics")[2].decode(), re.M))
-    with open(f"{ROOT}/docs/OPERATIONS.md") as f:
+    with open(f"{ROOT}/docs/SERVING.md") as f:
         text = f.read()
     named = {re.sub("_bucket$", "", x)
              for x in re.findall(r"(?:vllm|gallop):\w+|\bhttp_requests_total", text)}
     expect((sorted(named - there), sorted(there - named)), ([], []),
-           "metrics that only docs/OPERATIONS.md, or only the server has")
+           "metrics that only docs/SERVING.md, or only the server has")
 
 
 def requests_have_ids_and_can_be_ended_by_them():

@@ -44,6 +44,31 @@ def every_api_takes_a_schema():
         check(status == 200 and _is_city(got["message"]["content"]), f"Ollama's chat: {got}")
 
 
+def a_schema_beside_the_type_is_enforced():
+    """As llama.cpp's server and llama-cpp-python do it; what has no effect is said once."""
+    yes = {"const": "yes"}
+    with Server() as server:
+        for path, key in (("/v1/chat/completions", "messages"), ("/v1/completions", "prompt")):
+            for form in ({"type": "json_object", "schema": yes}, {"type": "json_schema", "schema": yes},
+                         {"type": "json_schema", "json_schema": {"name": "n", "schema": yes}, "schema": {}}):
+                status, got = _post(server, path, {key: SAYS if key == "messages" else "x", "max_tokens": 40,
+                                                   "temperature": 0, "response_format": form})
+                choice = got["choices"][0]
+                text = choice["text"] if key == "prompt" else choice["message"]["content"]
+                expect((status, json.loads(text)), (200, "yes"), f"{path} with {form}")
+        status, got = _post(server, "/v1/responses", {
+            "input": "x", "max_output_tokens": 40, "text": {"format": {"type": "json_object", "schema": yes}}})
+        expect(json.loads(got["output"][-1]["content"][0]["text"]), "yes", "Responses")
+        status, got = _post(server, "/v1/chat/completions", {
+            "messages": SAYS, "max_tokens": 4, "temperature": 0,
+            "response_format": {"type": "json_object", "schema": None, "zzz": 1}, "stream": False})
+        check(status == 200 and got["choices"][0]["message"]["content"].startswith("{"), f"any object: {got}")
+        status, got = _post(server, "/v1/chat/completions", {
+            "messages": SAYS, "response_format": {"type": "json_object", "schema": {"$ref": "http://x"}}})
+        expect((status, got["error"]["param"]), (400, "response_format"), f"a schema that is not supported: {got}")
+    expect(sum("response_format.zzz" in x for x in server.log), 1, "a member that has no effect")
+
+
 def a_stream_has_the_text_of_the_whole_answer():
     with Server() as server:
         body = {"messages": SAYS, "temperature": 1, "seed": 9, "max_tokens": 60,
@@ -74,6 +99,40 @@ def wrong_constraints_are_400_with_the_field():
             expect(status, 400, f"status of {fields}")
             expect(got["error"]["param"], param, f"field that {fields} names")
             check(sentence in got["error"]["message"], f"{fields}: {got}")
+
+
+def limits_met_while_answering_are_400_with_the_field():
+    many = {"type": "string", "allOf": [{"pattern": f"^(.*[{c}].*){{3}}$"} for c in "abcdefghijklmnopqrst"]}
+    tool = {"type": "function", "function": {"name": "f", "strict": True, "parameters": {
+        "type": "object", "properties": {"a": many}, "required": ["a"], "additionalProperties": False}}}
+    sentence = "the constraint on the answer has reached a limit: %sthe grammar is too complex"
+    with tempfile.NamedTemporaryFile("w", suffix=".jinja") as template:
+        template.write("{{ tools | tojson if tools else '' }}"
+                       "{% for m in messages %}{{ m.content }}{% endfor %}")
+        template.flush()
+        options = ["--tool-call-parser", "hermes", "--chat-template", template.name]
+        _expect_limits(options, many, tool, sentence)
+
+
+def _expect_limits(options, many, tool, limit):
+    with Server(*options) as server:
+        inner = {"type": "object", "properties": {"in/ner": tool["function"]["parameters"]}, "required": ["in/ner"]}
+        for path, body, param, place in (
+                ("/v1/completions", {"prompt": "x", "structured_outputs": {"json": many}}, "structured_outputs", ""),
+                ("/v1/completions", {"prompt": "x", "guided_json": inner}, "guided_json",
+                 "schema at /properties/in~1ner: "),
+                ("/v1/chat/completions", {"messages": SAYS, "tools": [tool], "tool_choice": "required"}, "tools",
+                 'function "f": schema at /tools/0/function/parameters: ')):
+            sentence = limit % place
+            status, got = _post(server, path, {**body, "max_tokens": 60})
+            expect((status, got["error"]["param"]), (400, param), f"a limit of {param}: {got}")
+            check(sentence in got["error"]["message"], f"sentence: {got}")
+            status, _, text = server.request("POST", path, {**body, "max_tokens": 60, "stream": True})
+            expect(status, 200, "status of a stream")
+            errors = [json.loads(line[6:])["error"] for line in text.decode().split("\n")
+                      if line.startswith("data: {") and "error" in json.loads(line[6:])]
+            expect([(e["code"], e["type"]) for e in errors], [(400, "BadRequestError")], f"errors of a stream: {text}")
+            check(sentence in errors[0]["message"], f"error of a stream: {errors}")
 
 
 LEFT_OUT = ["JSON schema: the keyword $ref at /properties/city is not supported and is ignored"]

@@ -107,10 +107,10 @@ def heads_that_two_readers_could_take_differently_are_refused():
         expect(got.split()[1:2], [str(status).encode()], f"{wrong[:60]}")
         check(json.loads(got.partition(b"\r\n\r\n")[2])["error"]["code"] == status,
               "in OpenAI's form")
-    for line, status in ((b"GET / HTTP/2.0", 505), (b"GET http://y/ HTTP/1.1", 400), (
+    for line, status in ((b"GET / HTTP/2.0", 505), (b"GET http://y/health HTTP/1.1", 200), (
             b"GET  / HTTP/1.1", 400), (b"G@T / HTTP/1.1", 400), (b"GET /", 400), (b"\0", 400)):
-        expect(server.raw(line + b"\r\nHost: x\r\n\r\n").split()[1:2], [str(status).encode()],
-               str(line))
+        expect(server.raw(line + b"\r\nHost: x\r\nConnection: close\r\n\r\n").split()[1:2],
+               [str(status).encode()], str(line))
     expect(server.raw(b"GET /health HTTP/1.1\r\n\r\n").split()[1], b"400", "no Host")
 
 
@@ -161,6 +161,17 @@ def a_slow_reader_gets_everything_in_fewer_events():
         expect("".join(m["text"] for m in mine), whole[i]["text"], "the text")
         expect(sum((m["token_ids"] for m in mine), []), whole[i]["token_ids"], "the tokens")
     check(len(parts) < 8 * 400, f"{len(parts)} events")
+
+
+def keys_are_not_in_the_list_of_processes():
+    with Server("--api-key", "first-key", "--api-key=second-key", "--admin-api-key=third-key") as s:
+        with open(f"/proc/{s.process.pid}/cmdline", "rb") as f:
+            arguments = f.read()
+        check(b"\0--api-key\0" in arguments and b"-key\0" not in arguments.replace(
+            b"--api-key\0", b""), f"{arguments}")
+        for key in ("first-key", "second-key"):
+            expect(s.post("/tokenize", {"X-Api-Key": key}, prompt="x")[0], 200, key)
+        expect(s.request("GET", "/metrics", headers={"X-Api-Key": "third-key"})[0], 200, "admin")
 
 
 def keys_are_asked_for():
@@ -331,18 +342,20 @@ def bodies_are_limited_together():
         check(s.wait(lambda g: g["http_body_bytes"] == most - 20000), "what came counts")
         status, head, text = s.request("POST", COMPLETIONS,
                                        {"prompt": "x", "stop": "y", "user": " " * 30000})
-        check(status == 503 and int(head["retry-after"]) >= 1 and "bodies" in text.decode(),
-              f"{status} {head} {text}")
+        if status == 503:
+            check(int(head["retry-after"]) >= 1 and "bodies" in text.decode(), f"{head} {text}")
+        else:  # on a slow machine the held body had stood still for a second: then it made room
+            check(held.recv(12).endswith(b"408") and status == 200, f"{status} {head} {text}")
         expect(s.post(COMPLETIONS, prompt="x", max_tokens=1)[0], 200, "a small one")
         held.close()
         check(s.wait(lambda g: g["http_body_bytes"] == 0), "who left counts no more")
         ask = s.send(COMPLETIONS, **{**FOREVER, "n": 1}, metadata={"a": " " * 30000})
-        check(s.wait(lambda g: g["http_body_bytes"] > 30000), "it counts while it is computed")
+        check(s.wait(lambda g: g["num_requests_running"] > 0 and g["http_body_bytes"] == 0),
+              "what has been read counts no more")
         ask.close()
-        check(s.wait(lambda g: g["http_body_bytes"] == 0), "and not beyond that")
         expect(s.post(COMPLETIONS, prompt="x", max_tokens=1, metadata={"a": " " * 90000})[0], 200,
                "there is room again")
-        check(s.gauges()["requests_refused_total"] >= 1 and count() == 0,
+        check(count() == 0 and (status == 200 or s.gauges()["requests_refused_total"] >= 1),
               "it is counted as refused")
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """serve_operations.py - what operators of a server rely on: its log, crash reports, systemd,
 jumps of the clock. Standard library only."""
+import concurrent.futures
 import ctypes
 import json
 import mmap
@@ -607,39 +608,44 @@ __attribute__((constructor)) static void begin(void)
 """
 
 
+def _the_end_is_bounded(front, folder, thread, signals, timeout_s):
+    """Sends SIGNALS to a server whose thread of this name is stuck."""
+    path = f"{folder}/{thread}{signals}"
+    with open(path, "w+b") as f:
+        f.write(bytes(16))
+        f.flush()
+        name = mmap.mmap(f.fileno(), 16)
+    s = Server("--request-timeout", 1000, "--shutdown-timeout", timeout_s,
+               env={**front, "GALLOP_TEST_STUCK": path})
+    expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1)[0], 200, "before")
+    name[:len(thread)] = thread.encode()
+    slow = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900)
+    check(s.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] > 0),
+          "it is there")
+    end = time.monotonic() + 300
+    while not name[15] and time.monotonic() < end:
+        time.sleep(.01)
+    check(name[15], f"the thread {thread} is stuck")
+    for i in range(signals):
+        s.process.send_signal(signal.SIGTERM)
+        while i == 0 and not any("shutting down" in x for x in list(s.log)):
+            time.sleep(.01)
+    expect(s.process.wait(600), 1, f"{signals} signals end a server whose thread {thread} is stuck")
+    s.reader.join(600)
+    check("a thread is stuck" in s.log[-1], f"and say so: {s.log[-1]}")
+    slow.close()
+    name.close()
+
+
 def the_end_is_bounded_whatever_a_thread_does():
     """A library that replaces functions of the C library holds a thread that prepares requests,
-    or the engine's thread within a step, forever."""
-    with tempfile.TemporaryDirectory() as d:
-        if not (front := in_front(d, STUCK)):
-            return
-        for thread in ("api", "engine"):
-            for signals, timeout_s in ((1, .2), (2, 1000)):
-                with open(f"{d}/name", "w+b") as f:
-                    f.write(bytes(16))
-                    f.flush()
-                    name = mmap.mmap(f.fileno(), 16)
-                    s = Server("--request-timeout", 1000, "--shutdown-timeout", timeout_s,
-                               env={**front, "GALLOP_TEST_STUCK": f"{d}/name"})
-                    expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1)[0], 200, "before")
-                    name[:len(thread)] = thread.encode()
-                    slow = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900)
-                    check(s.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"]
-                                 > 0), "it is there")
-                    end = time.monotonic() + 300
-                    while not name[15] and time.monotonic() < end:
-                        time.sleep(.01)
-                    check(name[15], f"the thread {thread} is stuck")
-                    for i in range(signals):
-                        s.process.send_signal(signal.SIGTERM)
-                        while i == 0 and not any("shutting down" in x for x in list(s.log)):
-                            time.sleep(.01)
-                    expect(s.process.wait(100), 1,
-                           f"{signals} signals end a server whose thread {thread} is stuck")
-                    s.reader.join(100)
-                    check("a thread is stuck" in s.log[-1], f"and say so: {s.log[-1]}")
-                    slow.close()
-                    name.close()
+    or the engine's thread within a step, forever. The servers wait for it at the same time."""
+    with tempfile.TemporaryDirectory() as d, concurrent.futures.ThreadPoolExecutor(4) as threads:
+        if front := in_front(d, STUCK):
+            ends = [threads.submit(_the_end_is_bounded, front, d, thread, *how)
+                    for thread in ("api", "engine") for how in ((1, .2), (2, 1000))]
+            for x in ends:
+                x.result()
 
 
 def a_step_that_takes_too_long_makes_health_fail():

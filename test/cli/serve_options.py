@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """serve_options.py - options of the server and their effect on clients. Other scripts test those
 of TLS, API keys, origins, systemd and faults. Standard library only."""
+import glob
 import json
 import os
 import re
@@ -46,9 +47,30 @@ def _texts(s, seeds, **fields):
         {"seed": x} if x is not None else {}), **fields)[1]["choices"][0]["text"] for x in seeds]
 
 
+def _used(s, **fields):
+    """Returns the temperature and top_p that a response, and the first event of its stream, repeat."""
+    fields = {"input": "x", "max_output_tokens": 2, **fields}
+    whole = s.post("/v1/responses", **fields)[1]
+    first = json.loads(re.search("data: (.*)", s.request("POST", "/v1/responses", {
+        **fields, "stream": True})[2].decode())[1])["response"]
+    expect((first["temperature"], first["top_p"]), (whole["temperature"], whole["top_p"]), "a stream")
+    return whole["temperature"], whole["top_p"]
+
+
+def responses_repeat_the_sampling_that_was_used():
+    with tempfile.TemporaryDirectory() as d:
+        model = _demo(d, do_sample=True, temperature=0.3, top_p=0.9)
+        for options, wanted in (((), (0.3, 0.9)), (("--generation-config", "vllm"), (1, 1)),
+                                (("--generation-config", "pace"), (0, 1))):
+            with Server("--no-access-log", *options, model=model) as s:
+                expect(_used(s), wanted, f"what {options} uses")
+                expect(_used(s, temperature=0.7), (0.7, wanted[1]), f"with {options} and a temperature")
+                expect(_used(s, top_p=0.5), (wanted[0], 0.5), f"with {options} and top_p")
+
+
 def defaults_of_sampling_are_the_models_or_neutral():
     with tempfile.TemporaryDirectory() as d:
-        model = _demo(d, do_sample=True, top_k=1, temperature=0.5)
+        model = _demo(d, do_sample=True, top_k=1, temperature=0.5, suppress_tokens=[366])
         with Server("--no-access-log", model=model) as s:
             expect(len(set(_texts(s, range(6)))), 1, "answers with the model's top_k 1")
             check(len(set(_texts(s, range(6), top_k=0, temperature=2))) > 1,
@@ -178,8 +200,9 @@ def tokens_that_wait_are_limited():
                 model=_patient(folder.name)) as s:
         held = [s.send(COMPLETIONS, **HELD)]
         check(s.wait(lambda g: g["num_requests_running"] == 1), "it runs")
-        held.append(s.send(COMPLETIONS, **HELD))  # Five tokens wait.
-        check(s.wait(lambda g: g["num_requests_waiting"] == 1), "it waits")
+        held.append(s.send(COMPLETIONS, **HELD, request_id="second"))
+        tokens = lambda: json.loads(s.request("GET", "/v1/status/second")[2]).get("prompt_tokens")
+        check(s.wait(lambda g: tokens() == 5), "it waits, with its five tokens")
         status, head, body = s.request("POST", COMPLETIONS, {"prompt": PROMPT})
         check(status == 429 and b"too many tokens of prompts wait" in body
               and int(head["retry-after"]) >= 1, f"five more: {status} {body}")
@@ -308,12 +331,14 @@ def variables_of_templates_have_defaults():
 
 
 def threads_of_the_api_are_as_many_as_asked_for():
-    counts = []
-    for n in (1, 4):
+    for n, compilers in ((1, 2), (2, 2), (4, 4)):
         with Server("--no-access-log", "--api-threads", n) as s:
             expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1)[0], 200, "it serves")
-            counts.append(len(os.listdir(f"/proc/{s.process.pid}/task")))
-    expect(counts[1] - counts[0], 3, "threads more")
+            names = []
+            for path in glob.glob(f"/proc/{s.process.pid}/task/*/comm"):
+                with open(path) as f:
+                    names.append(f.read().strip())
+            expect((names.count("api"), names.count("compile")), (n, compilers), f"threads of {n}")
 
 
 def the_cache_is_as_large_as_asked_for():

@@ -45,7 +45,7 @@ def _certificate(name, authority=None, days=2):
            f"{name}.key", "-subj", f"/CN={name}"]
     if not authority:
         _openssl(*new, "-x509", "-days", days, "-out", f"{name}.pem", "-addext",
-                 "subjectAltName=DNS:localhost")
+                 "subjectAltName=DNS:localhost,IP:127.0.0.1")
         return
     _openssl(*new, "-out", f"{name}.csr")
     _openssl("x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey",
@@ -378,7 +378,7 @@ def large_bodies_come_whole_to_slow_readers():
 
 def the_load_generator_speaks_tls():
     load = [sys.executable, os.path.join(ROOT, "bench", "load"),
-            "--url", f"https://localhost:{server.port}", "--num-prompts", "4", "--input-len", "5",
+            "--url", f"https://127.0.0.1:{server.port}", "--num-prompts", "4", "--input-len", "5",
             "--output-len", "6", "--json"]
     r = subprocess.run([*load, "--cacert", "one.pem"], stdin=subprocess.DEVNULL,
                        capture_output=True, timeout=600)

@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 
-from _cli import DEMO, check, expect, run_all
+from _cli import DEMO, call, check, expect, run_all
 from _server import Server
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "net"))
@@ -131,6 +131,16 @@ def _joined(events):
             calls[c["index"]][1] += c["function"].get("arguments") or ""
         end = choice["finish_reason"] or end
     return content, [tuple(c) for c in calls], end
+
+
+def _batch(folder, body):
+    """Returns the message and the end of a line of an OpenAI batch."""
+    path = os.path.join(FOLDER.name, "line.jsonl")
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump({"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": body}, f)
+    out = call("run", "-m", folder, "--dtype", "fp32", "--quiet", "--json", "--batch", path).stdout
+    choice = json.loads(out)["response"]["body"]["choices"][0]
+    return choice["message"], choice["finish_reason"]
 
 
 def _ask(server, what, **fields):
@@ -262,6 +272,176 @@ def strict_functions_are_enforced_from_the_mark_on():
                   f"{markup}: the only function that may be called: {message}")
 
 
+def a_function_that_is_named_is_called_once():
+    """The scripted model goes on with a second call, in every API and in a batch."""
+    folder = os.path.join(FOLDER.name, "twice")
+    scripted.make(folder, [["<ask>", '<tool_call>\n{"name": "', "count", '", "arguments": ', '{"n": 1}',
+                            "}\n</tool_call>", "\n", '<tool_call>\n{"name": "count", "arguments": ',
+                            '{"n": 2}', "}\n</tool_call> "]], CHATML % "<ask>{# <tool_call> arguments #}")
+    named = {"type": "function", "function": {"name": "count"}}
+    lone = {"messages": SAYS, "tools": _tools(), "max_tokens": 100, "temperature": 0}
+    some = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [named]}}
+    with Server("--no-access-log", "--dtype", "fp32", model=folder) as server:
+        for choice, n in ((named, 1), ("required", 2), (some, 2)):
+            message, end = _ask(server, "twice", **{**lone, "tool_choice": choice})
+            expect((_calls(message), end), ([("count", '{"n": %d}' % i) for i in (1, 2)][:n], "tool_calls"),
+                   f"calls of {choice}")
+        _, got = server.post("/v1/messages", messages=SAYS, max_tokens=100, temperature=0,
+                             tools=[{"name": "count", "input_schema": COUNT}],
+                             tool_choice={"type": "tool", "name": "count"})
+        expect([b["type"] for b in got["content"]], ["tool_use"], f"blocks of {got}")
+        _, got = server.post("/v1/responses", input="x", max_output_tokens=100, temperature=0,
+                             tools=[{"type": "function", "name": "count", "parameters": COUNT}],
+                             tool_choice={"type": "function", "name": "count"})
+        expect([x["type"] for x in got["output"]], ["function_call"], f"items of {got}")
+    message, end = _batch(folder, {**lone, "tool_choice": named})
+    expect((_calls(message), end), ([("count", '{"n": 1}')], "tool_calls"), "calls of a batch")
+
+
+def optional_members_of_tools_may_be_missing():
+    """The template needs them, as that of gpt-oss does; in every API and in a batch."""
+    folder, shown = os.path.join(FOLDER.name, "needs"), "{# <tool_call> arguments #}"
+    scripted.make(folder, [["<ask>", "Yes."]], shown + "{% for t in tools %}{{ t.function.name + "
+                  "t.function.description + t.function.parameters.properties | tojson }}{% endfor %}"
+                  "{% for m in messages %}{{ m.content }}{% endfor %}<ask>")
+    lone = {"messages": SAYS, "max_tokens": 5, "temperature": 0}
+    of = lambda **members: {**lone, "tools": [{"type": "function", "function": {"name": "f", **members}}]}
+    asked = [of(), of(description=None, parameters=None), of(description="d"),
+             of(parameters={"type": "object"}), of(description="", parameters={})]
+    with Server("--no-access-log", "--dtype", "fp32", model=folder) as server:
+        for body in asked:
+            status, got = server.post("/v1/chat/completions", **body)
+            expect(status, 200, f"status of {body}: {got}")
+            expect(_batch(folder, body)[0]["content"], "Yes.", f"batch of {body}")
+        status, got = server.post("/v1/messages", **{**lone, "tools": [{"name": "f", "input_schema": {
+            "type": "object"}}]})
+        expect(status, 200, f"Messages: {got}")
+        status, got = server.post("/v1/responses", input="x", max_output_tokens=5,
+                                  tools=[{"type": "function", "name": "f", "parameters": {}}])
+        expect(status, 200, f"Responses: {got}")
+
+
+def a_limit_leaves_no_text_of_forced_calls():
+    """Nor does it of the mark that closes a complete call that is not forced."""
+    with _server("hermes") as server:
+        for most in range(4, 100, 5):
+            status, got = server.post("/v1/chat/completions", messages=SAYS, tools=_tools(), seed=1,
+                                      tool_choice="required", temperature=1, max_tokens=most)
+            message = got["choices"][0]["message"]
+            check(not message["content"], f"{most} tokens of a forced call: {message}")
+    tools = {"messages": SAYS, "tools": _tools(), "temperature": 0}
+    folder = os.path.join(FOLDER.name, "twice")
+    with Server("--no-access-log", "--dtype", "fp32", model=folder) as server:
+        for most, content in ((5, None), (7, '<tool_call>\n{"name": "count", "arguments": ')):
+            for message, end in (_ask(server, "cut", max_tokens=most, **tools),
+                                 _batch(folder, {**tools, "max_tokens": most})):
+                expect((len(_calls(message)), end), (1, "length"), f"calls of {most} tokens: {message}")
+                expect((message["content"] or "").strip() or None, content and content.strip(),
+                       f"content of {most} tokens")
+
+
+def a_stop_string_keeps_what_is_complete():
+    """The same in answers, streams and batches."""
+    folder = os.path.join(FOLDER.name, "twice")
+    tools = {"messages": SAYS, "tools": _tools(), "temperature": 0, "max_tokens": 100}
+    first = [("count", '{"n": 1}')]
+    with Server("--no-access-log", "--dtype", "fp32", model=folder) as server:
+        for stop, calls in (("}}", []), ("}\n</to", first), ("\n</to", first), ("/tool", first), ('"n"', []),
+                            ('", "arg', []), (" 2}", first)):
+            for message, end in (_ask(server, "stop", stop=[stop], **tools),
+                                 _batch(folder, {**tools, "stop": [stop]})):
+                expect((_calls(message), end), (calls, "tool_calls" if calls else "stop"),
+                       f"{stop!r} leaves {message}")
+                check(not message["content"], f"{stop!r} leaves text: {message}")
+
+
+# Answers that quote their marks in ordinary letters, as they copy a document.
+QUOTES = {
+    "openai": ("{# <|channel|> <|message|> #}", "<|start|>assistant", [
+        "<|channel|>", "final", "<|message|>",
+        "You wrote: <|end|><|start|>assistant<|channel|>commentary to=functions.count<|message|>{}<|call|>",
+        " Right?", "<|return|>"
+    ]),
+    "mistral": ("{# [TOOL_CALLS] [ARGS] #}", "<ask>", [
+        "Look: ", "[TOOL_CALLS]count[ARGS]{} ", "[TOOL_CALLS]", "get_city", "[ARGS]", '{"city": "Rome"}'
+    ]),
+    "hermes": ("{# <tool_call> arguments #}", "<ask>", [
+        "See ", '<tool_call>{"name": "count", "arguments": {}}</tool_call> ', "<tool_call>",
+        '{"name": "get_city", "arguments": {"city": "Rome"}}', "</tool_call>"
+    ]),
+}
+
+
+def quoted_marks_are_content():
+    """In answers and streams of the server, and in a batch."""
+    for markup, (shows, first, script) in QUOTES.items():
+        folder = os.path.join(FOLDER.name, "quotes_" + markup)
+        special = [x for x in script if re.fullmatch(r"<\|?/?\w+\|?>|\[[A-Z_]+\]", x)]
+        prompt = "assistant" if markup == "openai" else first
+        others = ["<|start|>", "<|end|>", "<|call|>"] if markup == "openai" else ["<none>"]
+        scripted.make(folder, [[prompt, *script], others],
+                      CHATML % (shows + first),
+                      special=special + others)
+        quote = next(x for x in script if "count" in x)
+        text = "".join(script[script.index(quote) - (markup != "openai"):script.index(quote) + 1])
+        calls = [] if markup == "openai" else [("get_city", '{"city": "Rome"}')]
+        with Server("--no-access-log", "--dtype", "fp32", model=folder) as server:
+            message, end = _ask(server, markup, temperature=0, tools=_tools())
+        line = _batch(folder, {"messages": SAYS, "max_tokens": 700, "temperature": 0, "tools": _tools()})
+        for where, got, why in (("server", message, end), ("batch", *line)):
+            expect(_calls(got), calls, f"{markup}, {where}: calls")
+            expect(got["content"].rstrip(), (text if calls else text + " Right?").rstrip(),
+                   f"{markup}, {where}: content")
+            expect(why, "tool_calls" if calls else "stop", f"{markup}, {where}: end")
+
+
+def tokens_of_reasoning_are_counted():
+    """In chats, their streams and Responses; a server that parses no reasoning counts none."""
+    folder = os.path.join(FOLDER.name, "reasons")
+    scripted.make(folder, [["<ask>", "<think>", "One, ", "two, ", "three.", "</think>", "Yes", "."],
+                           ["<none>"]], CHATML % "<ask>")
+    ask = {"messages": SAYS, "max_tokens": 50, "temperature": 0}
+    for row in ("qwen3", "none"):
+        with Server("--no-access-log", "--dtype", "fp32", "--reasoning-parser", row,
+                    model=folder) as server:
+            usage = server.post("/v1/chat/completions", **ask)[1]["usage"]
+            found = usage.get("completion_tokens_details")
+            usages = [u for u in (json.loads(x).get("usage") for x in server.events(
+                "/v1/chat/completions", stream_options={"include_usage": True,
+                                                        "continuous_usage_stats": True}, **ask)
+                                  if x != "[DONE]") if u]
+            for u in (usage, usages[-1]):
+                u.pop("prompt_tokens_details")  # the prefix cache knows the second prompt
+            expect(usages[-1], usage, f"{row}: usage of a stream")
+            if row == "none":
+                expect((found, "completion_tokens_details" in usages[0]), (None, False), "no reasoning")
+                continue
+            response = server.post("/v1/responses", input="x", max_output_tokens=50,
+                                   temperature=0)[1]
+            expect(found, {"reasoning_tokens": 4}, f"tokens of reasoning in {usage}")
+            expect(response["usage"]["output_tokens_details"], found, "Responses")
+            expect(usages[0]["completion_tokens_details"], {"reasoning_tokens": 0}, "at first")
+            expect(usages[-2]["completion_tokens_details"], found, "usage of the last event of the answer")
+
+
+def results_that_are_errors_say_so_in_the_prompt():
+    with _server("hermes") as server:
+        def count(content, **members):
+            used = {"type": "tool_use", "id": "toolu_1", "name": "count", "input": {}}
+            result = {
+                "type": "tool_result", "tool_use_id": "toolu_1", "content": content, **members
+            }
+            return server.post("/v1/messages/count_tokens", messages=[
+                *SAYS, {"role": "assistant", "content": [used]}, {"role": "user", "content": [result]}
+            ])[1]["input_tokens"]
+
+        for plain, error in (("boom", "Error:\nboom"), ("", "Error:\n")):
+            check(count(plain) < count(error), "the line has tokens")
+            for content in (plain, [{"type": "text", "text": plain}]):
+                expect(count(content, is_error=True), count(error), f"tokens of {content}")
+                expect(count(content, is_error=False), count(plain), f"tokens of {content}, no error")
+
+
 def reasoning_precedes_what_is_forced():
     for end, kwargs in (("<think>\n", {}), ("", {}), ("<think>\n\n</think>\n\n", {})):
         with _server("hermes", reasoning="qwen3", end=end) as server:
@@ -279,6 +459,27 @@ def reasoning_precedes_what_is_forced():
                     _expect_calls(f"after {end!r}", message, why)
                 else:
                     check(_is_valid("get_city", message["content"]), f"after {end!r}: {message}")
+
+
+def a_continued_message_stays_in_its_part():
+    """What continues content is content, and its constraint holds from the first token on; what
+    continues reasoning stays reasoning."""
+    going_on = {"add_generation_prompt": False, "continue_final_message": True}
+    rule = {"structured_outputs": {"regex": "[0-9]{3}"}, "max_tokens": 12, "temperature": 0}
+    schema = {"output_config": {"format": {"type": "json_schema", "schema": {"const": "yes"}}}}
+    for row in ("deepseek_r1", "qwen3"):
+        with _server("hermes", reasoning=row) as server:
+            for text in ("The answer is", "<think>x</think>The answer is", "<think>I must"):
+                talk = SAYS + [{"role": "assistant", "content": text}]
+                _, got = server.post("/v1/chat/completions", messages=talk, **going_on, **rule)
+                message = got["choices"][0]["message"]
+                opens = "I must" in text
+                expect(message["content"] is None, opens, f"{row}: {text} goes on as {message}")
+                expect(bool(message.get("reasoning")), opens, f"{row}: reasoning of {message}")
+                check(opens or re.fullmatch("[0-9]{3}", message["content"]), f"{row}: {message}")
+                _, got = server.post("/v1/messages", messages=talk, max_tokens=12, **schema)
+                block = got["content"][0]
+                expect(block.get("text"), None if opens else '"yes"', f"{row}: {text}, {block}")
 
 
 def reasoning_between_control_tokens_precedes_what_is_forced():
@@ -389,6 +590,11 @@ def wrong_choices_are_400_with_the_field():
     }
     lax = {"type": "function", "function": {"name": "f", "parameters": UNSERVED, "strict": False}}
     place = "/tools/1/function/parameters/properties/a: uniqueItems"
+    text, empty = ({
+        "type": "function", "function": {"name": "f", "parameters": p}
+    } for p in ({"type": "string"},
+                {"type": "object", "properties": {"a": {"enum": []}}, "required": ["a"]}))
+    nothing = "/tools/0/function/parameters: no text matches the schema"
     with _server("hermes") as server:
         for fields, param, words in (({"tool_choice": "required"}, "tool_choice", ["tools"]),
                                      ({"tool_choice": named("f")}, "tool_choice",
@@ -402,7 +608,11 @@ def wrong_choices_are_400_with_the_field():
                                        "required"}, "tools",
                                       ['"f"',
                                        place]), ({"tools": [*_tools()[:1], strict]}, "tools",
-                                                 ['"f"', place]), ({"tools": [*_tools(count=3)]},
+                                                 ['"f"', place]),
+                                     ({"tools": [text], "tool_choice": "required"}, "tools",
+                                      ['"f"', nothing + ", which must allow an object"]),
+                                     ({"tools": [empty], "tool_choice": "required"}, "tools",
+                                      ['"f"', nothing]), ({"tools": [*_tools(count=3)]},
                                                                    "tools", ["strict", "count"])):
             status, got = server.post("/v1/chat/completions",
                                       messages=SAYS,

@@ -102,12 +102,21 @@ def a_batch_is_answered_line_by_line_up_to_what_is_wrong():
            f"status and answers of a batch with a wrong line 4 ({said})")
     check("-: line 4: " in said and said.count("\n") == 1, f"the line is named: {said}")
     for line, word in (('{"ids": [1.5]}', "ids[0]"), ('{"ids": 3}', "list"), ('"x"', "list"),
-                       ("[1,", "line 1")):
+                       ("[1,", "line 1"), ('{"ids": [1, -1]}', "ids[1]: found -1"),
+                       ("[99999999999]", "ids[0]")):
         expect_error(_tokenize("--decode", "--batch", "-", stdin=line.encode()), 1, "-: line 1",
                      word)
     expect([x["text"] for x in lines(_tokenize(
-        "--decode", "--batch", "-", stdin=b'[]\n{"ids": []}\n{"ids": [-1, 99999999999]}'))],
-           ["", "", ""], "text of no ids, and of ids that are none")
+        "--decode", "--batch", "-", stdin=b'[]\n{"ids": []}\n{"ids": [2047]}'))],
+           ["", "", " owned"], "text of no ids, and of the last one")
+    for way in ([], ["--stream"]):
+        r = _tokenize("--decode", *way, "--batch", "-", stdin=b"[2047, 2048, 5, 9999]\n[2047]\n")
+        text, alone = ("".join(x.get("pieces", x.get("text"))) for x in lines(r))
+        expect((r.returncode, alone, r.stderr.decode().count("\n")), (0, " owned", 1), "one warning")
+        check(text.startswith(" owned") and "line 1: ids[1] is 2048" in r.stderr.decode() and
+              "2 ids are skipped" in r.stderr.decode(), f"{text}: {r.stderr.decode()}")
+    for args in (["--ids", "5,99999"], ["--ids", "5,99999", "--json"], ["--ids", "5,99999", "--stream"]):
+        expect_error(_tokenize("--decode", *args), 1, "--ids", "ids[1]: found 99999")
 
 
 def sources_and_ways_of_tokenize_do_not_mix():
@@ -279,12 +288,12 @@ def _folder(name, config, added=(), digits=False, **more):
     """Makes a folder of a tokenizer whose ids are bytes, with ADDED from 256 on."""
     path = os.path.join(FOLDER.name, name)
     os.makedirs(path, exist_ok=True)
-    level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
+    level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True, "trim_offsets": True}
     steps = [{"type": "Digits", "individual_digits": True}, level]
     vocab = {c: i for i, c in enumerate(_byte_letters())}
     tokenizer = {"version": "1.0", "added_tokens": [{"id": 256 + i, **t} for i, t in enumerate(
         added)], "normalizer": None, "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps}
-                 if digits else level, "post_processor": None, "decoder": {"type": "ByteLevel"},
+                 if digits else level, "post_processor": None, "decoder": level,
                  "model": {"type": "BPE", "vocab": vocab, "merges": []}, **more}
     with open(os.path.join(path, "tokenizer.json"), "w") as f:
         json.dump(tokenizer, f)
@@ -352,35 +361,189 @@ def special_tokens_can_be_split():
 
 
 def a_space_is_put_in_front_where_the_class_obeys():
-    for name, want in (("GPT2Tokenizer", " ab 1"), ("Qwen2TokenizerFast", " ab  1"),
+    for name, want in (("GPT2Tokenizer", " ab 1"), ("GPTNeoXTokenizerFast", " ab 1"),
+                       ("Qwen2TokenizerFast", " ab  1"), ("CohereTokenizer", " ab  1"),
                        ("PreTrainedTokenizerFast", "ab 1")):
         folder = _folder("prefix", {"tokenizer_class": name, "add_prefix_space": True},
-                         digits=name[0] == "Q")
+                         digits=name[0] in "QC")
         expect(_ids_of(folder, "ab 1"), _bytes(want), f"ids of {name}")
-    level = {"type": "ByteLevel", "add_prefix_space": True, "use_regex": True}
-    for value, want in ((False, "ab"), (True, " ab"), (None, " ab")):
-        folder = _folder("prefix", {"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": value},
-                         pre_tokenizer=level)
-        expect(_ids_of(folder, "ab"), _bytes(want), f"ids with add_prefix_space {value}")
+    folder = _folder("prefix", {"tokenizer_class": "CohereTokenizer", "add_prefix_space": True},
+                     digits=True)
+    expect(_ids_of(folder, "a.b1"), _bytes(" a.b 1"), "a space before what Digits cuts, not after")
+    level = {"type": "ByteLevel", "add_prefix_space": True, "use_regex": True,
+             "trim_offsets": True}
+    for name in ("GPT2Tokenizer", "Qwen2Tokenizer", "CohereTokenizer", "PreTrainedTokenizerFast"):
+        for value, want in ((False, "ab"), (True, " ab"), (None, "ab"), (..., "ab")):
+            config = {"tokenizer_class": name, **({} if value is ... else
+                                                  {"add_prefix_space": value})}
+            folder = _folder("prefix", config, pre_tokenizer=level)
+            expect(_ids_of(folder, "ab"), _bytes(" ab" if name[0] == "P" else want),
+                   f"ids of {name} with add_prefix_space {value}")
+
+
+QWEN = "[Undefined, '<|endoftext|>', '<|endoftext|>', '<|endoftext|>', Undefined]"
+GPT2 = "['<|endoftext|>', '<|endoftext|>', '<|endoftext|>', Undefined, Undefined]"
+NEOX = "['<|endoftext|>', '<|endoftext|>', '<|endoftext|>', '<|padding|>', Undefined]"
+NONE = "[Undefined, Undefined, Undefined, Undefined, Undefined]"
+# tokenizer_class of tokenizer_config.json, model_type and tokenizer_class of config.json, and the
+# tokens of the class that transformers 5.24 chooses.
+CLASSES = ((None, None, None, NONE), ("GPT2Tokenizer", None, None, GPT2),
+           ("GPT2TokenizerFast", "llama", None, GPT2), ("CodeGenTokenizer", None, None, GPT2),
+           ("Fast", "qwen3", None, NONE), ("NewTokenizer", "qwen3", None, NONE),
+           (None, "qwen2", None, QWEN), (None, "qwen3", None, QWEN), (None, "qwen3_5", None, QWEN),
+           (None, "gpt2", None, GPT2), (None, "opt", None, GPT2), (None, "gpt_neox", None, NEOX),
+           (None, "llama", None, NONE), (None, "mistral", None, NONE), (None, "new", None, NONE),
+           ("GPT2Tokenizer", "mistral", None, NONE), ("GPT2Tokenizer", "phi3", None, NONE),
+           ("GPT2Tokenizer", "granite", None, NONE), ("GPT2Tokenizer", "qwen2", None, QWEN),
+           ("GPT2Tokenizer", "qwen3", None, GPT2), ("Qwen2Tokenizer", "llama", None, QWEN),
+           ("PreTrainedTokenizerFast", "qwen2", None, QWEN),
+           ("PreTrainedTokenizerFast", "qwen3", None, NONE),
+           ("LlamaTokenizer", "llama", None, NONE), ("LlamaTokenizer", "qwen2", None, QWEN),
+           ("LlamaTokenizerFast", None, None, NONE), (None, "llama", "GPT2TokenizerFast", GPT2),
+           (None, "phi3", "GPT2Tokenizer", NONE), ("GPT2Tokenizer", "llama", "Qwen2Tokenizer", GPT2),
+           (None, "llama", "LlamaTokenizer", NONE))
+
+
+def _class_folder(name, model_type, of_model, **more):
+    folder = _folder("class", {**({"tokenizer_class": name} if name else {}), **more})
+    with open(os.path.join(folder, "config.json"), "w") as f:
+        json.dump({k: v for k, v in (("model_type", model_type), ("tokenizer_class", of_model)) if v},
+                  f)
+    return folder
+
+
+def the_class_follows_from_both_configurations():
+    template = "{{ [bos_token, eos_token, unk_token, pad_token, mask_token] }}"
+    messages = _file("one.json", json.dumps(MESSAGES[:1]))
+    for name, model_type, of_model, want in CLASSES:
+        folder = _class_folder(name, model_type, of_model, add_prefix_space=True,
+                               chat_template=template)
+        r = call("render", "-m", folder, "--messages", messages)
+        expect((r.returncode, r.stdout.decode()), (0, want),
+               f"tokens of {name} with {model_type} and {of_model}: {r.stderr}")
+        expect(_ids_of(folder, "ab<|endoftext|>"),
+               _bytes("ab<|endoftext|>") if want == NONE else [*_bytes(" ab"), 256],
+               f"add_prefix_space, and a token that the vocabulary lacks, of {name} with "
+               f"{model_type} and {of_model}")
 
 
 def templates_know_the_tokens_of_the_class():
     template = "{{ [bos_token, eos_token, unk_token, pad_token, mask_token] }}"
     cases = (
-        ("GPT2Tokenizer", {},
-         "['<|endoftext|>', '<|endoftext|>', '<|endoftext|>', Undefined, Undefined]"),
-        ("Qwen2TokenizerFast", {},
-         "[Undefined, '<|endoftext|>', '<|endoftext|>', '<|endoftext|>', Undefined]"),
+        ("GPT2Tokenizer", {}, GPT2), ("Qwen2TokenizerFast", {}, QWEN),
         ("LlamaTokenizer", {"eos_token": "<e>"}, "['<s>', '<e>', '<unk>', Undefined, Undefined]"),
         ("GemmaTokenizer", {"pad_token": None}, "['<bos>', '<eos>', '<unk>', Undefined, '<mask>']"),
-        ("PreTrainedTokenizerFast", {}, "[Undefined, Undefined, Undefined, Undefined, Undefined]"))
+        ("PreTrainedTokenizerFast", {}, NONE))
     messages = _file("one.json", json.dumps(MESSAGES[:1]))
     for name, more, want in cases:
         folder = _folder("class", {"tokenizer_class": name, "chat_template": template, **more})
+        if name[0] == "L":  # a ByteLevel makes this class another
+            os.remove(os.path.join(folder, "tokenizer.json"))
         r = call("render", "-m", folder, "--messages", messages)
         expect((r.returncode, r.stdout.decode()), (0, want), f"tokens of {name}: {r.stderr}")
-        expect(_ids_of(folder, "<s>"), _bytes("<s>"),
-               "a token of the class that the model does not have is text")
+
+
+def a_class_with_its_own_steps_ignores_flags_and_tokens_of_the_file():
+    """What transformers 5.24 does with added tokens; other classes take all of them."""
+    known = [_token("<a>"), _token("<b>", lstrip=True, rstrip=True), _token("<c>", False)]
+    table = {"257": _token("<b>", lstrip=True, rstrip=True), "256": _token("<a>", lstrip=True)}
+    text = "x <a> y <b> z <c>"
+    flagged = [120, 256, 32, 121, 257, 122]
+    for name, config, want in (
+            ("PreTrainedTokenizerFast", {}, [*flagged, 32, 258]),
+            ("GPT2Tokenizer", {}, [*flagged, *_bytes(" <c>")]),
+            ("Qwen2Tokenizer", {}, [*flagged, *_bytes(" <c>")]),
+            ("GPT2Tokenizer", {"eos_token": "<b>"}, [*flagged, *_bytes(" <c>")]),
+            ("Qwen2Tokenizer", {"eos_token": "<b>"},
+             [120, 256, 32, 121, 32, 257, 32, 122, *_bytes(" <c>")]),
+            ("Qwen2Tokenizer", {"extra_special_tokens": ["<a>"]},
+             [120, 32, 256, 32, 121, 257, 122, *_bytes(" <c>")])):
+        folder = _folder("own", {"tokenizer_class": name, "added_tokens_decoder": table, **config},
+                         known)
+        expect(_ids_of(folder, text), want, f"ids of {name} with {config}")
+
+
+def every_attribute_that_names_a_token_makes_a_special_token():
+    """The lists and attributes of tokenizer_config.json, with the ids that transformers 5.24 gives."""
+    mark = {"content": "<i>", "lstrip": True, "__type": "AddedToken"}
+    for config, want in (
+            ({"image_token": "<i>"}, {"<i>": 256}), ({"image_token": mark}, {"<i>": 256}),
+            ({"image_token": None, "use_token": True}, {"<i>": None}),
+            ({"extra_special_tokens": ["<l>"], "image_token": "<i>", "eos_token": "<e>"},
+             {"<e>": 256, "<i>": 257, "<l>": 258}),
+            ({"extra_special_tokens": {"image_token": "<i>"}, "boi_token": "<b>"},
+             {"<b>": 256, "<i>": 257}),
+            ({"model_specific_special_tokens": {"image_token": "<i>"}}, {"<i>": 256}),
+            ({"model_specific_special_tokens": {"image_token": "<i>"}, "eos_token": "<e>"},
+             {"<e>": 256, "<i>": 257}),
+            ({"model_specific_special_tokens": {"image_token": "<i>"}, "boi_token": "<b>"},
+             {"<b>": 256, "<i>": None}),
+            ({"additional_special_tokens": ["<l>"]}, {"<l>": 256}),
+            ({"additional_special_tokens": ["<l>"], "extra_special_tokens": ["<m>"]},
+             {"<l>": None, "<m>": 256}),
+            ({"additional_special_tokens": ["<l>"], "extra_special_tokens": []}, {"<l>": 256}),
+            ({"additional_special_tokens": ["<l>", "<i>"], "extra_special_tokens": ["<i>"]},
+             {"<l>": None, "<i>": 256}),
+            ({"extra_special_tokens": ["<i>"], "additional_special_tokens": ["<l>", "<i>"]},
+             {"<l>": None, "<i>": 256}),
+            ({"boi_token": "<i>", "model_specific_special_tokens": {"image_token": "<i>"}},
+             {"<i>": 256})):
+        folder = _folder("named", {"tokenizer_class": "PreTrainedTokenizerFast", **config})
+        for text, token in want.items():
+            expect(_ids_of(folder, f"a{text}"),
+                   [97, token] if token else _bytes(f"a{text}"), f"{text} with {config}")
+            expect(_ids_of(folder, f"a {text}") == [97, 256],
+                   config.get("image_token") is mark, f"the flag of {text} with {config}")
+
+
+def a_pattern_of_mistral_is_replaced_where_the_folder_says_so():
+    """fix_mistral_regex of transformers 5.24, which counts with more than 100 000 tokens."""
+    level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False,
+             "trim_offsets": True}
+    split = {"type": "Split", "pattern": {"Regex": r"\p{L}+"}, "behavior": "Isolated",
+             "invert": False}
+    sequence = {"type": "Sequence", "pretokenizers": [split, level]}
+    letters = [*_byte_letters(), "ab", "Ab", "12", "a\u00cc"]
+
+    def case(folder, want, config, model):
+        files = {"config.json": model, "tokenizer_config.json": {
+            "tokenizer_class": "PreTrainedTokenizerFast", **config}}
+        for name, content in files.items():
+            path = os.path.join(folder, name)
+            if os.path.exists(path):
+                os.remove(path)
+            if content is not None:
+                with open(path, "w") as f:
+                    json.dump(content, f)
+        r = call("tokenize", "-m", folder, "--json", "xAb12ab")
+        expect(json.loads(r.stdout)["ids"], [120, 257, 49, 50, 256] if want else
+               [120, 257, 258, 256], f"ids with {config} and {model}")
+        expect(b"fix_mistral_regex" in r.stderr, want is None, f"a warning: {r.stderr}")
+
+    def folder_of(steps, n):
+        vocab = {c: i for i, c in enumerate(letters)} | {f"<{i}>": i for i in range(260, n)}
+        return _folder("mistral", {}, pre_tokenizer=steps, model={
+            "type": "BPE", "vocab": vocab,
+            "merges": [["a", "b"], ["A", "b"], ["1", "2"], ["a", "\u00cc"]]})
+
+    fixed, mistral = {"fix_mistral_regex": True}, {"model_type": "mistral"}
+    folder = folder_of(sequence, 100001)
+    case(folder, True, fixed, mistral)
+    case(folder, False, {"fix_mistral_regex": False}, mistral)
+    case(folder, None, {}, mistral)
+    case(folder, False, {}, {"model_type": "llama"})
+    case(folder, False, fixed, {"model_type": "llama"})
+    case(folder, False, fixed, None)
+    case(folder, True, fixed, {"architectures": []})
+    for version, want in (("4.57.1", True), ("5.0.0.dev0", True), ("5.0.0rc1", True), ("5.0.0", False),
+                          ("5.0.1", False), ("5.1.0.dev0", False), ("10.0", False)):
+        case(folder, want, fixed, {"model_type": "pixtral", "transformers_version": version})
+    case(folder_of({**level, "use_regex": True}, 100001), True, fixed, mistral)
+    case(folder_of(sequence, 100000), False, fixed, mistral)
+    later = {**sequence, "pretokenizers": [split, {**level, "use_regex": True}]}
+    folder = folder_of(later, 100001)
+    case(folder, True, fixed, mistral)
+    expect(_ids_of(folder, "a\u0301b"), [97, 0xcc, 0x81, 98], "the pattern of ByteLevel stays")
 
 
 def normal_forms_of_added_tokens_are_decoded():
@@ -413,7 +576,7 @@ def text_of_messages_is_plain_where_that_is_asked_for():
 
 
 def steps_without_end_are_refused():
-    level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
+    level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True, "trim_offsets": True}
     digits = [{"type": "Digits", "individual_digits": False}] * 200000
     double = [{"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}]
     cases = (({"pre_tokenizer": {"type": "Sequence", "pretokenizers": digits + [level]}},

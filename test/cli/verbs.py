@@ -3,32 +3,9 @@
 library only; GALLOP_BIN names it."""
 import json
 import os
-import subprocess
-import sys
 import tempfile
 
-GALLOP = os.environ.get("GALLOP_BIN", "build/gallop")
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-DEMO = os.path.join(ROOT, "models", "demo")
-faults = []
-count = 0
-
-
-def call(*args, stdin=None, env={}):
-    return subprocess.run([GALLOP, *map(str, args)], input=stdin, capture_output=True, timeout=600,
-                          env={**os.environ, **env})
-
-
-def check(good, what):
-    global count
-    count += 1
-    if not good:
-        faults.append(what)
-        print("  x", what)
-
-
-def lines(r):
-    return [json.loads(x) for x in r.stdout.decode().splitlines()]
+from _cli import DEMO, ROOT, call, check, lines, run_all
 
 
 def usage_is_2_and_a_failure_is_1():
@@ -159,6 +136,40 @@ def render_chat_and_inspect_speak_json():
     check(r.returncode == 0 and len(r.stdout) > 10, "a piped conversation")
 
 
+def parse_separates_lists_and_detects():
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {
+        "type": "object", "properties": {"n": {"type": "integer"}}}}}]
+    text = "Well.\n<function=f>\n<parameter=n>\n7\n</parameter>\n</function>"
+    spoken = [["<tool_call>", False], ["{\"name\": \"f\"} ", False], ["<tool_call>", True],
+              ["{\"name\": \"f\"}", False]]
+    answers = [{"text": text, "tools": tools},
+               {"text": text[:-20], "tools": tools, "finish": "length"}]
+    batch = "\n".join(map(json.dumps, answers)).encode()
+    want = {"content": "Well.", "reasoning": None, "finish_reason": "tool_calls",
+            "tool_calls": [{"name": "f", "arguments": "{\"n\": 7}"}]}
+    for more in ([], ["--stream", 1], ["--stream", 5]):
+        o = lines(call("parse", "--tool-call-parser", "qwen3_xml", "--batch", "/dev/stdin", *more,
+                       stdin=batch))
+        check(o[0] == want and o[1]["finish_reason"] == "length", f"an answer {more}")
+    o = lines(call("parse", "--tool-call-parser", "hermes", "--batch", "/dev/stdin",
+                   stdin=json.dumps({"pieces": spoken, "tools": tools}).encode()))[0]
+    check(o["content"].startswith("<tool_call>") and len(o["tool_calls"]) == 1, "a mark that is spoken of")
+    o = lines(call("parse", "--reasoning-parser", "qwen3", stdin=b"<think>a</think>b"))[0]
+    check(o["reasoning"] == "a" and o["content"] == "b", "standard input")
+    o = lines(call("parse", "--list", "--json"))[0]
+    check({"hermes", "qwen3_coder"} <= {r["name"] for r in o["tool_call_parsers"]}, "the list")
+    template = ("{% for m in messages %}[{{ m.role }}]{{ m.content }}{% for c in m.tool_calls %}"
+                "<tool_call>{\"name\": \"{{ c.function.name }}\", \"arguments\": "
+                "{{ c.function.arguments | tojson }}}</tool_call>{% endfor %}{% endfor %}")
+    with tempfile.NamedTemporaryFile("w", suffix=".jinja") as f:
+        f.write(template)
+        f.flush()
+        o = lines(call("parse", "--detect", "--chat-template", f.name))[0]
+    check(o["tool_call_parser"] == "hermes" and o["tool_call_parser_from"] == "rendered", "the template")
+    r = call("parse", "--tool-call-parser", "none such", stdin=b"")
+    check(r.returncode == 2 and b"none such" in r.stderr, "a wrong name")
+
+
 def caches_differ_in_nothing_but_place():
     def ids(*more):
         return lines(call("run", "-m", DEMO, "--json", "-n", 24, *more,
@@ -235,8 +246,4 @@ def ppl_counts_what_it_scores():
           <= 1, "ppl --kl")
 
 
-for test in [v for v in list(globals().values()) if callable(v) and getattr(v, "__module__", None)
-             == "__main__" and v not in (call, check, lines)]:
-    test()
-print(f"{count - len(faults)} passed, {len(faults)} failed")
-sys.exit(1 if faults else 0)
+run_all(list(globals().items()))

@@ -141,3 +141,26 @@ def test_structured_output_satisfies_its_schema(llm):
     short = ChatGallop(llm=llm, max_tokens=1)
     cut = short.with_structured_output(Person, include_raw=True).invoke("A person:")
     assert cut["parsed"] is None and cut["parsing_error"] and isinstance(cut["raw"], AIMessage)
+
+
+@pytest.mark.parametrize("name, hint", [("temprature", "'temperature'"), ("top_k", "model_kwargs"),
+                                        ("thread", "")])
+def test_an_argument_that_the_model_does_not_have_is_a_type_error(llm, name, hint):
+    with pytest.raises(TypeError, match=f"ChatGallop.*'{name}'.*{hint}"):
+        ChatGallop(llm=llm, **{name: 1})
+    with pytest.raises(TypeError, match="'temprature'"):
+        ChatGallop(llm=llm, max_tokens=2).invoke("Once", temprature=1)
+    with pytest.raises(TypeError, match="'temprature'"):
+        ChatGallop(llm=llm, max_tokens=2, model_kwargs={"temprature": 1}).invoke("Once")
+
+
+def test_a_parameter_of_a_call_replaces_that_of_the_model_under_each_of_its_names(llm):
+    for own in ({"max_tokens": 9}, {"model_kwargs": {"max_new_tokens": 9}},
+                {"max_tokens": 5, "model_kwargs": {"max_new_tokens": 9}}):
+        model = ChatGallop(llm=llm, **own)
+        for call, n in (({}, 9), ({"max_new_tokens": 2}, 2), ({"max_tokens": 3}, 3)):
+            assert n_output(model.invoke("Once upon a time", **call)) == n
+
+
+def n_output(answer):
+    return answer.usage_metadata["output_tokens"]

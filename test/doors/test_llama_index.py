@@ -146,3 +146,26 @@ def test_the_metadata_is_that_of_the_model(llm, caller):
     assert metadata.context_window == llm.info.max_model_len and metadata.is_chat_model
     assert not metadata.is_function_calling_model
     assert caller.metadata.is_function_calling_model
+
+
+@pytest.mark.parametrize("name, hint", [("temprature", "'temperature'"), ("top_k", "model_kwargs"),
+                                        ("thread", "")])
+def test_an_argument_that_the_model_does_not_have_is_a_type_error(llm, name, hint):
+    with pytest.raises(TypeError, match=f"GallopLLM.*'{name}'.*{hint}"):
+        GallopLLM(llm=llm, **{name: 1})
+    with pytest.raises(TypeError, match="'temprature'"):
+        GallopLLM(llm=llm, max_tokens=2).complete("Once", temprature=1)
+    with pytest.raises(TypeError, match="'temprature'"):
+        GallopLLM(llm=llm, max_tokens=2, model_kwargs={"temprature": 1}).complete("Once")
+
+
+def test_a_parameter_of_a_call_replaces_that_of_the_model_under_each_of_its_names(llm):
+    for own in ({"max_tokens": 9}, {"model_kwargs": {"max_new_tokens": 9}},
+                {"max_tokens": 5, "model_kwargs": {"max_new_tokens": 9}}):
+        model = GallopLLM(llm=llm, **own)
+        for call, n in (({}, 9), ({"max_new_tokens": 2}, 2), ({"max_tokens": 3}, 3)):
+            assert n_output(model.complete("Once upon a time", **call)) == n
+
+
+def n_output(answer):
+    return answer.additional_kwargs["completion_tokens"]

@@ -59,6 +59,20 @@ def test_generation_ends_before_the_stop_string(lm, llm):
     assert lm.generate_until(rows) == [whole[:whole.index(whole[4:7])], whole]
 
 
+@pytest.mark.parametrize("more, n", [({}, 12), ({"max_gen_toks": None}, 12), ({"stop_token": 5}, 12),
+                                     ({"logit_bias": {7: 100}}, 3)])
+def test_parameters_of_a_task_reach_the_request(lm, llm, more, n):
+    own = {k: v for k, v in more.items() if k != "max_gen_toks"}
+    want = llm.generate("The cat sat", max_new_tokens=n, temperature=0, **own).text
+    task = {"max_new_tokens": n, **more}
+    assert lm.generate_until(asked("generate_until", ("The cat sat", task))) == [want]
+
+
+def test_a_parameter_of_a_task_that_does_not_exist_is_a_type_error(lm):
+    with pytest.raises(TypeError, match="temprature"):
+        lm.generate_until(asked("generate_until", ("The cat sat", {"temprature": 1})))
+
+
 def test_the_harness_evaluates_a_task(lm):
     datasets = pytest.importorskip("datasets")
     from lm_eval import simple_evaluate

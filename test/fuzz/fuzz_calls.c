@@ -24,7 +24,9 @@ static const char *const names[] = {"f", "f2"};
 static int any_object(void *context, struct grammar *g, const struct tool_calls_function *function,
                       uint32_t *start, struct err *e)
 {
-    const struct schema_options o = {.without_space = *(const bool *)context, .is_object = true};
+    const struct schema_options o = {.without_space = *(const bool *)context,
+                                     .is_object = !function->value_close,
+                                     .excluded = function->value_close};
     struct schema_report report = {0};
     int rc = schema_compile(g, function->parameters, &o, start, &report, e);
 
@@ -115,7 +117,7 @@ static void parse(struct seen *f, const struct markup_calls *markup, const struc
     ASSERT(parser_open(&a, &o, NULL) == 0);
     for (size_t at = 0, n; at < text->len; at += n) {
         n = every && every < text->len - at ? every : text->len - at;
-        ASSERT(parser_feed(a, text->data + at, n, NULL) == 0);
+        ASSERT(parser_feed(a, text->data + at, NULL, n, NULL) == 0);
         while (parser_take(a, &p))
             take_piece(f, &p, is_whole);
     }
@@ -153,8 +155,13 @@ static void check(const struct tool_calls *calls, const struct buf *text, bool i
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const forms[] = {"hermes",       "llama3_json",    "mistral",
-                                        "mistral_list", "phi4_mini_json", "openai"};
+    static const char *const forms[] = {
+        "hermes",      "llama3_json",  "mistral",  "mistral_list", "phi4_mini_json",
+        "openai",      "longcat",      "jamba",    "granite",      "granite-20b-fc",
+        "xlam",        "internlm",     "apertus",  "gigachat3",    "nemotron_json",
+        "deepseek_v3", "deepseek_v31", "kimi_k2",  "plamo3",       "functionary_v3_1",
+        "qwen3_coder", "mimo",         "seed_oss", "glm45",        "k2_horizon",
+        "minimax_m2",  "dots",         "step3",    "minicpm5"};
     struct tool_calls_function function[2] = {{.name = names[0]}, {.name = names[1]}};
     struct tool_calls calls = {.function = function, .n = 2, .content = GRAMMAR_NEVER};
     struct buf text = {.tag = MEM_TEXT};
@@ -162,17 +169,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct recognizer r;
     bool is_compact, is_whole;
     uint32_t start;
-    json_t *schema;
+    json_t *schema, *properties;
 
     if (size < 1)
         return 0;
-    calls.form = tool_calls_form_named(forms[data[0] % 6]);
+    calls.form = tool_calls_form_named(forms[data[0] % 32 % (sizeof(forms) / sizeof(forms[0]))], &calls.made);
+    ASSERT(calls.form);
     calls.is_free = data[0] & 32;
     calls.is_parallel = data[0] & 64;
     is_compact = data[0] & 128;
     schema = json_pack("{s:s}", "type", "object");
-    for (size_t i = 0; i < 2; i++)
-        function[i].parameters = schema;
+    properties = json_pack("{s:s,s:{s:{s:s},s:{s:s},s:{s:s,s:[s,s]},s:{s:s}},s:[s]}", "type", "object",
+                           "properties", "s", "type", "string", "n", "type", "number", "e", "type", "string",
+                           "enum", "x", "y z", "o", "type", "object", "required", "s");
+    function[0].parameters = schema;
+    function[1].parameters = properties;
     ASSERT(grammar_open(&g, 16 << 20, 1 << 20) == 0);
     ASSERT(tool_calls_grammar(&g, &calls, NULL, any_object, &is_compact, &start, NULL) == 0);
     ASSERT(grammar_finish(&g, start, NULL) == 0 && recognizer_open(&r, &g, NULL) == 0);
@@ -181,6 +192,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     recognizer_close(&r);
     grammar_close(&g);
     json_decref(schema);
+    json_decref(properties);
     buf_fini(&text);
     ASSERT(mem_live_blocks() == 0);
     return 0;

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "text/markup/parser.h"
+#include "text/tok/tok.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -42,8 +43,8 @@ static void collect(struct found *f, struct parser *a)
 }
 
 /* EVERY: 0: the whole text; 1: byte by byte; otherwise pieces of a random length below it. */
-static void take_apart(struct found *f, const struct parser_options *o, const char *text, size_t n,
-                       uint32_t every, uint64_t seed)
+static void take_apart(struct found *f, const struct parser_options *o, const char *text, const char *special,
+                       size_t n, uint32_t every, uint64_t seed)
 {
     struct parser *a;
     uint32_t random[4];
@@ -54,7 +55,7 @@ static void take_apart(struct found *f, const struct parser_options *o, const ch
         rng_block(seed, 0, at, random);
         len = every ? 1 + random[0] % every : n;
         len = len < n - at ? len : n - at;
-        ASSERT(parser_feed(a, text + at, len, NULL) == 0);
+        ASSERT(parser_feed(a, text + at, o->tok ? special + at : NULL, len, NULL) == 0);
         collect(f, a);
     }
     ASSERT(parser_finish(a, (enum parser_end)(seed % 3), NULL) == 0);
@@ -91,13 +92,53 @@ static bool is_of(const struct buf *part, const char *text, size_t n)
     return true;
 }
 
+/* Returns whether TEXT [n] has the first letter of a mark of MARKS [n_marks]. */
+static bool may_have(const char *const *marks, size_t n_marks, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n_marks && marks[i]; i++)
+        if (*marks[i] == MARKUP_ANY || memchr(text, *marks[i], n))
+            return true;
+    return false;
+}
+
 /* Without a row there is no mark, and without the first letter of a mark neither. */
 static bool has_no_mark(const struct parser_options *o, const char *text, size_t n)
 {
-    if (!o->calls && !o->reasoning)
-        return true;
-    return !memchr(text, '<', n) && !memchr(text, '[', n) && !memchr(text, '{', n) && !memchr(text, 'f', n) &&
-           !(o->reasoning && o->reasoning->implied);
+    const struct markup_calls *c = o->calls;
+    const struct markup_reasoning *r = o->reasoning;
+
+    if (c && (may_have(c->open, MARKUP_MAX_OPEN, text, n) || may_have(c->call, MARKUP_MAX_MARKS, text, n) ||
+              (c->bare && memchr(text, c->bare, n))))
+        return false;
+    return !r || !(r->implied || may_have(&r->open, 1, text, n) ||
+                   may_have(r->text_open, MARKUP_MAX_MARKS, text, n) ||
+                   may_have(r->text_close, MARKUP_MAX_MARKS, text, n) ||
+                   may_have(r->skip, MARKUP_MAX_MARKS, text, n));
+}
+
+/* Opens a tokenizer that has some of the marks as special tokens. */
+static struct tok *tokenizer(void)
+{
+    static const char json[] = "{\"model\":{\"merges\":[],\"vocab\":{\"a\":0}},\"added_tokens\":["
+                               "{\"id\":1,\"content\":\"<tool_call>\",\"special\":true},"
+                               "{\"id\":2,\"content\":\"</think>\",\"special\":true},"
+                               "{\"id\":3,\"content\":\"[TOOL_CALLS]\",\"special\":true},"
+                               "{\"id\":4,\"content\":\"<|message|>\",\"special\":true},"
+                               "{\"id\":5,\"content\":\"<|channel|>\",\"special\":true},"
+                               "{\"id\":6,\"content\":\"<|channel>\",\"special\":true}]}";
+    struct tok *t;
+
+    ASSERT(tok_open_json(&t, json, strlen(json), "t", NULL) == 0);
+    return t;
+}
+
+/* Returns the parameters of the function f: a value of each type. */
+static json_t *schema(void)
+{
+    return json_pack("{s:s,s:{s:{s:s},s:{s:s},s:{s:[s,s]},s:{s:s},s:{s:s},s:{s:s,s:{s:{s:s}}}}}", "type",
+                     "object", "properties", "a", "type", "string", "b", "type", "integer", "c", "type",
+                     "string", "null", "d", "type", "number", "l", "type", "array", "o", "type", "object",
+                     "properties", "a", "type", "boolean");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -105,17 +146,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const char *const names[] = {"f"};
     struct parser_options o = {.names = names, .n_names = 1};
     const char *text = (const char *)data + 3;
+    char *special;
     struct found whole, other;
     size_t n = size - 3;
+    json_t *tools;
 
     if (size < 3)
         return 0;
-    o.calls = markup_calls_row(data[0] % 8);
-    o.reasoning = markup_reasoning_row(data[1] % 8);
+    o.calls = markup_calls_row(data[0] % (markup_n_calls_rows + 1));
+    o.reasoning = markup_reasoning_row(data[1] % (markup_n_reasoning_rows + 1));
+    o.tools = tools =
+        json_pack("[{s:s,s:{s:s,s:o}}]", "type", "function", "function", "name", "f", "parameters", schema());
     o.one_call = data[2] & 8;
-    take_apart(&whole, &o, text, n, 0, data[2]);
+    if (data[2] & 16)
+        o.tok = tokenizer();
+    special = mem_zalloc(n + 1, 1, MEM_TEXT);
+    for (size_t i = 0; i < n; i++)
+        special[i] = !(data[2] & 32) || (data[2] ^ i / 16) & 1;
+    take_apart(&whole, &o, text, special, n, 0, data[2]);
     for (uint32_t every = 1; every <= 30; every = every * 2 + 5) {
-        take_apart(&other, &o, text, n, every, data[2]);
+        take_apart(&other, &o, text, special, n, every, data[2]);
         ASSERT(same(&whole.all, &other.all), "pieces of up to %u bytes", every);
         found_fini(&other);
     }
@@ -125,6 +175,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         ASSERT(whole.text[0].len == n && (n == 0 || memcmp(whole.text[0].data, text, n) == 0));
     ASSERT(is_of(&whole.text[0], text, n) && is_of(&whole.text[1], text, n));
     found_fini(&whole);
+    mem_free(special);
+    json_decref(tools);
+    tok_close((struct tok *)o.tok);
     ASSERT(mem_live_blocks() == 0);
     return 0;
 }

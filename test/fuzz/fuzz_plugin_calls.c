@@ -58,7 +58,7 @@ static uint64_t any_object(struct input *in, const struct seen *s)
 
 static void make_data(struct input *in, const struct seen *s, struct channel_message *m, char *bytes)
 {
-    const char *text = m->kind == CHANNEL_COMPILE ? program_text : "fake 36 fake 24 ";
+    const char *text = m->kind == CHANNEL_COMPILE ? program_text : "fake 36 9 fake 24 2 ";
     uint64_t number;
 
     switch (m->kind) {

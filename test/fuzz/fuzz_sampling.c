@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     json_set_alloc_funcs(mem_lib_alloc, mem_free);
     blocks = mem_live_blocks();
     arena_init(&a, MEM_ENGINE);
-    rc = sampling_from_text((const char *)data, size, "fuzz", &config, &a, &e);
+    rc = sampling_from_text((const char *)data, size, "fuzz", VOCAB, &config, &a, &e);
     ASSERT((rc == 0) == (e.msg[0] == 0), "%d %s", rc, e.msg);
     sampling_default(&user);
     if (json_pull_load(&o, (const char *)data, size, "fuzz", &e) == 0 &&

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_choices.py - answers with several choices: choice I of a prompt is the answer that seed +
+"""test_choices.py - answers with several choices: choice I of a response is the answer that seed +
 I gets alone, in text, ids, log-probabilities, finish reason, reasoning and tool calls, whole and
 in events; usage, metrics and limits count every choice, and the prompt once. Standard library
 only; GALLOP_BIN names the program."""
@@ -42,11 +42,12 @@ def _answer(of, path, **fields):
 
 
 def _singles(path, fields):
-    """Returns each choice alone, from a request with one prompt and its seed."""
+    """Returns each choice alone, from a request with one prompt and its seed: choice K of all
+    prompts draws with SEED + K."""
     prompts = fields["prompt"] if path == COMPLETIONS else [None]
     out = []
-    for p in prompts:
-        for i in range(N):
+    for at, p in enumerate(prompts):
+        for i in range(at * N, at * N + N):
             out.append(_answer(server, path,
                                **{**fields, **({"prompt": p} if p else {}), "seed": SEED + i}))
     return out
@@ -201,7 +202,8 @@ def an_echo_stands_in_front_of_each_choice():
     got = _answer(server, COMPLETIONS, prompt=PROMPTS, n=2, echo=True, max_tokens=3, temperature=1,
                   seed=SEED, logprobs=1)
     alone = [_answer(server, COMPLETIONS, prompt=p, echo=True, max_tokens=3, temperature=1,
-                     seed=SEED + i, logprobs=1)["choices"][0] for p in PROMPTS for i in range(2)]
+                     seed=SEED + 2 * k + i, logprobs=1)["choices"][0]
+             for k, p in enumerate(PROMPTS) for i in range(2)]
     for c, a, p in zip(got["choices"], alone, [p for p in PROMPTS for _ in range(2)]):
         check(c["text"].startswith(p), f"{c['text']!r} begins with {p!r}")
         expect((c["text"], c["logprobs"]), (a["text"], a["logprobs"]), f"choice {c['index']}")

@@ -6,6 +6,7 @@ import array
 import base64
 import json
 import os
+import shutil
 import sys
 import tempfile
 
@@ -492,13 +493,14 @@ def ollama_embeds():
         expect([array.array("f", vector)], _vectors(server, input=whole[:1024], normalize=path
                                                     == "/api/embed"), "the end is cut off")
     for path, fields, param in (("/api/embed", {"input": long, "truncate": False}, "input"),
-                                ("/api/embed", {}, "input"), ("/api/embed", {"input": []}, "input"),
+                                ("/api/embed", {}, "input"),
                                 ("/api/embed", {"input": "x", "dimensions": 8}, "dimensions"),
                                 ("/api/embeddings", {"prompt": ["x"]}, "prompt"),
                                 ("/api/embeddings", {}, "prompt")):
         status, body = server.post(path, **fields)
         expect((status, body["param"], type(body["error"])), (400, param, str),
                f"{path} {str(fields)[:50]}: {body}")
+    expect(_answer(server, "/api/embed", input=[])["embeddings"], [], "vectors of no text")
     expect(server.post("/api/embed", model="none", input="x")[0], 404, "another model")
 
 
@@ -524,6 +526,22 @@ def the_tokenizer_is_told_of_on_demand():
                   f"the template that is used: {info['chat_template']}")
             expect(s.request("POST", "/tokenizer_info", {}, {"Authorization": "Bearer k"})[0], 405,
                    "another method")
+
+
+def a_tokenizer_without_a_limit_is_told_of():
+    """Its model_max_length has 31 digits."""
+    limit = 1000000000000000019884624838656
+    model = os.path.join(folder.name, "unlimited")
+    shutil.copytree(DEMO, model)
+    path = os.path.join(model, "tokenizer_config.json")
+    with open(path, encoding="utf-8") as f:
+        config = json.load(f)
+    os.remove(path)
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump({**config, "model_max_length": limit}, f)
+    with Server("--enable-tokenizer-info-endpoint", model=model) as s:
+        expect(json.loads(s.request("GET", "/tokenizer_info")[2])["model_max_length"], limit,
+               "the limit")
 
 
 def ollama_has_thinking_and_calls():

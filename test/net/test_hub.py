@@ -231,6 +231,11 @@ def refusals_are_explained(home):
     bad(home.run("org/private@v9", HF_TOKEN="hf_right"), "no such revision", "revision v9", "404")
     bad(home.run("org/demo", HF_ENDPOINT="http://127.0.0.1:1"), "no network", "org/demo",
         "127.0.0.1")
+    for name in ("org/nothing", "models/dmeo"):
+        bad(home.run(name), "a name that is neither", "404", f"(and there is no folder {name} here)\n")
+    bad(home.run("modles/demo", HF_ENDPOINT="http://127.0.0.1:1"), "neither, and no network",
+        "(and there is no folder modles/demo here)\n")
+    check("no folder" not in home.run("hf.co/org/nothing")[2], "an address is no path")
     bad(home.run("org/demo", HF_ENDPOINT="ftp://x"), "an endpoint that is none", "HF_ENDPOINT")
     world.add("org/missing", demo(), listed=sorted(demo()) + ["vocab.json"])
     bad(home.run("org/missing"), "a file that is listed and not there", "vocab.json", "404")

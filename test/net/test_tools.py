@@ -43,9 +43,8 @@ SCRIPTS = [
     ["<mistral>", "[TOOL_CALLS]", "get_", "weather[ARGS]", "{\"city\": \"", "Oslo\"}"],
     ["<phi>", "functools[{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": ", "\"Bonn\"}",
      "}]"],
-    ["<|start|>assistant", "<|channel|>", "analysis", "<|message|>", "Hm.", "<|end|>", "<|start|>",
-     "assistant<|channel|>commentary",
-     " to=functions.get_weather", " <|constrain|>json", "<|message|>{\"city\"", ": \"Bern\"}",
+    ["<|start|>assistant", "<|channel|>", "commentary", " to=functions.get_weather", " <|constrain|>json",
+     "<|message|>", "{\"city\"", ": \"Bern\"}",
      "<|call|>", "never said"],
 ]
 SPECIAL = ["[TOOL_CALLS]", "<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<|call|>"]
@@ -271,7 +270,7 @@ def harmony(model):
         check("parsed as openai, reasoning as openai_gptoss" in s.lines, "the choice is told",
               s.lines)
         says(s, "harmony", "<|start|>assistant", None, [("get_weather", '{"city": "Bern"}')],
-             reasoning="Hm.", tools=TOOLS)
+             tools=TOOLS)
 
 
 def plain(model):

@@ -67,20 +67,22 @@ export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 unset LD_LIBRARY_PATH
 examples shared
 
-# readme HOW FLAG...: compiles the C example of README.md and runs it where README.md says.
+# readme HOW PACKAGE: compiles the C example of README.md and runs it where README.md says. Only the
+# package gallop-static links the static library, though the shared one lies beside it.
 readme() {
-    local how=$1
-    shift
+    local how=$1 linked
     awk '/^```c$/ { inside = 1; next } /^```$/ { inside = 0 } inside' \
         "$repository/README.md" >"$root/story.c"
     # shellcheck disable=SC2046 # the flags are words
-    cc -Wall -Wextra -Werror "$root/story.c" $(pkg-config "$@" --cflags --libs gallop) \
+    cc -Wall -Wextra -Werror "$root/story.c" $(pkg-config --cflags --libs "$2") \
         -o "$root/story"
     (cd "$repository" && "$root/story" >"$root/out") || fail "the example of README.md ($how) fails"
     grep -q '[a-z]' "$root/out" || fail "the example of README.md ($how) prints nothing"
+    linked=$(ldd "$root/story" | grep -c libgallop || true)
+    [ "$linked" = $([ "$how" = shared ] && echo 1 || echo 0) ] ||
+        fail "the example of README.md ($how) is linked with $linked shared libraries of Gallop"
 }
-readme shared
-rm "$prefix"/lib/libgallop.so*
-examples static STATIC=--static
-readme static --static
+readme shared gallop
+examples static PACKAGE=gallop-static
+readme static gallop-static
 echo "package: installed, found and linked both ways"

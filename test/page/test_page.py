@@ -653,6 +653,11 @@ class PageTest(OnPage):
             self.page.wait("document.activeElement.id === 'new'")
             self.page.press("Escape")
             self.assertFalse(self.page.run("document.querySelector('#new').checkVisibility()"))
+            self.page.click("#menu")  # the live view has no button that closes the list
+            self.page.click("#to-live")
+            self.page.wait("!document.querySelector('#new').checkVisibility()")
+            self.assertTrue(self.page.run("document.querySelector('#live').checkVisibility()"))
+            self.page.click("#to-chat")
         self.page.run(
             """document.querySelectorAll('.body').forEach(e => { e.style.overflowWrap = 'normal'; })""")
         self.assertIn("P", self.page.run(CUT_OFF))  # The check detects it.

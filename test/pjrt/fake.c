@@ -1,15 +1,20 @@
 /* fake.c - a PJRT plugin for tests, whose call of a chosen number fails. It computes no model: results are zeros.
  *
- * With FAKE_PJRT_FRAMES in the environment it knows the arguments of frames (frames.c): the rows of the first cache are
- * the tokens that were stored there, and the token that follows a row is a hash of the tokens of its slot up to it. A
- * row that was lost gives another token. Caches that a failed run had taken over must not be used again.
+ * With FAKE_PJRT_FRAMES in the environment it knows the arguments of frames (frames.c): the rows of the first
+ * cache are the tokens that were stored there, mixed with the cosines and sines of their rows if these are
+ * inputs of the frame, and the token that follows a row is a hash of the rows of its slot up to it. A row
+ * that was lost gives another token. fake_pjrt_inputs() gives the inputs of the last frame. Caches that a
+ * failed run had taken over must not be used again.
  *
- * FAKE_PJRT_FAIL=N lets the N-th call that may fail return an error, or with FAKE_PJRT_HOW crash, hang or exit, and
- * with FAKE_PJRT_TIMES=M the M - 1 calls behind it; FAKE_PJRT_MAJOR gives the table another major version, and
- * FAKE_PJRT_SMALL a smaller size. With FAKE_PJRT_KEEP programs can be serialized; FAKE_PJRT_LIE makes their size wrong.
- * With FAKE_PJRT_UNSURE, frames give logits only and -1 as tokens. fake_pjrt_calls() and fake_pjrt_objects() tell the
- * test how many calls there were and how many objects exist, fake_pjrt_runs() how many runs of programs there were. */
+ * FAKE_PJRT_FAIL=N lets the N-th call that may fail return an error, or with FAKE_PJRT_HOW crash, exit, or hang until
+ * fake_pjrt_let_go(), and with FAKE_PJRT_TIMES=M the M - 1 calls behind it. With FAKE_PJRT_STAY the end of a client
+ * hangs. FAKE_PJRT_MAJOR gives the table another major version, and FAKE_PJRT_SMALL a smaller size. With FAKE_PJRT_KEEP
+ * programs can be serialized; FAKE_PJRT_LIE makes their size wrong. With FAKE_PJRT_UNSURE, frames give logits only and
+ * -1 as tokens. fake_pjrt_calls() and fake_pjrt_objects() tell the test how many calls there were and how many objects
+ * exist, fake_pjrt_runs() how many runs of programs there were. */
+#include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +30,10 @@ struct object {
     char text[2000];
     size_t bytes;                          /* of a buffer */
     size_t n_results, result[MAX_RESULTS]; /* of a program: bytes of its results */
+    size_t rows[MAX_RESULTS];              /* of a program: the first dims of its results */
     size_t n_caches;                       /* of a program: the results that take over arguments */
+    size_t n_copied;                       /* of a program that copies a slot: the rows */
+    size_t seen;                           /* of a program: the rows of a slot that it reads; 0: all */
     void *data;                            /* [bytes] of a buffer; NULL: zeros */
     int32_t *ids;                          /* of the first cache: [slots, rows] tokens */
     size_t n_slots, n_rows;                /* of a cache, or rows of hidden states */
@@ -36,11 +44,17 @@ static long n_calls, n_objects, n_runs;
 static int client, device;
 static const struct object *last_program; /* of which the executable was asked for last */
 static char version[200];                 /* "fake" and the options of the client */
+static int32_t inputs[1 << 16];           /* [n_inputs] of the last frame */
+static size_t n_inputs;
+static _Atomic int n_hanging; /* calls */
+static _Atomic bool may_go;
 
 long fake_pjrt_calls(void);
 long fake_pjrt_objects(void);
 long fake_pjrt_runs(void);
 void fake_pjrt_reset(void);
+int fake_pjrt_let_go(bool yes);
+const int32_t *fake_pjrt_inputs(size_t *n);
 const struct pjrt_api *GetPjrtApi(void);
 
 long fake_pjrt_calls(void)
@@ -63,6 +77,12 @@ void fake_pjrt_reset(void)
     n_calls = n_runs = 0;
 }
 
+const int32_t *fake_pjrt_inputs(size_t *n)
+{
+    *n = n_inputs;
+    return inputs;
+}
+
 static struct object *new_object(void)
 {
     n_objects++;
@@ -77,6 +97,21 @@ static void free_object(void *p)
         free(((struct object *)p)->ids);
     }
     free(p);
+}
+
+static void hang(void)
+{
+    atomic_fetch_add(&n_hanging, 1);
+    while (!atomic_load(&may_go))
+        poll(NULL, 0, 1);
+    atomic_fetch_sub(&n_hanging, 1);
+}
+
+/* Lets calls that hang return, for YES. Returns how many hang. */
+int fake_pjrt_let_go(bool yes)
+{
+    atomic_store(&may_go, yes);
+    return atomic_load(&n_hanging);
 }
 
 /* Returns an error if this call is to fail. */
@@ -94,8 +129,8 @@ static struct pjrt_error *fails(void)
         raise(SIGKILL);
     if (how && strcmp(how, "exit") == 0)
         _exit(3);
-    while (how && strcmp(how, "hang") == 0)
-        pause();
+    if (how && strcmp(how, "hang") == 0)
+        hang();
     e = new_object();
     snprintf(e->text, sizeof(e->text), "call %ld\nfailed", n_calls);
     return (struct pjrt_error *)e;
@@ -169,6 +204,8 @@ static struct pjrt_error *client_create(void *args)
 static struct pjrt_error *client_destroy(void *args)
 {
     (void)args;
+    if (getenv("FAKE_PJRT_STAY"))
+        hang();
     return NULL;
 }
 
@@ -253,12 +290,18 @@ static struct pjrt_error *compile(void *args)
     if (!(text = calloc(a->program->code_size + 1, 1)))
         return refuse(o, "no memory");
     memcpy(text, a->program->code, a->program->code_size);
-    p = strstr(text, "-> (");
     for (const char *q = text; (q = strstr(q, "tf.aliasing_output")) != NULL; q++)
         o->n_caches++;
+    if (strstr(text, "stablehlo.dynamic_update_slice") && (p = strstr(text, "sizes = [1, ")) != NULL)
+        sscanf(p, "sizes = [1, %*u, %zu,", &o->n_copied);
+    for (p = text; !o->seen && (p = strstr(p, "array<i64: 1, ")) != NULL; p++)
+        if (sscanf(p, "array<i64: 1, %*u, %zu, %*u", &o->seen) != 1)
+            o->seen = 0;
+    p = strstr(text, "-> (");
     for (end = p ? strstr(p, ") {\n") : NULL; end && (p = strstr(p, "tensor<")) != NULL && p < end; p++) {
         if (o->n_results == MAX_RESULTS)
             abort();
+        o->rows[o->n_results] = strtoul(p + strlen("tensor<"), NULL, 10);
         o->result[o->n_results++] = type_bytes(p);
     }
     free(text);
@@ -324,10 +367,11 @@ static struct pjrt_error *serialize(void *args)
     if (e || !getenv("FAKE_PJRT_KEEP"))
         return e;
     o = new_object();
-    snprintf(o->text, sizeof(o->text), "caches %zu ", program->n_caches);
+    snprintf(o->text, sizeof(o->text), "caches %zu copies %zu sees %zu ", program->n_caches,
+             program->n_copied, program->seen);
     for (size_t i = 0; i < program->n_results; i++)
-        snprintf(o->text + strlen(o->text), sizeof(o->text) - strlen(o->text), "fake %zu ",
-                 program->result[i]);
+        snprintf(o->text + strlen(o->text), sizeof(o->text) - strlen(o->text), "fake %zu %zu ",
+                 program->result[i], program->rows[i]);
     a->bytes = o->text;
     a->size = getenv("FAKE_PJRT_LIE") ? (size_t)1 << 40 : strlen(o->text);
     a->serialized = (struct pjrt_serialized *)o;
@@ -348,9 +392,10 @@ static struct pjrt_error *deserialize(void *args)
         return e;
     o = new_object();
     snprintf(text, sizeof(text), "%.*s", (int)a->size, a->bytes);
-    if (sscanf(p, "caches %zu %n", &o->n_caches, &n) == 1)
+    if (sscanf(p, "caches %zu copies %zu sees %zu %n", &o->n_caches, &o->n_copied, &o->seen, &n) == 3)
         p += n;
-    while (o->n_results < MAX_RESULTS && sscanf(p, "fake %zu %n", &o->result[o->n_results], &n) == 1) {
+    while (o->n_results < MAX_RESULTS &&
+           sscanf(p, "fake %zu %zu %n", &o->result[o->n_results], &o->rows[o->n_results], &n) == 2) {
         o->n_results++;
         p += n;
     }
@@ -373,7 +418,8 @@ static struct pjrt_error *free_executable(void *args)
 struct frame {
     const struct object *program;
     struct object **arg, **out;
-    const int32_t *in; /* [n_in] ids, positions, slots and rows of T rows; slots; wanted rows [n_wanted] */
+    /* [n_in] ids, positions, slots and rows of T rows; slots; cosines and sines; wanted rows [n_wanted] */
+    const int32_t *in;
     size_t n_in, T, n_wanted;
 };
 
@@ -395,11 +441,12 @@ static void take_caches(struct frame *f)
     }
 }
 
-static uint64_t hash_of(const struct object *cache, size_t slot, size_t n)
+/* Returns a hash of the first N rows of SLOT, as far as PROGRAM reads them. */
+static uint64_t hash_of(const struct object *program, const struct object *cache, size_t slot, size_t n)
 {
     uint64_t h = 1;
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && (!program->seen || i < program->seen); i++)
         h = (h ^ (uint32_t)cache->ids[slot * cache->n_rows + i]) * 0x9e3779b97f4a7c15u + 1;
     return h;
 }
@@ -418,7 +465,23 @@ static void put_token(struct frame *f, size_t w, uint64_t h)
     ((int32_t *)best->data)[w] = (int32_t)id;
 }
 
-/* Stores the tokens of the T rows, and computes the wanted rows. Hidden states begin with the hash of their row. */
+/* Returns a hash of the cosines [T, half] and sines [T, half] of row I, which lie before the wanted rows; 0:
+ * there are none. There are at least as many rows as sequences. */
+static uint32_t hash_of_angles(const struct frame *f, size_t i)
+{
+    size_t half = (f->n_in - 4 * f->T - f->n_wanted - 1) / f->T / 2;
+    const int32_t *cos = f->in + f->n_in - f->n_wanted - 2 * half * f->T;
+    uint32_t h = 0;
+
+    for (size_t k = 0; k < half; k++) {
+        h = (h ^ (uint32_t)cos[i * half + k]) * 0x9e3779b1u;
+        h = (h ^ (uint32_t)cos[(f->T + i) * half + k]) * 0x85ebca77u;
+    }
+    return h;
+}
+
+/* Stores the tokens of the T rows, and computes the wanted rows. Hidden states begin with the hash of their
+ * row. */
 static void compute_rows(struct frame *f)
 {
     struct object *cache = f->out[0];
@@ -426,13 +489,18 @@ static void compute_rows(struct frame *f)
 
     if (!cache->ids)
         cache->ids = calloc(cache->n_slots * cache->n_rows, sizeof(*cache->ids));
-    f->T = n_hidden ? (f->n_in - 2) / 4 : f->n_wanted; /* a prompt of one sequence, or all rows are wanted */
+    f->T = n_hidden ? f->program->rows[n_caches + 2]
+                    : f->n_wanted; /* in frames of decoding all rows are wanted */
+    n_inputs = f->n_in < sizeof(inputs) / sizeof(inputs[0]) ? f->n_in : 0;
+    memcpy(inputs, f->in, n_inputs * sizeof(*inputs));
     for (size_t i = 0; i < f->T; i++)
-        cache->ids[(size_t)f->in[2 * f->T + i] * cache->n_rows + (size_t)f->in[3 * f->T + i]] = f->in[i];
+        cache->ids[(size_t)f->in[2 * f->T + i] * cache->n_rows + (size_t)f->in[3 * f->T + i]] =
+            (int32_t)((uint32_t)f->in[i] ^ hash_of_angles(f, i));
     for (size_t w = 0; w < f->n_wanted; w++) {
         size_t row = (size_t)f->in[f->n_in - f->n_wanted + w];
 
-        put_token(f, w, hash_of(cache, (size_t)f->in[2 * f->T + row], 1 + (size_t)f->in[f->T + row]));
+        put_token(f, w,
+                  hash_of(f->program, cache, (size_t)f->in[2 * f->T + row], 1 + (size_t)f->in[f->T + row]));
     }
     for (size_t k = 0; k < n_hidden; k++) {
         struct object *hidden = f->out[n_caches + 2 + k];
@@ -441,11 +509,20 @@ static void compute_rows(struct frame *f)
         hidden->data = calloc(1, hidden->bytes);
         hidden->n_rows = f->T;
         for (size_t i = 0; i < f->T; i++) {
-            uint64_t h = hash_of(cache, (size_t)f->in[2 * f->T + i], 1 + (size_t)f->in[f->T + i]);
+            uint64_t h = hash_of(f->program, cache, (size_t)f->in[2 * f->T + i], 1 + (size_t)f->in[f->T + i]);
 
             memcpy((char *)hidden->data + i * row_bytes, &h, sizeof(h));
         }
     }
+}
+
+static void copy_slot(struct frame *f)
+{
+    struct object *cache = f->out[0];
+
+    if (cache->ids)
+        memcpy(cache->ids + (size_t)f->in[1] * cache->n_rows, cache->ids + (size_t)f->in[0] * cache->n_rows,
+               f->program->n_copied * sizeof(*cache->ids));
 }
 
 /* Computes the wanted rows of hidden states. */
@@ -486,12 +563,14 @@ static struct pjrt_error *execute(void *args)
         f.n_in = f.arg[0]->bytes / 4;
         f.n_wanted = program->result[program->n_caches + 1] / 4;
         take_caches(&f);
-        if (program->n_caches)
+        if (program->n_copied)
+            copy_slot(&f);
+        else if (program->n_caches)
             compute_rows(&f);
         else
             compute_head(&f);
     }
-    if (is_frame && getenv("FAKE_PJRT_UNSURE"))
+    if (is_frame && !program->n_copied && getenv("FAKE_PJRT_UNSURE"))
         memset(f.out[program->n_caches + 1]->data, 0xff, program->result[program->n_caches + 1]);
     if (a->complete)
         a->complete[0] = (struct pjrt_event *)new_object();

@@ -12,8 +12,9 @@ SOURCE = os.environ.get("GALLOP_SOURCE_DIR", os.getcwd())
 
 @pytest.fixture(scope="session")
 def llm():
-    """The bundled model, for tests that do not change it."""
-    with gallop.LLM(max_num_seqs=32) as engine:
+    """The bundled model, for tests that do not change it. In fp32 its texts are the same on every
+    processor: near ties are too rare for the order of sums to matter."""
+    with gallop.LLM(max_num_seqs=32, dtype="fp32") as engine:
         yield engine
 
 

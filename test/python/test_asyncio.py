@@ -56,20 +56,21 @@ def test_a_list_waits_for_requests_of_others():
         assert [r.n_output for r in engine.generate(["Once", "Twice"], max_new_tokens=2)] == [2, 2]
 
 
-def test_a_cancelled_list_cancels_its_requests(llm):
-    async def main():
-        task = asyncio.ensure_future(llm.agenerate(["Once"] * 50, **LONG))
+def test_a_cancelled_list_cancels_its_requests():
+    async def main(engine):
+        task = asyncio.ensure_future(engine.agenerate(["Once"] * 50, **ENDLESS))
         await asyncio.sleep(0.05)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         while True:
-            s = llm.stats()
+            s = engine.stats()
             if s["n_running"] + s["n_waiting"] == 0:
                 return
             await asyncio.sleep(0.01)
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    with gallop.LLM(**ROOMY) as engine:
+        asyncio.run(asyncio.wait_for(main(engine), 30))
 
 
 def test_closing_an_engine_ends_a_list():

@@ -117,3 +117,53 @@ def test_tools_with_a_prompt_that_is_a_text_are_refused(llm, name, value):
         with pytest.raises(gallop.BadInput, match="list of messages") as e:
             call("Once", **{name: value})
         assert e.value.field == name
+
+
+@pytest.mark.parametrize("name", ["pooling", "return_logits", "return_probs", "return_prompt_logits"])
+def test_what_a_result_cannot_have_is_refused(llm, name):
+    for call in (llm.generate, llm.stream, llm.chat().send, llm.json, llm.embed, llm.score):
+        with pytest.raises((gallop.BadInput, TypeError), match=name):
+            call("Once", **{name: 1})
+    with pytest.raises(gallop.BadInput, match=r"generate\(\) cannot return it") as e:
+        llm.generate("Once", **{name: 1})
+    assert e.value.field == name
+    for text in (gallop.parameters, lambda: str(gallop.Parameters.__annotations__)):
+        assert name not in text()
+
+
+def test_what_embeddings_scores_and_picks_do_not_use_is_a_type_error(llm):
+    for call, names in ((llm.embed, ("temperature", "n", "regex", "max_new_tokens", "logprobs")),
+                        (llm.score, ("temperature", "n", "regex", "max_new_tokens", "no_special"))):
+        for name in names:
+            with pytest.raises(TypeError, match=name):
+                call("Once", **{name: 1})
+        assert call("Once", priority=1, cache_salt="a", key="b", deadline_s=60)
+    assert llm.embed("Once", no_special=1) == llm.embed(llm.tokenize("Once", special=False))
+    with gallop.Executor(gallop.DEMO) as x:
+        for name in ("regex", "priority", "tools", "n"):
+            with pytest.raises(TypeError, match=name):
+                x.run([gallop.Rows([1], pick={"do_sample": False, name: 1})])
+
+
+def test_one_parameter_with_two_names_is_refused(llm):
+    for call in (llm.generate, llm.chat().send):
+        with pytest.raises(gallop.BadInput, match="max_tokens.* max_new_tokens") as e:
+            call("Once", max_new_tokens=3, max_tokens=3)
+        assert e.value.field == "max_tokens"
+    assert llm.generate("Once", max_new_tokens=None, max_tokens=3).n_output == 3
+    assert llm.generate("Once", max_new_tokens=3, max_tokens=None).n_output == 3
+
+
+def test_a_number_that_is_none_is_refused(llm):
+    for name in ("temperature", "deadline_s"):
+        with pytest.raises(gallop.BadInput, match=f"{name}: nan is not a number"):
+            llm.generate("Once", max_new_tokens=1, **{name: float("nan")})
+
+
+def test_a_stream_has_the_log_probabilities_of_its_prompt(llm):
+    whole = llm.generate("Once upon a time", max_new_tokens=3, prompt_logprobs=2, n=2)
+    stream = llm.stream("Once upon a time", max_new_tokens=3, prompt_logprobs=2, n=2)
+    for _ in stream:
+        pass
+    assert stream.result.prompt_logprobs == whole.prompt_logprobs != []
+    assert [r.prompt_logprobs for r in stream.result.choices[1:]] == [None]

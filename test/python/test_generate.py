@@ -1,5 +1,6 @@
 """Answers of the Python package: the same as those of the program, whole and in chunks."""
 import array
+import asyncio
 import json
 
 import gallop
@@ -80,6 +81,50 @@ def test_several_answers_draw_with_seeds_that_follow(llm):
     alone = [llm.generate("Once", max_new_tokens=8, temperature=1.0, seed=5 + i) for i in range(3)]
     assert [c.text for c in r.choices] == [a.text for a in alone]
     assert [c.index for c in r.choices] == [0, 1, 2]
+
+
+DRAWS = {"max_new_tokens": 16, "temperature": 1.5, "ignore_eos": True}
+
+
+def drawn(llm, **more):
+    """Returns the ids of three requests, of a list of three, of three streams and of three turns."""
+    async def coroutines():
+        return [await llm.agenerate("Once", **DRAWS, **more) for _ in range(3)] + \
+            await llm.agenerate(["Once"] * 3, **DRAWS, **more)
+
+    alone = [llm.generate("Once", **DRAWS, **more).ids for _ in range(3)]
+    rows = [r.ids for r in llm.generate(["Once"] * 3, **DRAWS, **more)]
+    streams = [[c.token for c in llm.stream("Once", **DRAWS, **more) if c.token is not None]
+               for _ in range(3)]
+    later = [r.ids for r in asyncio.run(coroutines())]
+    return [[tuple(x) for x in group] for group in (alone, rows, streams, later[:3], later[3:])]
+
+
+def test_requests_without_a_seed_differ(llm):
+    everything = [x for group in drawn(llm) for x in group]
+    assert len(set(everything)) == len(everything) == 15
+    chat = llm.chat(**DRAWS)
+    assert len({tuple(chat.send("Once").ids) for _ in range(3)}) == 3
+
+
+def test_a_seed_repeats_a_request_and_each_prompt_of_a_list_has_its_own(llm):
+    alone, rows, streams, later, many = drawn(llm, seed=7)
+    own = [tuple(llm.generate("Once", seed=7 + i, **DRAWS).ids) for i in range(3)]
+    assert len(set(own)) == 3
+    assert alone == streams == later == own[:1] * 3 and rows == many == own
+    both = llm.generate(["Once"] * 2, n=2, seed=7, **DRAWS)
+    assert [tuple(c.ids) for r in both for c in r.choices] == \
+        own + [tuple(llm.generate("Once", seed=10, **DRAWS).ids)]
+    last = 2 ** 64 - 1
+    assert [r.ids for r in llm.generate(["Once"] * 2, seed=last, **DRAWS)] == [
+        llm.generate("Once", seed=s, **DRAWS).ids for s in (last, 0)]
+
+
+def test_the_seed_of_an_engine_is_that_of_requests_without_one(llm):
+    with gallop.LLM(dtype="fp32", seed=7) as engine:
+        assert engine.generate("Once", **DRAWS).ids == llm.generate("Once", seed=7, **DRAWS).ids
+        ids = llm.generate("Once", seed=8, **DRAWS).ids
+        assert engine.generate("Once", seed=8, **DRAWS).ids == ids
 
 
 def test_a_stop_text_ends_an_answer_and_is_named(llm):

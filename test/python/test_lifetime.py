@@ -45,12 +45,12 @@ def test_a_closed_stream_has_no_more_chunks(llm):
     assert list(stream) == [] and stream.result is None
 
 
-def test_a_cancelled_task_cancels_its_request(llm):
-    async def main():
-        tasks = [asyncio.ensure_future(llm.agenerate("Once", **LONG)) for _ in range(40)]
+def test_a_cancelled_task_cancels_its_request():
+    async def main(engine):
+        tasks = [asyncio.ensure_future(engine.agenerate("Once", **ENDLESS)) for _ in range(40)]
 
         async def read():
-            async for _ in llm.astream("Once", **LONG):
+            async for _ in engine.astream("Once", **ENDLESS):
                 pass
 
         tasks.append(asyncio.ensure_future(read()))
@@ -60,8 +60,9 @@ def test_a_cancelled_task_cancels_its_request(llm):
         ends = await asyncio.gather(*tasks, return_exceptions=True)
         assert all(isinstance(e, asyncio.CancelledError) for e in ends)
 
-    asyncio.run(main())
-    waits_until(lambda: busy(llm) == 0)
+    with gallop.LLM(**ROOMY) as engine:
+        asyncio.run(main(engine))
+        waits_until(lambda: busy(engine) == 0)
 
 
 def test_an_asynchronous_stream_that_is_left_cancels_its_request(llm):
@@ -156,12 +157,12 @@ def test_many_threads_share_an_engine(llm):
 
 
 def test_a_full_queue_is_waited_for_by_a_list_and_refused_to_a_single_prompt():
-    with gallop.LLM(max_num_seqs=1, max_num_queued_reqs=2) as engine:
+    with gallop.LLM(max_num_seqs=1, max_num_queued_reqs=2, max_model_len=1 << 16) as engine:
         results = engine.generate(["Once"] * 20, max_new_tokens=3)
         assert {r.finish_reason for r in results} == {"length"}
-        streams = [engine.stream("Once", **LONG) for _ in range(2)]
+        streams = [engine.stream("Once", **ENDLESS) for _ in range(2)]
         with pytest.raises(gallop.NoSpace):
-            streams += [engine.stream("Once", **LONG) for _ in range(3)]
+            streams += [engine.stream("Once", **ENDLESS) for _ in range(3)]
 
 
 def test_engines_that_share_threads_take_turns():
@@ -348,8 +349,8 @@ def test_every_allocation_of_a_request_fails_once(llm):
 
 def test_closing_an_engine_in_a_coroutine_ends_more_calls_than_a_batch():
     async def main():
-        engine = gallop.LLM(max_num_seqs=2)
-        tasks = [asyncio.ensure_future(engine.agenerate("Once", **LONG)) for _ in range(600)]
+        engine = gallop.LLM(**ROOMY)
+        tasks = [asyncio.ensure_future(engine.agenerate("Once", **ENDLESS)) for _ in range(600)]
         await asyncio.sleep(0)
         engine.close()
         return [r.finish_reason for r in await asyncio.wait_for(asyncio.gather(*tasks), 30)]

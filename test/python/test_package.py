@@ -4,6 +4,7 @@ import email
 import gc
 import glob
 import hashlib
+import io
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import urllib.error
 import urllib.request
 import weakref
 import zipfile
@@ -19,6 +21,7 @@ import gallop
 import pytest
 from gallop import _names
 from gallop._gallop import ffi
+from test_lifetime import waits_until
 
 SOURCE = os.environ.get("GALLOP_SOURCE_DIR", os.getcwd())
 
@@ -96,6 +99,44 @@ def test_a_server_answers_until_it_is_closed():
         assert answer["usage"]["completion_tokens"] == 5
         assert server.returncode is None
     assert server.returncode == 0
+
+
+@pytest.mark.parametrize("name, path", [("api_key", "/v1/models"), ("admin_api_key", "/metrics")])
+@pytest.mark.parametrize("keys", ["sk-secret", ["sk-secret", "sk-other"], ("sk-secret",)],
+                         ids=["one", "two", "tuple"])
+def test_keys_of_a_server_are_in_no_list_of_processes(monkeypatch, name, path, keys):
+    def status(server, key):
+        headers = {"X-Api-Key": key} if key else {}
+        request = urllib.request.Request(server.url + path, headers=headers)
+        try:
+            return urllib.request.urlopen(request).status
+        except urllib.error.HTTPError as e:
+            return e.code
+
+    monkeypatch.setenv("GALLOP_" + name.upper(), "sk-env")
+    files, log = len(os.listdir("/proc/self/fd")), io.StringIO()
+    with gallop.serve(threads=1, log=log, **{name: keys}) as server:
+        for file in ("cmdline", "environ"):
+            with open(f"/proc/{server.pid}/{file}", "rb") as f:
+                assert b"sk-" not in f.read(), file
+        for key in [keys] if isinstance(keys, str) else keys:
+            assert status(server, key) == 200
+        assert [status(server, key) for key in (None, "sk-env", "sk-secre")] == [401] * 3
+        os.kill(server.pid, signal.SIGHUP)  # The server reads its keys again.
+        waits_until(lambda: "read again" in log.getvalue())
+        assert status(server, "sk-secret") == 200 and status(server, None) == 401
+    assert len(os.listdir("/proc/self/fd")) == files
+
+
+@pytest.mark.parametrize("options", [{"api_key": "a b"}, {"api_key": ""}, {"api_key": ["good", "a\nb"]},
+                                     {"api_key": "#a"}, {"admin_api_key": "\xe4"},
+                                     {"api_key": "a", "api_key_file": "/nowhere"}])
+def test_wrong_keys_of_a_server_are_refused(options):
+    files = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(gallop.BadInput, match="api_key: ") as e:
+        gallop.serve(**options)
+    assert e.value.field in options and "a b" not in str(e.value)
+    assert len(os.listdir("/proc/self/fd")) == files
 
 
 def test_a_server_that_cannot_start_says_why():
@@ -268,9 +309,9 @@ def test_the_archive_of_sources_has_what_building_needs_and_no_more():
     with tarfile.open(path) as archive:
         names = {n.partition("/")[2] for n in archive.getnames()}
     assert {n.partition("/")[0] for n in names} == {
-        "CMakeLists.txt", "CMakePresets.json", "CONTRIBUTING.md", "LICENSE", "Makefile", "PKG-INFO",
-        "README.md", "SECURITY.md", "cmake", "include", "models", "pyproject.toml", "python", "src",
-        ".gitignore"}
+        "CHANGELOG.md", "CMakeLists.txt", "CMakePresets.json", "CONTRIBUTING.md", "LICENSE",
+        "Makefile", "PKG-INFO", "README.md", "SECURITY.md", "cmake", "include", "models",
+        "pyproject.toml", "python", "src", ".gitignore"}
     assert {"include/gallop.h", "models/demo/model.safetensors", "python/native/runner.c",
             "python/gallop/py.typed", "src/engine/gallop.c"} <= names
     assert os.path.getsize(path) < 8 << 20

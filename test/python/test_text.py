@@ -82,7 +82,9 @@ def test_embeddings_have_the_hidden_size(llm):
     one = llm.embed("The cat")
     assert len(one) == 192 and memoryview(one).format == "f"
     assert llm.embed(["The cat", "A dog"])[0] == one
-    assert llm.embed("The cat", pooling="last") != one
+    assert llm.embed("The cat", pooling="last") == one != llm.embed("The cat", pooling="mean")
+    assert sum(x * x for x in one) == pytest.approx(1)
+    assert sum(x * x for x in llm.embed("The cat", normalize=False)) > 2
 
 
 def test_json_is_returned_as_python(llm):

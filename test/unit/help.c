@@ -1,6 +1,9 @@
 /* help.c - see help.h. */
 #include "help.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -18,6 +21,32 @@ void help_refused(int rc, int code, const struct err *e, ...)
         if (!strstr(e->msg, word))
             fail_msg("\"%s\" does not say \"%s\"", e->msg, word);
     va_end(ap);
+}
+
+bool help_aborts(void (*f)(void), const char *text)
+{
+    char out[1000] = "";
+    size_t n = 0;
+    ssize_t got;
+    int fd[2], status;
+    pid_t pid;
+
+    assert_int_equal(pipe(fd), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+        signal(SIGABRT, SIG_DFL); /* cmocka would catch the signal. */
+        dup2(fd[1], STDERR_FILENO);
+        f();
+        _exit(0);
+    }
+    close(fd[1]);
+    while (n + 1 < sizeof(out) && (got = read(fd[0], out + n, sizeof(out) - 1 - n)) > 0)
+        n += (size_t)got;
+    close(fd[0]);
+    waitpid(pid, &status, 0);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && strstr(out, text);
 }
 
 void help_every_allocation(int (*open)(void *arg, struct err *e), void *arg)

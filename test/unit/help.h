@@ -12,6 +12,9 @@ void help_refused(int rc, int code, const struct err *e, ...) __attribute__((sen
  * ERR_NOMEM each time and leave no memory allocated. open() closes its objects when it succeeds. */
 void help_every_allocation(int (*open)(void *arg, struct err *e), void *arg);
 
+/* Returns true if F aborts and writes all of TEXT to standard error. */
+bool help_aborts(void (*f)(void), const char *text);
+
 /* Collects what is written to standard error until help_said(), which returns it in a static buffer. */
 void help_listen(void);
 const char *help_said(void);

@@ -76,6 +76,7 @@ class Executor:
         lib.gallop_executor_describe(self._x, caps)
         self.max_seqs, self.max_rows, self.max_wanted = caps.max_seqs, caps.max_rows, caps.max_wanted
         self.vocab_size, self.max_model_len = caps.vocab_size, caps.max_model_len
+        self.n_layers = caps.n_layers
         self.n_slots, self.n_blocks, self.block_size = caps.n_slots, caps.n_blocks, caps.block_size
         self.kv_bytes, self.weight_bytes = caps.kv_bytes, caps.weight_bytes
         self.scratch_bytes, self.threads = caps.scratch_bytes, caps.threads

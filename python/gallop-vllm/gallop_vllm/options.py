@@ -16,7 +16,7 @@ ELSEWHERE = {"revision": "--revision", "dtype": "--dtype", "max_model_len": "--m
              "kv_cache_memory": "--kv-cache-memory-bytes", "seed": "--seed",
              "speculative_config": "--speculative-config"}
 # Options with a fixed set of values.
-CHOICES = {"mode": ("blocks", "slots"), "executor": ("eager", "planned", "pjrt"),
+CHOICES = {"mode": ("blocks", "slots"), "executor": ("eager", "pjrt"),
            "kv_cache_dtype": ("fp32", "bf16", "int8", "int4"),
            "kv_cache_type": ("slab_pool", "paged", "dynamic", "bmc")}
 # vLLM's --kv-cache-dtype and the library's names.
@@ -88,6 +88,15 @@ def block_bytes(kv, dtype, block_size, n_layers, n_heads, head_size):
     size = {"fp32": 4 * head_size, "bf16": 2 * head_size, "int8": head_size + 4,
             "int4": head_size // 2 + 8}[kv]
     return 2 * block_size * n_layers * n_heads * size
+
+
+def check_weights(own, found, expected):
+    """Refuses a file of weights, the option "model", that is not one of vLLM's model. FOUND and
+    EXPECTED are (number of layers, size of the vocabulary) of the file and of vLLM's model."""
+    if "model" in own and found != expected:
+        raise ValueError('additional_config["gallop"]: model %s has %d layers and a vocabulary of %d '
+                         "tokens, but vLLM's model has %d and %d: it is another model"
+                         % (own["model"], *found, *expected))
 
 
 def as_text(value):

@@ -26,8 +26,9 @@ def unsupported(params):
             return f"{name} is not supported by gallop-vllm"
     for name in ("logprobs", "prompt_logprobs"):
         value = getattr(params, name)
-        if value is not None and value > MAX_LOGPROBS:
-            return f"{name} is {value}, but gallop-vllm supports at most {MAX_LOGPROBS}"
+        if value is not None and not 0 <= value <= MAX_LOGPROBS:
+            found = "-1 (all tokens)" if value == -1 else value
+            return f"{name} is {found}, but gallop-vllm supports at most {MAX_LOGPROBS}"
     return None
 
 
@@ -73,10 +74,8 @@ class Rules:
 
     @staticmethod
     def _count(value, n_vocab):
-        """Returns a number of log-probabilities; -1: none are asked for. vLLM's -1 means all."""
-        if value is None:
-            return -1
-        return min(value if value >= 0 else n_vocab, n_vocab, MAX_LOGPROBS)
+        """Returns a number of log-probabilities; -1: none are asked for."""
+        return -1 if value is None else min(value, n_vocab)
 
     def masked(self, sequence, n_tokens, n_vocab, grammar):
         """Returns the bit mask of the tokens that may follow the first N_TOKENS tokens of SEQUENCE,

@@ -138,6 +138,9 @@ class GallopWorker(WorkerBase):
             settings["block_size"] = self.cache_config.block_size
             settings["kv_cache_tokens"] = num_blocks * self.cache_config.block_size
         executor = Executor(**(settings | own))
+        config = self.model_config
+        options.check_weights(self.own, (executor.n_layers, executor.vocab_size), (
+            config.get_num_layers(self.parallel_config), config.get_vocab_size()))
         log.info("Gallop: %s weights of %.2f GiB, %s KV cache of %.2f GiB, %d threads, %s",
                  self.own.get("quant", executor.dtype), executor.weight_bytes / GIB,
                  executor.kv_cache_dtype, executor.kv_bytes / GIB, executor.threads, executor.isa)

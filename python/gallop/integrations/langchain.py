@@ -11,12 +11,12 @@ from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import RunnableMap, RunnablePassthrough
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
-from pydantic import ConfigDict, Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 import gallop
 from gallop._llm import _constrain
 
-from ._shared import begin_chat, strict_tool
+from ._shared import begin_chat, check_fields, sampling_of, strict_tool
 
 # Parameters of bind() and invoke() that are not sampling parameters of Gallop.
 _CHAT = ("tools", "tool_choice", "parallel_tool_calls", "strict", "chat_template_kwargs",
@@ -53,6 +53,12 @@ class ChatGallop(BaseChatModel):
     model_kwargs: dict = Field(default_factory=dict)
     _llm: Any = PrivateAttr()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, values: Any) -> Any:
+        check_fields(cls, values)
+        return values
+
     def model_post_init(self, context: Any) -> None:
         super().model_post_init(context)
         self._llm = self.llm or gallop.LLM(self.model, **self.engine)
@@ -73,8 +79,7 @@ class ChatGallop(BaseChatModel):
         chat.messages = _messages(messages)
         own = {"temperature": self.temperature, "top_p": self.top_p,
                "max_tokens": self.max_tokens, "seed": self.seed, "stop": stop}
-        return chat, {**own, **self.model_kwargs,
-                      **{k: v for k, v in kwargs.items() if k not in _CHAT}}
+        return chat, sampling_of(own, self.model_kwargs, kwargs, _CHAT)
 
     def _generate(self, messages, stop=None, run_manager=None, **kwargs: Any) -> ChatResult:
         chat, sampling = self._begin(messages, stop, kwargs)
@@ -116,7 +121,8 @@ class ChatGallop(BaseChatModel):
     def get_num_tokens_from_messages(self, messages, tools=None) -> int:
         """Returns the number of tokens of the prompt that the chat template makes of messages."""
         schemas = [strict_tool(convert_to_openai_tool(t)) for t in tools or ()] or None
-        text = self._llm.render(_messages(messages), schemas, **self.chat_template_kwargs)
+        text = self._llm.render(_messages(messages), schemas,
+                                chat_template_kwargs=self.chat_template_kwargs)
         return len(self._llm.tokenize(text, special=False))
 
     def bind_tools(self, tools, *, tool_choice: Union[str, bool, dict, None] = None,

@@ -15,7 +15,7 @@ from llama_index.core.llms.llm import ToolSelection
 import gallop
 from gallop._llm import _constrain, _parse_json
 
-from ._shared import begin_chat, strict_tool
+from ._shared import begin_chat, check_fields, sampling_of, strict_tool
 
 # Keyword arguments of chat() that are not sampling parameters.
 _CHAT = ("tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs")
@@ -51,6 +51,7 @@ class GallopLLM(FunctionCallingLLM):
 
     def __init__(self, model: Optional[str] = None, *, llm: Optional[gallop.LLM] = None,
                  **values: Any):
+        check_fields(type(self), values, ("class_name",))
         super().__init__(model=model, **values)
         self._llm = llm or gallop.LLM(model, **self.engine)
 
@@ -143,9 +144,9 @@ class GallopLLM(FunctionCallingLLM):
         return chat
 
     def _sampling(self, kwargs) -> dict[str, Any]:
-        own = {k: v for k, v in kwargs.items() if k not in _CHAT}
-        return {"temperature": self.temperature, "top_p": self.top_p, "seed": self.seed,
-                "max_tokens": self.max_tokens, **self.model_kwargs, **own}
+        own = {"temperature": self.temperature, "top_p": self.top_p, "seed": self.seed,
+               "max_tokens": self.max_tokens}
+        return sampling_of(own, self.model_kwargs, kwargs, _CHAT)
 
     # ---- tools ----
 

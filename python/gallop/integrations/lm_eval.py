@@ -129,10 +129,9 @@ class GallopLM(TemplateLM):
                   if task.get(k) is not None), self.max_gen_toks)
         sampled = task.pop("do_sample", None)
         temperature = float(task.pop("temperature", None) or 0)
-        known = {k: task[k] for k in ("top_p", "top_k", "min_p", "seed", "repetition_penalty")
-                 if task.get(k) is not None}
+        others = {k: v for k, v in task.items() if v is not None}
         return {"max_new_tokens": min(int(n), self.max_length - 1), "stop": until or None,
-                "temperature": 0.0 if sampled is False else temperature, **known}
+                "temperature": 0.0 if sampled is False else temperature, **others}
 
 
 if __name__ == "__main__":

@@ -7,13 +7,15 @@ Programs for PACE run with another import::
 
 or unchanged with the distribution pace-gallop, which provides the package `pace`. Neither torch nor
 transformers is needed; results are torch tensors if torch was imported, else numpy arrays.
-docs/FROM.md says what differs.
+docs/MIGRATING.md says what differs.
 """
 
+import sys
+
 from gallop.pace import core, llm, ops, utils
+from gallop.pace.llm.engine_parts import Finder
+from gallop.pace.version import __version__, __version_tuple__
 
-#: The version of AMD PACE whose API this is.
-__version__ = "1.3.0+gallop"
-__version_tuple__ = (1, 3, 0)
+sys.meta_path.append(Finder)
 
-__all__ = ["core", "llm", "ops", "utils"]
+__all__ = ["__version__", "__version_tuple__", "core", "llm", "ops", "utils"]

@@ -23,8 +23,8 @@ _OPERATORS = ["%s_backend" % x for x in "norm qkv_projection attention out_proje
 _SERVE_TYPES = ("iterative", "continuous_prefill_first", "continuous_batch")
 
 
-def _truth(text):
-    return str(text).lower() in ("1", "true", "yes", "on")
+class _Unasked(str):
+    """A default that the user has not written."""
 
 
 def parser():
@@ -45,7 +45,8 @@ def parser():
     add("--kv_cache_type", default="BMC", help="DYNAMIC, BMC, SLAB_POOL or PAGED")
     add("--serve_type", default="iterative", help=", ".join(_SERVE_TYPES))
     add("--op_config", default="{}", help="JSON: backends of operators, such as mlp_backend")
-    add("--router_host", default="0.0.0.0", help="address to listen on")
+    add("--router_host", default=_Unasked("0.0.0.0"), help="address to listen on; if it is not given, "
+        "127.0.0.1 without --api-key KEY, --api-key-file FILE or --allow-no-keys")
     add("--router_port", type=int, default=8080, help="port to listen on")
     add("--scheduler_metrics_enabled", nargs="?", const="True", default="False", help="always on")
     add("--fastapi_log_level", default="Default", help="error or critical: no log of requests")
@@ -143,7 +144,8 @@ def arguments(a, extra=()):
         )
     if a.serve_type == "continuous_batch" and cache != "paged":
         cache = "slab_pool"
-    argv = ["serve", "-m", a.server_model, "--host", a.router_host, "--port", str(a.router_port)]
+    host = "127.0.0.1" if _is_private(a, extra) else a.router_host
+    argv = ["serve", "-m", a.server_model, "--host", host, "--port", str(a.router_port)]
     argv += ["--dtype", DTYPES[dtype], "--kv-cache-type", cache, "--scheduler", a.serve_type]
     argv += ["--generation-config", "pace", "--max-num-seqs", str(a.max_num_running_reqs)]
     budget = min(a.token_budget, a.max_prefill_chunk or a.token_budget)
@@ -154,9 +156,6 @@ def arguments(a, extra=()):
     if spec:
         argv += ["--speculative-config", json.dumps(_speculation(spec))]
     argv += _backends(_object("op_config", a.op_config), DTYPES[dtype], remarks)
-    if a.router_host not in ("127.0.0.1", "localhost", "::1") and not _has_key(extra):
-        # PACE's server has no keys.
-        argv += ["--allow-no-keys"]
     if str(a.fastapi_log_level).lower() in ("error", "critical", "off"):
         argv += ["--no-access-log"]
     if a.num_engine_instances > 1:
@@ -164,8 +163,10 @@ def arguments(a, extra=()):
     return argv + list(extra), remarks
 
 
-def _has_key(extra):
-    return any(x.split("=")[0] in ("--api-key", "--api-key-file", "--allow-no-keys") for x in extra)
+def _is_private(a, extra):
+    """Returns whether only this machine can use the server. PACE's server lets everybody use it."""
+    keys = ("--api-key", "--api-key-file", "--allow-no-keys")
+    return isinstance(a.router_host, _Unasked) and not any(x.split("=")[0] in keys for x in extra)
 
 
 def main(argv=None):
@@ -177,6 +178,9 @@ def main(argv=None):
         cores = _cores(options.numa_physcpubind) if options.numa_physcpubind else []
     except ValueError as e:
         p.error(str(e))
+    if _is_private(options, extra):
+        remarks.append("only this machine can use the server; --api-key KEY, or --allow-no-keys, lets "
+                       "others use it")
     if cores:
         os.sched_setaffinity(0, cores)
         if not any(x.split("=")[0] == "--threads" for x in extra):

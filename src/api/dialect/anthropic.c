@@ -177,14 +177,17 @@ static int add_result(const struct reading *r, const json_t *block, size_t i, st
     parts = json_array();
     if (!parts)
         return err_nomem(e, "messages");
+    if (json_is_true(json_object_get(block, "is_error"))) /* templates know no other way to say so */
+        rc = add_string(parts, "Error:", strlen("Error:"), e);
+    if (rc == 0 && json_is_string(content))
+        rc = add_string(parts, json_string_value(content), json_string_length(content), e);
     json_array_foreach(content, k, part)
     {
         if (rc == 0)
             rc = add_textual(r, parts, part, i, e);
     }
     if (rc == 0)
-        m = json_pack("{s:s,s:O,s:O}", "role", "tool", "tool_call_id", id, "content",
-                      json_is_string(content) ? content : parts);
+        m = json_pack("{s:s,s:O,s:O}", "role", "tool", "tool_call_id", id, "content", parts);
     json_decref(parts);
     if (rc == 0 && (!m || json_array_append(r->list, m) != 0))
         rc = err_nomem(e, "messages");
@@ -537,7 +540,7 @@ const struct schema anthropic_error_schema = {
     "AnthropicError",
     "{'type':'object','required':['type','error'],'properties':{'type':{'const':'error'},"
     "'error':{'type':'object','required':['type','message'],'properties':{'type':{'type':'string'},"
-    "'message':{'type':'string'}}}}}",
+    "'message':{'type':'string'},'details':{'type':'object'}}}}}",
     NULL};
 
 static void put_error(struct buf *out, int status, const char *message, const char *param)
@@ -556,18 +559,24 @@ static void put_error(struct buf *out, int status, const char *message, const ch
     buf_json_str(out, message, strlen(message));
     buf_str(out, ",\"param\":");
     dialect_put_string(out, param);
+    if (param && strcmp(param, "thread") == 0) /* by this code clients know that they can go on without it */
+        buf_str(out,
+                ",\"details\":{\"error_code\":\"thread_unsupported_request\",\"unsupported\":[\"thread\"]}");
     buf_str(out, "}}");
 }
 
-static void put_usage(const struct dialect_writer *w, struct buf *out)
+static void put_counts(size_t n_input, size_t n_cached, size_t n_output, struct buf *out)
 {
-    size_t cached = w->a->prompt->n_cached;
-
     buf_fmt(
         out,
         "\"usage\":{\"input_tokens\":%zu,\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":%zu,"
         "\"output_tokens\":%zu}",
-        w->q->n_prompt_tokens - cached, cached, w->a->choice->n_output);
+        n_input - n_cached, n_cached, n_output);
+}
+
+static void put_usage(const struct dialect_writer *w, struct buf *out)
+{
+    put_counts(w->q->n_prompt_tokens, w->a->prompt->n_cached, w->a->choice->n_output, out);
 }
 
 /* Writes stop_reason and stop_sequence. A cancelled answer has no stop_reason of its own in Anthropic's API. */
@@ -698,7 +707,7 @@ static void put_begin(const struct dialect_writer *w, struct buf *out)
     buf_str(out, ",\"message\":{");
     put_head(w->q, out);
     buf_str(out, ",\"content\":[],\"stop_reason\":null,\"stop_sequence\":null,");
-    put_usage(w, out);
+    put_counts(w->q->n_prompt_tokens, 0, 0, out); /* not what is known by now, which depends on time */
     buf_str(out, "}}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n");
 }
 

@@ -79,6 +79,10 @@ void dialect_reason(const char *sentence, char *out, size_t size);
  * not JSON. Sets out->oom if memory runs out. */
 void dialect_parse(const char *text, size_t n, json_t **v, struct buf *out);
 
+/* A comment that keeps a stream of OpenAI's APIs alive. It has no empty line behind it, because some clients take any
+ * empty line for the end of an event. */
+#define dialect_ping ": ping\n"
+
 /* Returns whether V is a JSON string equal to TEXT. */
 bool dialect_is(const json_t *v, const char *text);
 

@@ -1,12 +1,10 @@
-/* embeddings.c - OpenAI's Embeddings API: returns the pooled hidden states of texts or token ids, as JSON numbers or
- * as base64 of little-endian floats. Also Ollama's /api/embed and its older /api/embeddings.
+/* embeddings.c - OpenAI's Embeddings API: returns the pooled hidden states of texts or token ids, as JSON
+ * numbers or as base64 of little-endian floats. Also Ollama's /api/embed and its older /api/embeddings.
  *
- * The pooling method is a setting of the server, because it depends on the model. /api/embeddings accepts one text,
- * and its vector is not normalized.
+ * The pooling method is a setting of the server, because it depends on the model. /api/embeddings accepts one
+ * text, and its vector is not normalized.
  */
-#include <math.h>
 #include <openssl/evp.h>
-#include <string.h>
 
 #include "api/api.h"
 #include "api/dialect/ollama.h"
@@ -15,25 +13,13 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "engine/dense.h"
+#include "engine/embeddings/embed.h"
 
 static int embeddings_read_request(struct request *q, struct err *e)
 {
     (void)e;
     q->field.generation.max_tokens = 0;
     return 0;
-}
-
-/* Scales the vector V [n] to Euclidean length 1. A zero vector stays unchanged. */
-static void normalize(float *v, size_t n)
-{
-    double sum = 0, scale;
-
-    for (size_t i = 0; i < n; i++)
-        sum += (double)v[i] * (double)v[i];
-    scale = sum > 0 ? 1 / sqrt(sum) : 0;
-    for (size_t i = 0; i < n; i++)
-        v[i] = (float)((double)v[i] * scale);
 }
 
 static void put_base64(const float *v, size_t n, struct buf *out)
@@ -50,35 +36,18 @@ static void put_base64(const float *v, size_t n, struct buf *out)
     buf_char(out, '"');
 }
 
-/* Returns a copy of prompt I's embedding after the model's Dense modules; *N: its length. NULL: out of memory. */
-static float *finished_vector(const struct dialect_writer *w, size_t i, size_t *n)
-{
-    const struct dense *d = w->q->server->dense;
-    const struct answer_prompt *p = &w->a->prompt[i];
-    float *v;
-
-    *n = p->n_embedding;
-    if (d && d->n && p->embedding) {
-        *n = dense_features(d, p->n_embedding);
-        return dense_apply(d, p->embedding, p->n_embedding);
-    }
-    v = mem_alloc(p->n_embedding * sizeof(*v), MEM_API);
-    if (v && p->embedding)
-        memcpy(v, p->embedding, p->n_embedding * sizeof(*v));
-    return v;
-}
-
 static void put_vector(const struct dialect_writer *w, size_t i, struct buf *out)
 {
-    size_t n;
-    float *v = finished_vector(w, i, &n);
+    const struct embedder *x = w->q->server->embedder;
+    const struct answer_prompt *p = &w->a->prompt[i];
+    size_t n = embed_size(x, p->n_embedding);
+    float *v =
+        p->embedding ? embed_vector(x, p->embedding, p->n_embedding, w->q->field.output.normalize) : NULL;
 
     if (!v) {
         out->oom = true;
         return;
     }
-    if (w->q->field.output.normalize)
-        normalize(v, n);
     if (w->q->field.output.base64) {
         put_base64(v, n, out);
     } else {
@@ -116,8 +85,8 @@ static void embeddings_put_whole(const struct dialect_writer *w, struct buf *out
     }
     buf_fmt(out,
             "],\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":0,\"total_tokens\":%zu,"
-            "\"prompt_tokens_details\":{\"cached_tokens\":%zu}}}",
-            q->n_prompt_tokens, q->n_prompt_tokens, answer_n_cached(w->a));
+            "\"prompt_tokens_details\":{\"cached_tokens\":%zu,\"truncated_tokens\":%zu}}}",
+            q->n_prompt_tokens, q->n_prompt_tokens, answer_n_cached(w->a), q->n_cut_tokens);
 }
 
 const struct dialect embeddings_dialect = {.prefix = "embd-",

@@ -164,19 +164,31 @@ static void put_top(const struct request *q, const struct answer_tokens *t, cons
     buf_fini(&text);
 }
 
+/* Returns whether the text of a prompt lacks the special token ID at P, as it lacks a BOS that the tokenizer added. */
+static bool lacks(const struct tok *tok, const struct logprobs_place *p, int32_t id)
+{
+    const char *piece;
+    size_t n;
+
+    return p->prompt && tok_is_special(tok, id) && tok_piece(tok, id, &piece, &n) &&
+           (n > p->prompt->len - p->n_bytes || memcmp(data_of(p->prompt) + p->n_bytes, piece, n) != 0);
+}
+
 /* Advances P by the number of characters that the token ID adds to the text. An omitted special token adds 0;
  * a character that spans several tokens is counted at its last token. False: out of memory. */
 static bool pass_token(const struct request *q, struct logprobs_place *p, int32_t id)
 {
     const struct tok *tok = engine_info(q->server->engine)->tok;
+    bool skips = !p->prompt && q->field.output.skip_special_tokens, good;
     struct buf text = {.tag = MEM_API};
-    bool good;
 
-    if (!tok)
+    if (!tok || lacks(tok, p, id))
         return true;
-    good = (p->stream || tok_stream_new(&p->stream, tok, q->field.output.skip_special_tokens, NULL) == 0) &&
+    good = (p->stream || tok_stream_new(&p->stream, tok, skips, NULL) == 0) &&
            tok_stream_put(p->stream, id, &text, NULL) == 0 && !text.oom;
     p->at += logprobs_n_characters(&text);
+    if (p->prompt)
+        p->n_bytes += text.len < p->prompt->len - p->n_bytes ? text.len : p->prompt->len - p->n_bytes;
     buf_fini(&text);
     return good;
 }

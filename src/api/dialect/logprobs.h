@@ -20,7 +20,9 @@ struct logprobs_lists {
 struct logprobs_place {
     struct tok_stream *stream; /* decodes tokens; NULL before the first token; owned */
     size_t at;                 /* number of characters before the next token */
-    size_t most;               /* maximum number of alternatives to write for each token */
+    const struct buf *prompt; /* the text of the prompt, whose tokens these are; NULL: they are an answer's */
+    size_t n_bytes;           /* bytes of `prompt` before the next token */
+    size_t most;              /* maximum number of alternatives to write for each token */
 };
 
 /* Writes the member `logprobs` of a choice of a chat completion. */

@@ -1,8 +1,10 @@
 /* openai.c - writes the first members, the usage and the end of answers in OpenAI's format. */
 #include "api/dialect/openai.h"
+#include "api/api.h"
 #include "api/schema.h"
 
 #include "base/buf.h"
+#include "text/markup/markup.h"
 
 void openai_put_head(const struct request *q, const char *object, struct buf *out)
 {
@@ -17,20 +19,47 @@ const struct schema openai_usage_schema = {
     "Usage",
     "{'type':'object','required':['prompt_tokens','completion_tokens','total_tokens'],"
     "'properties':{'prompt_tokens':{'type':'integer'},'completion_tokens':{'type':'integer'},"
-    "'total_tokens':{'type':'integer'},'prompt_tokens_details':{'type':'object'}}}",
+    "'total_tokens':{'type':'integer'},'prompt_tokens_details':{'type':'object'},"
+    "'completion_tokens_details':{'type':'object'}}}",
     NULL};
 
-void openai_put_usage(size_t n_prompt, size_t n_output, size_t n_cached, struct buf *out)
+/* Numbers of tokens. */
+struct usage {
+    size_t n_prompt, n_cached; /* N_CACHED of the N_PROMPT prompt tokens are from the prefix cache */
+    size_t n_output, n_reasoning;
+};
+
+static void put_usage(const struct request *q, const struct usage *u, struct buf *out)
 {
     buf_fmt(out,
             ",\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,\"total_tokens\":%zu,"
-            "\"prompt_tokens_details\":{\"cached_tokens\":%zu}}",
-            n_prompt, n_output, n_prompt + n_output, n_cached);
+            "\"prompt_tokens_details\":{\"cached_tokens\":%zu}",
+            u->n_prompt, u->n_output, u->n_prompt + u->n_output, u->n_cached);
+    if (q->endpoint == FIELDS_CHAT && q->server->markup->reasoning)
+        buf_fmt(out, ",\"completion_tokens_details\":{\"reasoning_tokens\":%zu}", u->n_reasoning);
+    buf_char(out, '}');
 }
 
 void openai_put_all_usage(const struct dialect_writer *w, struct buf *out)
 {
-    openai_put_usage(w->q->n_prompt_tokens, answer_n_output(w->a), answer_n_cached(w->a), out);
+    struct usage u = {.n_prompt = w->q->n_prompt_tokens,
+                      .n_output = answer_n_output(w->a),
+                      .n_cached = answer_n_cached(w->a)};
+
+    for (size_t i = 0; i < w->a->n_choices; i++)
+        u.n_reasoning += w->a->choice[i].n_reasoning;
+    put_usage(w->q, &u, out);
+}
+
+void openai_put_choice_usage(const struct dialect_writer *w, size_t i, bool begins, struct buf *out)
+{
+    const struct answer_choice *h = &w->a->choice[i];
+    const struct usage u = {.n_prompt = w->q->prompt[i / w->q->n].n_ids,
+                            .n_output = begins ? 0 : h->n_output,
+                            .n_cached = w->a->prompt[i / w->q->n].n_cached,
+                            .n_reasoning = begins ? 0 : h->n_reasoning};
+
+    put_usage(w->q, &u, out);
 }
 
 const struct schema openai_finish_schema = {"FinishReason", "{'enum':['stop','length','tool_calls','abort']}",

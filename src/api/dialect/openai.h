@@ -16,9 +16,10 @@ extern const struct schema openai_usage_schema, openai_finish_schema;
 /* Writes an answer of the type OBJECT up to and including the `[` of its list of choices. */
 void openai_put_head(const struct request *q, const char *object, struct buf *out);
 
-/* Writes `usage`: N_PROMPT prompt tokens, N_CACHED of them from the prefix cache, and N_OUTPUT generated tokens. */
-void openai_put_usage(size_t n_prompt, size_t n_output, size_t n_cached, struct buf *out);
+/* Write `usage` of all choices together, and of choice I so far or, if BEGINS, before its first token. Chats of a model
+ * whose reasoning is parsed have the number of its tokens, too. */
 void openai_put_all_usage(const struct dialect_writer *w, struct buf *out);
+void openai_put_choice_usage(const struct dialect_writer *w, size_t i, bool begins, struct buf *out);
 
 /* Writes `finish_reason` and `stop_reason` of choice H, and the scores of a result of beam search. */
 void openai_put_finish(const struct answer_choice *h, struct buf *out);

@@ -123,7 +123,7 @@ static void put_roles(const struct dialect_writer *w, struct buf *out)
         if (q->field.output.return_token_ids)
             openai_put_ids("prompt_token_ids", prompt->id, prompt->n_ids, out);
         if (q->field.output.continuous_usage)
-            openai_put_usage(prompt->n_ids, 0, w->a->prompt[i / q->n].n_cached, out);
+            openai_put_choice_usage(w, i, true, out);
         buf_str(out, "}\n\n");
     }
 }
@@ -147,7 +147,7 @@ static void chat_put_part(const struct dialect_writer *w, size_t i, struct buf *
     if (h->state == ANSWER_ENDED)
         dialect_put_warnings(w->a, out);
     if (q->field.output.continuous_usage)
-        openai_put_usage(q->prompt[i / q->n].n_ids, h->n_output, w->a->prompt[i / q->n].n_cached, out);
+        openai_put_choice_usage(w, i, false, out);
     buf_str(out, "}\n\n");
 }
 
@@ -158,7 +158,7 @@ static void chat_put_end(const struct dialect_writer *w, int status, const char 
 
 const struct dialect openai_chat = {.prefix = "chatcmpl-",
                                     .type = "text/event-stream; charset=utf-8",
-                                    .ping = ": ping\n\n",
+                                    .ping = dialect_ping,
                                     .whole = chat_put_whole,
                                     .introduce = put_roles,
                                     .part = chat_put_part,

@@ -67,7 +67,7 @@ static void list_prompt(const struct dialect_writer *w, size_t i)
     struct echo *echo = &((struct state *)w->state)->echo[i];
     const struct answer_tokens *scored = &w->a->prompt[i].scored;
     const struct request_prompt *prompt = &w->q->prompt[i];
-    struct logprobs_place at = {.most = most_alternatives(w->q)};
+    struct logprobs_place at = {.prompt = &prompt->text, .most = most_alternatives(w->q)};
 
     logprobs_init_lists(&echo->lists);
     if (prompt->n_ids)
@@ -251,7 +251,7 @@ static void completions_put_part(const struct dialect_writer *w, size_t i, struc
     if (h->state == ANSWER_ENDED)
         dialect_put_warnings(w->a, out);
     if (q->field.output.continuous_usage)
-        openai_put_usage(prompt->n_ids, h->n_output, w->a->prompt[i / q->n].n_cached, out);
+        openai_put_choice_usage(w, i, false, out);
     buf_str(out, "}\n\n");
 }
 
@@ -263,7 +263,7 @@ static void completions_put_end(const struct dialect_writer *w, int status, cons
 
 const struct dialect openai_completions = {.prefix = "cmpl-",
                                            .type = "text/event-stream; charset=utf-8",
-                                           .ping = ": ping\n\n",
+                                           .ping = dialect_ping,
                                            .open = open_state,
                                            .close = close_state,
                                            .whole = completions_put_whole,

@@ -500,8 +500,8 @@ static void put_settings(const struct request *q, struct buf *out)
     }
     buf_json_key(out, "model");
     dialect_put_string(out, request_model(q));
-    put_number("temperature", q->field.sampling->temperature, out);
-    put_number("top_p", q->field.sampling->top_p, out);
+    put_number("temperature", q->temperature, out);
+    put_number("top_p", q->top_p, out);
     put_text_format(json_object_get(q->field.body, "text"), out);
     buf_str(
         out,
@@ -816,7 +816,7 @@ static void responses_put_end(const struct dialect_writer *w, int status, const 
 
 const struct dialect responses_dialect = {.prefix = "resp_",
                                           .type = "text/event-stream; charset=utf-8",
-                                          .ping = ": ping\n\n",
+                                          .ping = dialect_ping,
                                           .read = responses_read_request,
                                           .open = open_state,
                                           .close = close_state,

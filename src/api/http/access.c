@@ -6,6 +6,8 @@
 
 #include "api/api_priv.h"
 #include "api/http/routes.h"
+#include "base/shares.h"
+#include "engine/engine.h"
 #include "net/http_head.h"
 #include "net/server.h"
 
@@ -27,18 +29,27 @@ static bool is_admin(const struct api *a, const struct http_head *h)
     return keys_needed(a->opt.admin) && shows(a->opt.admin, h, name);
 }
 
-void access_key(const struct api *a, const struct server_exchange *x, char key[KEYS_NAME])
+void access_key(const struct api *a, const struct http_head *h, char key[KEYS_NAME])
 {
     key[0] = 0;
     if (keys_needed(a->opt.keys))
-        shows(a->opt.keys, server_head(x), key);
+        shows(a->opt.keys, h, key);
+}
+
+uint32_t access_client(const char *key, const char *peer)
+{
+    const char *name = key[0] ? key : peer;
+
+    _Static_assert((int)ENGINE_FAIR_KEYS == (int)SHARES_CLIENTS,
+                   "engine_fair_key() returns a client's number");
+    return engine_fair_key(name, strlen(name));
 }
 
 const char *access_owner(const struct api *a, const struct server_exchange *x, char key[KEYS_NAME])
 {
     if (is_admin(a, server_head(x)))
         return NULL;
-    access_key(a, x, key);
+    access_key(a, server_head(x), key);
     return key;
 }
 
@@ -71,7 +82,7 @@ bool access_allows(const struct api *a, const struct route *r, const struct http
 /* Returns whether a browser page of a different site sent the request with the head H. */
 static bool is_foreign(const struct http_head *h)
 {
-    const char *origin = http_head_get(h, "origin"), *host = http_head_get(h, "host");
+    const char *origin = http_head_get(h, "origin"), *host = h->host;
     const char *site = origin ? strstr(origin, "://") : NULL;
 
     return origin && !(site && host && strcasecmp(site + 3, host) == 0);

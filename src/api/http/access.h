@@ -15,8 +15,11 @@ struct server_exchange;
 /* Returns whether A serves the route R. Some routes exist only if a command-line option is given. */
 bool access_offers(const struct api *a, const struct route *r);
 
-/* Writes the name of the API key in the headers of X to KEY; "" if X has no valid key. */
-void access_key(const struct api *a, const struct server_exchange *x, char key[KEYS_NAME]);
+/* Writes the name of the API key in the head H to KEY; "" if H has no valid key. */
+void access_key(const struct api *a, const struct http_head *h, char key[KEYS_NAME]);
+
+/* Returns the number of a client (base/shares.h) with the API key KEY or, if KEY is "", at the address PEER. */
+uint32_t access_client(const char *key, const char *peer);
 
 /* Returns the name of the key whose requests X may look up by id: its own key's, written to KEY. NULL: the
  * requests of all keys, because X has the admin key. */

@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/digest.h"
 #include "base/utf8.h"
-#include "engine/dense.h"
+#include "engine/embeddings/embed.h"
 #include "engine/engine.h"
 #include "text/markup/markup.h"
 #include "text/markup/tools.h"
@@ -211,7 +211,7 @@ static void put_model_info(const struct api *a, struct buf *out)
         const char *name;
         size_t value;
     } numbers[] = {{"context_length", a->max_len},
-                   {"embedding_length", dense_features(a->opt.dense, m->model->hidden_size)},
+                   {"embedding_length", embed_size(a->opt.embedder, m->model->hidden_size)},
                    {"block_count", m->model->n_layers},
                    {"feed_forward_length", m->model->intermediate_size},
                    {"attention.head_count", m->model->n_heads},

@@ -73,6 +73,8 @@ void reply_refuse(const struct reply *r, int status, const char *message, const 
         r->api->metrics.n_refused++;
     } else if (status == 401) {
         snprintf(headers, sizeof(headers), "WWW-Authenticate: Bearer\r\n");
+    } else if (status == 501) {
+        snprintf(headers, sizeof(headers), SERVER_NO_RETRY);
     }
     reply_error(r, status, headers, message, param);
 }

@@ -38,7 +38,7 @@ static const char stalled[] = "the engine has been in one step for longer than t
 static void answer_probe(const struct reply *r, const char *why)
 {
     if (why)
-        reply_error(r, 503, "", why, NULL);
+        reply_error(r, 503, "Retry-After: 1\r\n", why, NULL);
     else
         reply_send(r, 200, "", "application/json", "", 0);
 }

@@ -27,6 +27,5 @@ int calls_choose(struct request *q, struct err *e)
 
 int calls_place(struct request *q, const char *prompt, size_t n, struct err *e)
 {
-    return constrain_place(&q->structured, q->server->markup->reasoning, q->calls,
-                           q->field.input.add_generation_prompt, prompt, n, e);
+    return constrain_place(&q->structured, q->server->markup->reasoning, q->calls, q->place, prompt, n, e);
 }

@@ -8,8 +8,8 @@
 #include "api/api.h"
 #include "api/once.h"
 #include "api/request.h"
-#include "api/seeds.h"
 #include "base/arena.h"
+#include "base/rng.h"
 #include "engine/constraints/structured.h"
 #include "engine/engine.h"
 #include "text/markup/markup.h"
@@ -149,7 +149,7 @@ static void read_thinking(struct request *q, struct sampling *s)
 
     if (budget < 0 || sampling_given(s, SAMPLING_THINKING_TOKEN_BUDGET))
         return;
-    if (reasoning && reasoning->close)
+    if (reasoning && markup_fixed(reasoning->close))
         TAKE(s, true, thinking_token_budget, (size_t)budget, THINKING_TOKEN_BUDGET);
     else
         once_warn(
@@ -163,7 +163,9 @@ static void read_numbers(struct request *q, struct sampling *s)
     int64_t most = request_max_tokens(q);
 
     *s = *f->sampling;
-    TAKE(s, q->server->defaults == API_DEFAULTS_GREEDY && !sampling_given(s, SAMPLING_TEMPERATURE),
+    TAKE(s,
+         !f->generation.do_sample ||
+             (q->server->defaults == API_DEFAULTS_GREEDY && !sampling_given(s, SAMPLING_TEMPERATURE)),
          temperature, 0, TEMPERATURE);
     if (q->server->defaults != API_DEFAULTS_MODEL)
         sampling_keep_neutral(s);
@@ -181,22 +183,25 @@ static void read_numbers(struct request *q, struct sampling *s)
     TAKE(s, f->generation.has_seed, seed, f->generation.seed, SEED);
 }
 
-/* Gives a request without a seed the next seed of SEEDS, unless the server was started with a seed. The seed
- * has 53 bits, because JSON readers that store numbers as doubles must return it unchanged. It is logged if
- * tokens are sampled. */
-static void choose_seed(struct request *q, struct seeds *seeds, struct sampling *s)
+/* Gives a request without a seed that of the server, or if it was started without, the next seed of SEEDS. That one
+ * has 53 bits, because JSON readers that store numbers as doubles must return it unchanged. It is logged if tokens are
+ * sampled. Notes the temperature and top_p that are used. */
+static void choose_seed(struct request *q, struct rng_seeds *seeds, struct sampling *s)
 {
+    const struct sampling *defaults = engine_info(q->server->engine)->defaults;
+    bool is_fresh = !q->field.generation.has_seed && !sampling_given(defaults, SAMPLING_SEED);
     struct sampling merged;
 
-    if (q->field.generation.has_seed || q->server->has_seed)
-        return;
-    q->seed = seeds_next(seeds) >> 11;
-    TAKE(s, true, seed, q->seed, SEED);
-    sampling_merge(&merged, s, engine_info(q->server->engine)->defaults);
-    q->draws = !(q->endpoint & FIELDS_POOLED) && !sampling_is_greedy(&merged);
+    if (is_fresh)
+        q->seed = rng_seeds_next(seeds) >> 11;
+    TAKE(s, !q->field.generation.has_seed, seed, is_fresh ? q->seed : defaults->seed, SEED);
+    sampling_merge(&merged, s, defaults);
+    q->temperature = merged.temperature;
+    q->top_p = merged.top_p;
+    q->draws = is_fresh && !(q->endpoint & FIELDS_POOLED) && !sampling_is_greedy(&merged);
 }
 
-bool choose_sampling(struct request *q, struct seeds *seeds, struct arena *m, struct sampling *s)
+bool choose_sampling(struct request *q, struct rng_seeds *seeds, struct arena *m, struct sampling *s)
 {
     read_numbers(q, s);
     choose_seed(q, seeds, s);

@@ -10,11 +10,11 @@
 struct arena;
 struct err;
 struct request;
-struct seeds;
+struct rng_seeds;
 
 /* Sets *S to the sampling parameters of Q; its lists are allocated in M. A request without a seed gets the
  * next seed of SEEDS, unless the server was started with a seed. Returns false if memory runs out. */
-bool choose_sampling(struct request *q, struct seeds *seeds, struct arena *m, struct sampling *s);
+bool choose_sampling(struct request *q, struct rng_seeds *seeds, struct arena *m, struct sampling *s);
 
 /* Sets q->structured, the constraint on the answers, from response_format, structured_outputs and the older
  * guided_* fields; from text.format of Responses; or from Ollama's format. ERR_INPUT names the field;

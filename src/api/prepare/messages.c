@@ -11,8 +11,8 @@
 #include "text/markup/conversation.h"
 #include "text/markup/tools.h"
 
-/* Sets the template's variables in O, with LIST as its messages. Later variables replace earlier ones. */
-static int set_variables(struct request *q, json_t *o, json_t *list)
+/* Sets the template's variables in O, with LIST as its messages and TOOLS. Later variables replace earlier ones. */
+static int set_variables(struct request *q, json_t *o, json_t *list, json_t *tools)
 {
     const struct fields *f = &q->field;
     int bad = 0;
@@ -33,7 +33,7 @@ static int set_variables(struct request *q, json_t *o, json_t *list)
     if (f->input.kwargs)
         bad |= json_object_update(o, (json_t *)(uintptr_t)f->input.kwargs);
     if (request_has_tools(q) && q->server->tools->place == TOOLS_IN_VARIABLE)
-        bad |= json_object_set(o, "tools", (json_t *)(uintptr_t)f->input.tools);
+        bad |= json_object_set(o, "tools", tools);
     if (f->input.documents)
         bad |= json_object_set(o, "documents", (json_t *)(uintptr_t)f->input.documents);
     return bad | json_object_set(o, "messages", list);
@@ -42,16 +42,21 @@ static int set_variables(struct request *q, json_t *o, json_t *list)
 /* Sets *OUT to a new object with the converted messages and the template variables of the request. */
 static int make_variables(struct request *q, json_t **out, struct err *e)
 {
-    const struct conversation c = {.messages = q->field.input.messages,
-                                   .tools = request_has_tools(q) ? q->field.input.tools : NULL,
-                                   .roles = q->server->roles,
-                                   .style = q->server->tools,
-                                   .is_open = q->field.input.continue_final_message};
-    json_t *o = json_object(), *list = NULL;
-    int rc = o ? conversation_fit(&c, &list, e) : err_nomem(e, "messages");
+    struct conversation c = {.messages = q->field.input.messages,
+                             .roles = q->server->roles,
+                             .style = q->server->tools,
+                             .is_open = q->field.input.continue_final_message};
+    json_t *o = json_object(), *list = NULL, *tools = NULL;
+    int rc = o ? 0 : err_nomem(e, "messages");
 
-    if (rc == 0 && set_variables(q, o, list) != 0)
+    if (rc == 0 && request_has_tools(q))
+        rc = tools_complete(c.style, q->field.input.tools, &tools, e);
+    c.tools = tools;
+    if (rc == 0)
+        rc = conversation_fit(&c, &list, e);
+    if (rc == 0 && set_variables(q, o, list, tools) != 0)
         rc = err_nomem(e, "messages");
+    json_decref(tools);
     json_decref(list);
     if (rc)
         json_decref(o);

@@ -1,6 +1,5 @@
 /* prepare.c - turns the body of an HTTP request into requests to the engine. */
 #include "api/prepare/prepare.h"
-#include "api/http/keys.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include "api/api_priv.h"
 #include "api/dialect/ollama.h"
 #include "api/flight.h"
+#include "api/http/access.h"
 #include "api/http/models.h"
 #include "api/once.h"
 #include "api/prepare/calls.h"
@@ -22,6 +22,8 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "engine/constraints/constrain.h"
+#include "engine/constraints/structured.h"
+#include "engine/embeddings/embedder.h"
 #include "engine/engine.h"
 #include "text/markup/markup.h"
 
@@ -174,12 +176,11 @@ static int refuse_answers(struct flight *f, size_t n_prompts, size_t n_each)
  * already. */
 static int reserve_places(struct flight *f, size_t n_prompts, size_t n_each)
 {
-    const char *key = f->q.origin.key[0] ? f->q.origin.key : f->q.field.user ? f->q.field.user : "";
     size_t n = n_prompts * n_each;
 
     if (n > queue_most_places(&f->api->queue))
         return refuse_answers(f, n_prompts, n_each);
-    return queue_extend(&f->api->queue, &f->places, key, n)
+    return queue_extend(&f->api->queue, &f->places, f->client, n)
                ? 0
                : refuse(f, 429, "the queue is full; come back later");
 }
@@ -266,16 +267,16 @@ static void describe(struct flight *f, struct flight_prompt *p, const char *salt
     r->n = (int64_t)q->n;
     r->structured_outputs = q->structured;
     if (reasoning) {
-        r->reasoning_open = reasoning->open;
-        r->reasoning_close = reasoning->close;
-        r->reasoning_begun = q->reasons;
+        r->reasoning_open = markup_fixed(reasoning->open);
+        r->reasoning_close = markup_fixed(reasoning->close);
+        r->reasoning_begun = markup_reasons(q->place);
         constrain_set_marks(q->calls, r);
     }
     r->prompt_logprobs = given->output.prompt_logprobs;
     if (given->output.echo && given->output.logprobs > r->prompt_logprobs)
         r->prompt_logprobs = given->output.logprobs;
     if (q->endpoint & FIELDS_POOLED)
-        r->pooling = q->server->pooling ? q->server->pooling : GALLOP_POOL_LAST;
+        r->pooling = q->server->embedder ? q->server->embedder->pooling : GALLOP_POOL_LAST;
     r->speculative = given->generation.speculative;
     r->priority = (int)given->priority;
     r->key = q->origin.key[0] ? q->origin.key : given->user;
@@ -285,14 +286,17 @@ static void describe(struct flight *f, struct flight_prompt *p, const char *salt
     r->user = p;
 }
 
+/* Submits P. Answer K of the response, counted over all prompts, draws with the request's seed + K. */
 static int submit(struct flight *f, struct flight_prompt *p, const struct sampling *s, const char *salt)
 {
+    struct sampling own = *s;
     struct gallop_request r;
     struct err e = {0};
 
     describe(f, p, salt, &r);
+    own.seed += (uint64_t)(p - f->prompt) * f->q.n;
     p->n_open = f->q.n;
-    if (engine_submit(f->api->opt.engine, &r, s, &p->id, &e) == 0)
+    if (engine_submit(f->api->opt.engine, &r, &own, &p->id, &e) == 0)
         return 0;
     p->n_open = 0;
     prepare_waits_no_more(p);
@@ -303,7 +307,7 @@ static int submit(struct flight *f, struct flight_prompt *p, const struct sampli
 /* Counts the tokens of P as waiting. Returns false if the limit of waiting tokens is reached. */
 static bool take_room(struct flight *f, struct flight_prompt *p)
 {
-    p->waits = queue_add_tokens(&f->api->queue, f->q.prompt[p - f->prompt].n_ids);
+    p->waits = queue_add_tokens(&f->api->queue, f->client, f->q.prompt[p - f->prompt].n_ids);
     return p->waits;
 }
 
@@ -312,7 +316,7 @@ void prepare_waits_no_more(struct flight_prompt *p)
     struct flight *f = p->flight;
 
     if (p->waits)
-        queue_remove_tokens(&f->api->queue, f->q.prompt[p - f->prompt].n_ids);
+        queue_remove_tokens(&f->api->queue, f->client, f->q.prompt[p - f->prompt].n_ids);
     p->waits = false;
 }
 
@@ -403,11 +407,62 @@ static int read_structured(struct flight *f)
     struct err e = {0};
     char field[ERR_SUBJECT_BYTES];
 
-    if (choose_structured(&f->q, &e) == 0 && calls_choose(&f->q, &e) == 0)
+    if (choose_structured(&f->q, &e) == 0 && calls_choose(&f->q, &e) == 0) {
+        if (structured_is_given(&f->q.structured))
+            f->q.constraint = choose_field(&f->q, "structured_outputs");
+        else if (f->q.structured.tool_calls)
+            f->q.constraint = choose_field(&f->q, "structured_outputs.tool_calls");
         return 0;
+    }
     snprintf(field, sizeof(field), "%.*s", (int)strcspn(e.subject, "."), e.subject);
     fields_blame(&f->q.field, field, 0);
     return refuse_error(f, &e);
+}
+
+/* Submits F, whose prompts are read. */
+static void submit_read(struct flight *f)
+{
+    submit_all(f);
+    forget_prompts(&f->q);
+}
+
+/* Returns whether the constraint on the answers has to be compiled. */
+static bool must_compile(struct flight *f)
+{
+    struct gallop_request r;
+
+    if (!f->q.constraint)
+        return false;
+    gallop_request_init(&r);
+    r.structured_outputs = f->q.structured;
+    return !engine_is_compiled(f->api->opt.engine, &r);
+}
+
+static void begin_job(const struct flight *f)
+{
+    mem_over_budget(); /* resets the flag of an earlier failure */
+    mem_set_client(f->client);
+    mem_charge(MEM_CHARGE_NEW);
+}
+
+static void end_job(struct flight *f)
+{
+    if (f->reply.oom) /* the reply is incomplete */
+        refuse_memory(f);
+    if (!f->job.then)
+        fields_forget(&f->q.field, f->q.endpoint);
+    mem_charge(MEM_CHARGE_NONE);
+}
+
+/* The rest of prepare_request() for a request whose constraint has to be compiled. */
+static void compile_request(struct workers_job *job)
+{
+    struct flight *f = (struct flight *)(void *)job;
+
+    begin_job(f);
+    if (!refuse_late(f))
+        submit_read(f);
+    end_job(f);
 }
 
 static void compute(struct flight *f)
@@ -419,8 +474,12 @@ static void compute(struct flight *f)
         return;
     f->q.keeps_tokens =
         given->output.logprobs >= 0 || given->output.chat_logprobs || given->output.return_token_ids;
-    submit_all(f);
-    forget_prompts(&f->q);
+    if (must_compile(f)) {
+        f->job.client = f->client; /* which the field `user` may have changed */
+        f->job.then = compile_request;
+    } else {
+        submit_read(f);
+    }
 }
 
 static int read_fields(struct flight *f)
@@ -432,6 +491,10 @@ static int read_fields(struct flight *f)
                     &e) != 0)
         return refuse_error(f, &e);
     buf_fini(&f->body);
+    if (!q->origin.key[0] && q->field.user) {
+        f->client = access_client(q->field.user, "");
+        mem_set_client(f->client);
+    }
     if (refuse_late(f))
         return ERR_INPUT;
     return choose_id(f) != 0 || check_model(f) != 0 || check_needed(f) != 0 ? ERR_INPUT : 0;
@@ -446,6 +509,12 @@ static void prepare(struct flight *f)
         return;
     if (ollama_loads(q)) {
         ollama_put_loaded(q, &f->reply);
+        f->status = 200;
+        return;
+    }
+    if (q->endpoint == FIELDS_EMBED && q->field.input.prompt && prompt_is_list(q->field.input.prompt) &&
+        json_array_size(q->field.input.prompt) == 0) { /* there is nothing to compute */
+        q->dialect->whole(&f->writer, &f->reply);
         f->status = 200;
         return;
     }
@@ -472,12 +541,8 @@ void prepare_request(struct workers_job *job)
 {
     struct flight *f = (struct flight *)(void *)job;
 
-    mem_over_budget(); /* resets the flag of an earlier failure */
-    mem_charge(MEM_CHARGE_NEW);
+    begin_job(f);
     if (!refuse_late(f))
         prepare(f);
-    if (f->reply.oom) /* the reply is incomplete */
-        refuse_memory(f);
-    fields_forget(&f->q.field, f->q.endpoint);
-    mem_charge(MEM_CHARGE_NONE);
+    end_job(f);
 }

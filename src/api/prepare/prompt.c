@@ -5,13 +5,16 @@
 
 #include "api/api.h"
 #include "api/flight.h"
+#include "api/once.h"
 #include "api/prepare/calls.h"
 #include "api/prepare/messages.h"
 #include "api/prepare/refuse.h"
-#include "api/seeds.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/rng.h"
 #include "engine/constraints/structured.h"
+#include "engine/embeddings/embed.h"
+#include "engine/embeddings/embedder.h"
 #include "engine/engine.h"
 #include "text/markup/conversation.h"
 #include "text/markup/markup.h"
@@ -67,6 +70,11 @@ static int check_bytes(const struct request *q, size_t n, struct err *e)
     return say_too_long(q, "at least ", n / most + (n % most != 0), e);
 }
 
+static int say_no_tokenizer(struct err *e)
+{
+    return err_set(e, ERR_UNSUPPORTED, "this model has no tokenizer: give the prompt as token ids");
+}
+
 int prompt_encode(const struct request *q, const char *text, const char *origin, size_t n, bool special,
                   struct tok_ids *ids, struct err *e)
 {
@@ -74,7 +82,7 @@ int prompt_encode(const struct request *q, const char *text, const char *origin,
     int rc;
 
     if (!m->tok)
-        return err_set(e, ERR_UNSUPPORTED, "this model has no tokenizer: give the prompt as token ids");
+        return say_no_tokenizer(e);
     rc = check_bytes(q, n, e);
     return rc ? rc : tok_encode_marked(m->tok, text, origin, n, special ? TOK_ADD_SPECIAL : 0, ids, e);
 }
@@ -106,7 +114,36 @@ static int encode_infill(struct request *q, const json_t *v, struct tok_ids *ids
     return rc;
 }
 
-/* Reads V, a string or a list of token ids, as a prompt: its tokens to IDS and, for echo, its text to TEXT. */
+/* Reads V, a string or a list of token ids, of which an embedding is computed. */
+static int read_embedded(struct request *q, const json_t *v, struct tok_ids *ids, struct err *e)
+{
+    const struct embedder *x = q->server->embedder;
+    size_t n_cut = 0;
+    int rc;
+
+    if (!json_is_string(v)) {
+        const int32_t *kept;
+
+        rc = prompt_add_ids(ids, v, e);
+        kept = ids->id;
+        n_cut = embed_ids(x, &kept, &ids->n);
+        if (n_cut)
+            memmove(ids->id, kept, ids->n * sizeof(*kept));
+    } else if (!info_of(q)->tok) {
+        rc = say_no_tokenizer(e);
+    } else {
+        rc = embed_text(x, info_of(q)->tok, json_string_value(v), json_string_length(v),
+                        prompt_adds_special(q, true), ids, &n_cut, e);
+    }
+    if (rc == 0 && n_cut && !q->field.input.truncate)
+        return err_set(e, ERR_INPUT, "found %zu tokens, but this model reads at most %zu tokens of a text",
+                       ids->n + n_cut, x->most);
+    q->n_cut_tokens += n_cut;
+    return rc;
+}
+
+/* Reads V, a string or a list of token ids, as a prompt: its tokens to IDS and, for echo, its text to
+ * TEXT. */
 static int read_prompt(struct request *q, const json_t *v, struct tok_ids *ids, struct buf *text,
                        struct err *e)
 {
@@ -114,6 +151,8 @@ static int read_prompt(struct request *q, const json_t *v, struct tok_ids *ids, 
 
     if (q->field.input.suffix) {
         rc = encode_infill(q, v, ids, e);
+    } else if ((q->endpoint & FIELDS_POOLED) && q->server->embedder && q->server->embedder->is_known) {
+        rc = read_embedded(q, v, ids, e);
     } else if (json_is_string(v)) {
         rc = prompt_encode(q, json_string_value(v), NULL, json_string_length(v), prompt_adds_special(q, true),
                            ids, e);
@@ -127,17 +166,23 @@ static int read_prompt(struct request *q, const json_t *v, struct tok_ids *ids, 
     return rc || !text->oom ? rc : err_nomem(e, "a prompt");
 }
 
-/* Opens a parser for each answer to PROMPT, if the model has markup of tool calls or reasoning. */
-static int open_parsers(struct request *q, struct answer *a, struct seeds *seeds, const struct buf *prompt,
-                        struct err *e)
+/* Opens a parser for each answer to PROMPT, if the model has markup of tool calls or reasoning. CONTINUED:
+ * the text of the message that the answers continue; empty: they are new messages. */
+static int open_parsers(struct request *q, struct answer *a, struct rng_seeds *seeds,
+                        const struct buf *prompt, const struct buf *continued, struct err *e)
 {
     const struct markup *m = q->server->markup;
     struct parser_options o = {.calls = request_has_tools(q) ? m->calls : NULL,
                                .reasoning = m->reasoning,
+                               .tok = info_of(q)->tok,
                                .prompt = prompt->data ? prompt->data : "",
                                .prompt_len = prompt->len,
+                               .continued = continued->data,
+                               .n_continued = continued->len,
                                .n_names = json_array_size(q->field.input.tools),
-                               .one_call = !q->field.output.parallel_tool_calls};
+                               .tools = q->field.input.tools,
+                               .one_call = !q->field.output.parallel_tool_calls,
+                               .is_forced = tools_forces(q->field.input.tool_choice)};
     const char **names;
     int rc = 0;
 
@@ -155,12 +200,12 @@ static int open_parsers(struct request *q, struct answer *a, struct seeds *seeds
         rc = names[i] ? 0 : err_nomem(e, "an answer");
     }
     for (size_t i = 0; i < a->n_choices && rc == 0; i++) {
-        o.seed = seeds_next(seeds);
+        o.seed = rng_seeds_next(seeds);
         rc = parser_open(&a->choice[i].parser, &o, e);
     }
     q->keeps_special = (o.calls && o.calls->special) || (o.reasoning && o.reasoning->special);
     q->calls = o.calls;
-    q->reasons = markup_begins_inside(o.reasoning, o.prompt, o.prompt_len);
+    q->place = markup_place(o.reasoning, o.prompt, o.prompt_len, o.continued, o.n_continued);
     return rc ? rc : calls_place(q, o.prompt, o.prompt_len, e);
 }
 
@@ -191,28 +236,33 @@ const char *prompt_field(const struct request *q)
     return needs ? needs : q->field.input.messages && q->endpoint != FIELDS_GENERATE ? "messages" : "prompt";
 }
 
-int prompt_read_messages(struct request *q, struct answer *a, struct seeds *seeds, struct tok_ids *ids,
+int prompt_read_messages(struct request *q, struct answer *a, struct rng_seeds *seeds, struct tok_ids *ids,
                          struct err *e)
 {
-    struct buf text = {.tag = MEM_API}, origin = {.tag = MEM_API};
+    struct buf text = {.tag = MEM_API}, origin = {.tag = MEM_API}, continued = {.tag = MEM_API};
     int rc = check_tools(q, a != NULL, e);
 
     if (rc == 0)
         rc = messages_render(q, &text, &origin, e);
     if (rc == 0 && mem_lib_failed()) /* a failed allocation inside jansson may have been missed until here */
         rc = err_nomem(e, "messages");
+    if (q->field.input.continue_final_message)
+        conversation_last_text(q->field.input.messages, &continued);
+    if (rc == 0 && continued.oom)
+        rc = err_nomem(e, "messages");
     if (rc == 0 && a)
-        rc = open_parsers(q, a, seeds, &text, e);
+        rc = open_parsers(q, a, seeds, &text, &continued, e);
     if (rc == 0)
         rc = prompt_encode(q, text.data ? text.data : "", origin.data, text.len,
                            prompt_adds_special(q, false), ids, e);
     buf_fini(&text);
     buf_fini(&origin);
+    buf_fini(&continued);
     return rc;
 }
 
 /* Truncates the prompt to truncate_prompt_tokens. */
-static void cut_prompt(const struct request *q, struct tok_ids *ids)
+static void cut_prompt(struct request *q, struct tok_ids *ids)
 {
     const struct engine_info *m = info_of(q);
     /* a bidirectional model processes the whole prompt in one step */
@@ -226,12 +276,14 @@ static void cut_prompt(const struct request *q, struct tok_ids *ids)
         most = context - (max_tokens >= 0 && max_tokens < context ? max_tokens : 1);
     if (ids->n <= (size_t)most)
         return;
+    q->n_cut_tokens += ids->n - (size_t)most;
     if (!q->field.input.truncation_side || strcmp(q->field.input.truncation_side, "left") == 0)
         memmove(ids->id, ids->id + (ids->n - (size_t)most), (size_t)most * sizeof(*ids->id));
     ids->n = (size_t)most;
 }
 
-/* Checks that the prompt and one generated token fit the context. Longer answers end at the context length. */
+/* Checks that the prompt and one generated token fit the context. Longer answers end at the context
+ * length. */
 static int check_room(struct flight *f, const struct request_prompt *p)
 {
     size_t least = request_max_tokens(&f->q) == 0 ? 0 : 1;
@@ -246,27 +298,14 @@ static int check_room(struct flight *f, const struct request_prompt *p)
 /* For echo, begins each answer with the text of the last message if the answer continues that message. */
 static bool echo_message(const struct request *q, struct answer *a)
 {
-    const json_t *m = json_array_get(q->field.input.messages, json_array_size(q->field.input.messages) - 1),
-                 *content = json_object_get(m, "content");
-    bool is_list = json_is_array(content), good = true;
+    const json_t *list = q->field.input.messages, *m = json_array_get(list, json_array_size(list) - 1);
+    bool good = true;
 
     if (q->field.input.add_generation_prompt && !dialect_is(json_object_get(m, "role"), "assistant"))
         return true;
     for (size_t i = 0; i < a->n_choices; i++) {
-        struct buf *text = &a->choice[i].text;
-        bool begun = false;
-
-        for (size_t k = 0; k < (is_list ? json_array_size(content) : 1); k++) {
-            const json_t *one = is_list ? conversation_part_text(json_array_get(content, k)) : content;
-
-            if (!json_is_string(one))
-                continue;
-            if (begun)
-                buf_char(text, '\n');
-            begun = true;
-            buf_add(text, json_string_value(one), json_string_length(one));
-        }
-        good &= !text->oom;
+        conversation_last_text(list, &a->choice[i].text);
+        good &= !a->choice[i].text.oom;
     }
     return good;
 }
@@ -276,7 +315,7 @@ bool prompt_is_list(const json_t *prompt)
     return json_is_array(prompt) && !json_is_integer(json_array_get(prompt, 0));
 }
 
-int prompt_read_all(struct flight *f, struct seeds *seeds)
+int prompt_read_all(struct flight *f, struct rng_seeds *seeds)
 {
     struct request *q = &f->q;
     bool list = prompt_is_list(q->field.input.prompt);
@@ -305,5 +344,9 @@ int prompt_read_all(struct flight *f, struct seeds *seeds)
             return refuse_memory(f);
         q->n_prompt_tokens += p->n_ids;
     }
+    if ((q->endpoint & FIELDS_POOLED) && q->n_cut_tokens)
+        once_warn(
+            q->once, q->origin.route, "truncated_tokens",
+            "a text was cut to the tokens that the model reads; '%s' of usage counts those that were cut");
     return 0;
 }

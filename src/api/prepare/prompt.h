@@ -10,7 +10,7 @@ struct answer;
 struct err;
 struct flight;
 struct request;
-struct seeds;
+struct rng_seeds;
 struct tok_ids;
 
 /* Returns the name of the request field that holds the prompt of Q. */
@@ -32,10 +32,10 @@ int prompt_encode(const struct request *q, const char *text, const char *origin,
 
 /* Renders and tokenizes the messages of Q and appends the tokens to IDS. A: the answers, whose parsers are
  * opened; NULL: the request has no answers. */
-int prompt_read_messages(struct request *q, struct answer *a, struct seeds *seeds, struct tok_ids *ids,
+int prompt_read_messages(struct request *q, struct answer *a, struct rng_seeds *seeds, struct tok_ids *ids,
                          struct err *e);
 
 /* Reads all prompts of F into the allocated q.prompt. Returns 0, or an error after F was refused. */
-int prompt_read_all(struct flight *f, struct seeds *seeds);
+int prompt_read_all(struct flight *f, struct rng_seeds *seeds);
 
 #endif

@@ -227,11 +227,14 @@ static int split(const struct openai_form *f, const struct request *q, const str
 {
     const struct parser_options o = {.calls = q->n_tools ? f->markup.calls : NULL,
                                      .reasoning = f->markup.reasoning,
+                                     .tok = f->tok,
                                      .prompt = q->text.data,
                                      .prompt_len = q->text.len,
                                      .names = q->tool,
                                      .n_names = q->n_tools,
+                                     .tools = q->tools,
                                      .one_call = q->one_call,
+                                     .is_forced = q->is_forced,
                                      .seed = random_bits()};
     struct parser *parts;
     struct parser_piece p;
@@ -240,7 +243,7 @@ static int split(const struct openai_form *f, const struct request *q, const str
     if (rc)
         return rc;
     m->drops = end_of(a) == PARSER_STOPPED;
-    if ((rc = parser_feed(parts, a->text.data ? a->text.data : "", a->text.len, e)) == 0)
+    if ((rc = parser_feed(parts, a->text.data ? a->text.data : "", a->special.data, a->text.len, e)) == 0)
         rc = parser_finish(parts, end_of(a), e);
     while (rc == 0 && parser_take(parts, &p))
         take_piece(m, &p);
@@ -351,7 +354,7 @@ json_t *openai_line(const struct openai_form *f, const struct request *q, json_t
                      "body", body, "error");
 }
 
-int openai_open(struct openai_form *f, const struct tok *tok, const struct input_template *t, struct err *e)
+int openai_open(struct openai_form *f, const struct tok *tok, struct input_template *t, struct err *e)
 {
     f->tok = tok;
     f->is_open = true;

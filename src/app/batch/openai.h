@@ -21,7 +21,7 @@ struct openai_form {
 
 /* Initializes F with the tokenizer TOK and with the markup of T, the template that rendered the prompts. T is
  * closed (not open) if no prompt was rendered. */
-int openai_open(struct openai_form *f, const struct tok *tok, const struct input_template *t, struct err *e);
+int openai_open(struct openai_form *f, const struct tok *tok, struct input_template *t, struct err *e);
 
 /* True if the text of the answers to Q must keep special tokens, because they mark tool calls or reasoning. */
 bool openai_keeps_special(const struct openai_form *f, const struct request *q);

@@ -41,6 +41,7 @@ void requests_free(struct request *q)
     for (size_t i = 0; q->answer && i < q->n; i++) {
         tok_ids_fini(&q->answer[i].ids);
         buf_fini(&q->answer[i].text);
+        buf_fini(&q->answer[i].special);
         json_decref(q->answer[i].logprobs);
     }
     buf_fini(&q->text);
@@ -469,35 +470,33 @@ static json_t *body_of(struct request *q, json_t *o, struct err *e)
     return json_incref(body);
 }
 
-/* Reads the names of the functions of an OpenAI line, by which tool calls in the answer are recognized. */
-static int keep_tools(struct request *q, json_t *o, struct err *e)
+/* Reads the functions of an OpenAI line: their names, by which tool calls in the answer are recognized, and *FIT, a new
+ * list for the template, which stays NULL if there are none. */
+static int keep_tools(struct requests *r, struct request *q, json_t *o, json_t **fit, struct err *e)
 {
-    json_t *tools = json_object_get(o, "tools"), *v;
-    size_t i;
+    json_t *tools = json_object_get(o, "tools");
+    size_t n = json_array_size(tools);
+    int rc;
 
-    if (q->form != REQUEST_OPENAI_CHAT || !json_is_array(tools) || json_array_size(tools) == 0)
+    if (q->form != REQUEST_OPENAI_CHAT || n == 0)
         return 0;
     if (tool_choice_is_none(o))
         return json_object_del(o, "tools");
     q->tools = json_incref(tools);
-    if (!(q->tool = arena_zalloc(&q->arena, json_array_size(tools), sizeof(*q->tool))))
+    if (!(q->tool = arena_zalloc(&q->arena, n, sizeof(*q->tool))))
         return err_nomem(e, "tools");
-    json_array_foreach(tools, i, v)
-    {
-        const char *name = json_string_value(json_object_get(json_object_get(v, "function"), "name"));
-
-        if (name)
-            q->tool[q->n_tools++] = name;
-    }
-    return 0;
+    if ((rc = tools_check(tools, q->tool, e)) != 0 || (rc = requests_open_template(r, e)) != 0)
+        return rc;
+    q->n_tools = n;
+    return input_template_tools(&r->template, tools, fit, e);
 }
 
 /* Renders MESSAGES with the fields of O that are variables of the template. */
 static int render_messages(struct requests *r, struct request *q, json_t *messages, json_t *o, struct err *e)
 {
     static const char *const names[] = {"tools", "documents"};
-    json_t *all = json_object();
-    int rc = keep_tools(q, o, e);
+    json_t *all = json_object(), *tools = NULL;
+    int rc = keep_tools(r, q, o, &tools, e);
 
     json_object_set(all, "messages", messages);
     for (int i = 0; i < 2; i++) {
@@ -506,6 +505,8 @@ static int render_messages(struct requests *r, struct request *q, json_t *messag
         if (v)
             json_object_set_new(all, names[i], v);
     }
+    if (tools)
+        json_object_set_new(all, "tools", tools);
     if (rc == 0 && (!json_is_array(messages) || json_array_size(messages) == 0))
         rc = err_set(e, ERR_INPUT, "messages is not a list of messages");
     if (rc == 0)
@@ -581,15 +582,17 @@ static void requests_read_request(struct requests *r, struct request *q, const c
     struct err *e = &q->fault;
     json_t *o, *body = NULL;
 
-    if (json_pull_load_large(&o, line, len, q->where, e) != 0)
+    if (json_pull_load_large(&o, line, len, q->where, "seed", e) != 0)
         return;
     if (!json_is_object(o))
         err_set(e, ERR_INPUT, "%s: expected a JSON object", q->where);
     else if (!(body = body_of(q, o, e)) || look_up(r, q, e) != 0 ||
              (!q->skipped && read_body(r, q, body, e) != 0))
         err_prefix(e, "%s", q->where);
-    else if (!q->skipped)
+    else if (!q->skipped) {
+        q->sampling.seed += q->index * q->n; /* of a line that has none */
         sampling_set_json(&q->sampling, body, q->where, &q->arena, e);
+    }
     json_decref(body);
     json_decref(o);
 }

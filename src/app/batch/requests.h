@@ -25,10 +25,10 @@ struct tok;
 /* One answer to a request. */
 struct request_answer {
     struct tok_ids ids;
-    struct buf text;
-    json_t *logprobs;        /* NULL: none */
-    struct gallop_event end; /* the FINISHED event */
-    char *stop_string;       /* the stop string that ended the answer, in the request's arena; NULL: none */
+    struct buf text, special; /* SPECIAL: gallop_event.special of each byte of TEXT */
+    json_t *logprobs;         /* NULL: none */
+    struct gallop_event end;  /* the FINISHED event */
+    char *stop_string;        /* the stop string that ended the answer, in the request's arena; NULL: none */
 };
 
 /* The format of a line, and of its result. */
@@ -57,6 +57,7 @@ struct request {
     const char **tool; /* [n_tools] names of the functions in TOOLS, which owns them */
     size_t n_tools;
     bool one_call;      /* parallel_tool_calls is false: tool calls after the first are left out */
+    bool is_forced;     /* tool_choice forces tool calls */
     struct arena arena; /* holds lists and texts of the request */
     struct sampling sampling;
     struct gallop_structured_outputs structured; /* texts are in ARENA, or borrowed */

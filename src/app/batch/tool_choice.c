@@ -10,23 +10,21 @@
 
 bool tool_choice_is_none(const json_t *body)
 {
-    const char *word = json_string_value(json_object_get(body, "tool_choice"));
+    const json_t *choice = json_object_get(body, "tool_choice");
+    const char *word = json_string_value(json_is_object(choice) ? json_object_get(choice, "type") : choice);
 
     return word && strcmp(word, "none") == 0;
 }
 
 /* Constrains the tool calls of Q as C says, with the markup that T shows. */
-static int constrain(struct request *q, struct constrain_calls *c, const struct input_template *t,
-                     struct err *e)
+static int constrain(struct request *q, struct constrain_calls *c, struct input_template *t, struct err *e)
 {
     struct markup markup;
-    int rc = tools_check(q->tools, NULL, e);
+    int rc = input_template_markup(t, &markup, e);
 
-    if (rc == 0)
-        rc = input_template_markup(t, &markup, e);
     if (rc)
         return rc;
-    if (!markup.calls && (c->choice == TOOLS_REQUIRED || c->names || constrain_is_strict(c)))
+    if (!markup.calls && (tools_forces(c->choice) || c->names || constrain_is_strict(c)))
         return err_about(e, ERR_UNSUPPORTED, "tool_choice",
                          "the chat template shows no markup of tool calls");
     c->markup = &markup;
@@ -34,7 +32,7 @@ static int constrain(struct request *q, struct constrain_calls *c, const struct 
     return constrain_calls(&q->structured, c, &q->arena, e);
 }
 
-int tool_choice_read(struct request *q, json_t *body, const struct input_template *t, struct err *e)
+int tool_choice_read(struct request *q, json_t *body, struct input_template *t, struct err *e)
 {
     json_t *choice = requests_take(body, "tool_choice"),
            *parallel = requests_take(body, "parallel_tool_calls"), *names = NULL;
@@ -47,7 +45,8 @@ int tool_choice_read(struct request *q, json_t *body, const struct input_templat
 
     c.names = names;
     q->one_call = !c.is_parallel;
-    if (rc == 0 && (q->tools || c.choice == TOOLS_REQUIRED || names))
+    q->is_forced = tools_forces(c.choice);
+    if (rc == 0 && (q->tools || q->is_forced || names))
         rc = constrain(q, &c, t, e);
     json_decref(choice);
     json_decref(parallel);

@@ -14,6 +14,6 @@ bool tool_choice_is_none(const json_t *body);
 
 /* Takes tool_choice and parallel_tool_calls out of BODY, and sets q->structured.tool_calls if they, a strict function
  * or the constraint of Q need it. Q has its tools and its constraint; T is the template that rendered it. */
-int tool_choice_read(struct request *q, json_t *body, const struct input_template *t, struct err *e);
+int tool_choice_read(struct request *q, json_t *body, struct input_template *t, struct err *e);
 
 #endif

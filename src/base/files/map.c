@@ -74,6 +74,20 @@ static void on_lost_page(int sig, siginfo_t *info, void *context)
     pass_on(sig, info, context);
 }
 
+void map_reading_begin(sigset_t *old)
+{
+    sigset_t bus;
+
+    sigemptyset(&bus);
+    sigaddset(&bus, SIGBUS);
+    pthread_sigmask(SIG_UNBLOCK, &bus, old);
+}
+
+void map_reading_end(const sigset_t *old)
+{
+    pthread_sigmask(SIG_SETMASK, old, NULL);
+}
+
 static void install_handler(void)
 {
     struct sigaction ours = {.sa_sigaction = on_lost_page, .sa_flags = SA_SIGINFO | SA_ONSTACK};

@@ -8,6 +8,7 @@
 #ifndef GALLOP_BASE_MAP_H
 #define GALLOP_BASE_MAP_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +33,11 @@ struct map_file {
 /* Maps the regular file FD read-only. The caller has opened FD as PATH and closes it afterwards. ERR_INPUT:
  * FD is a directory or device. An empty file has len 0 and bytes NULL. */
 int map_file_of(struct map_file *m, int fd, const char *path, struct err *e);
+
+/* Unblocks SIGBUS on this thread, whose host may have blocked it, so that a lost page is an error of map_file_check()
+ * and does not end the process. map_reading_end() restores the signal mask that was written to *OLD. */
+void map_reading_begin(sigset_t *old);
+void map_reading_end(const sigset_t *old);
 
 /* Checks that data read from M is valid. ERR_INPUT: pages of M were lost, or the file PATH was changed or
  * replaced since M was mapped. */

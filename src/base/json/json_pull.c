@@ -57,6 +57,18 @@ static void skip_blanks(struct json_pull *j)
         j->p++;
 }
 
+/* Returns the length of the number at j->p that only Python writes; 0: there is none. */
+static size_t python_number(const struct json_pull *j)
+{
+    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
+    size_t left = (size_t)(j->end - j->p);
+
+    for (size_t i = 0; j->is_python && i < sizeof(words) / sizeof(words[0]); i++)
+        if (left >= strlen(words[i]) && memcmp(j->p, words[i], strlen(words[i])) == 0)
+            return strlen(words[i]);
+    return 0;
+}
+
 enum json_pull_type json_pull_peek(struct json_pull *j)
 {
     if (j->rc)
@@ -66,7 +78,7 @@ enum json_pull_type json_pull_peek(struct json_pull *j)
         json_pull_fail(j, "the text ends where a value is expected");
         return JSON_PULL_NONE;
     }
-    if (*j->p == '-' || isdigit((unsigned char)*j->p))
+    if (*j->p == '-' || isdigit((unsigned char)*j->p) || python_number(j))
         return JSON_PULL_NUMBER;
     switch (*j->p) {
     case '{': return JSON_PULL_OBJECT;
@@ -269,8 +281,11 @@ static const char *skip_digits(const char *p, const char *end)
 static size_t scan_number(const struct json_pull *j, bool *integer)
 {
     const char *p = j->p, *end = j->end, *digits;
+    size_t n = python_number(j);
 
-    *integer = true;
+    *integer = n == 0;
+    if (n)
+        return n;
     if (p < end && *p == '-')
         p++;
     digits = p;
@@ -486,9 +501,23 @@ static json_t *made(struct json_pull *j, json_t *v)
     return v;
 }
 
+/* Reads the value of the member KEY of O. */
+static void load_member(struct json_pull *j, json_t *o, const struct json_str *key)
+{
+    enum json_pull_large large = j->large;
+    json_t *v;
+
+    if (j->depth == 1 && j->exact && json_str_is(key, j->exact))
+        j->large = JSON_PULL_EXACT;
+    v = load_value(j);
+    j->large = large;
+    if (v && json_object_setn_new_nocheck(o, key->s, key->n, v) != 0)
+        made(j, NULL);
+}
+
 static json_t *load_object(struct json_pull *j)
 {
-    json_t *o = made(j, json_object()), *v;
+    json_t *o = made(j, json_object());
     struct json_str key;
 
     json_pull_enter_object(j);
@@ -497,8 +526,8 @@ static json_t *load_object(struct json_pull *j)
             json_pull_fail(j, "a key has a NUL");
         else if (j->large == JSON_PULL_REFUSED && json_object_getn(o, key.s, key.n))
             json_pull_fail(j, "duplicate key \"%.*s\"", (int)(key.n < 60 ? key.n : 60), key.s);
-        else if ((v = load_value(j)) != NULL && json_object_setn_new_nocheck(o, key.s, key.n, v) != 0)
-            made(j, NULL);
+        else
+            load_member(j, o, &key);
     }
     return o;
 }
@@ -573,7 +602,7 @@ static json_t *load_value(struct json_pull *j)
 }
 
 static int load(json_t **out, const char *text, size_t n, const char *path, enum json_pull_large large,
-                struct err *e)
+                const char *exact, struct err *e)
 {
     struct json_pull j;
     struct arena a;
@@ -583,6 +612,7 @@ static int load(json_t **out, const char *text, size_t n, const char *path, enum
     *out = NULL;
     if (json_pull_open(&j, text, n, path, &a, e) == 0) {
         j.large = large;
+        j.exact = exact;
         *out = load_value(&j);
     }
     rc = json_pull_finish(&j);
@@ -596,15 +626,16 @@ static int load(json_t **out, const char *text, size_t n, const char *path, enum
 
 int json_pull_load(json_t **out, const char *text, size_t n, const char *path, struct err *e)
 {
-    return load(out, text, n, path, JSON_PULL_REFUSED, e);
+    return load(out, text, n, path, JSON_PULL_REFUSED, NULL, e);
 }
 
 int json_pull_load_exact(json_t **out, const char *text, size_t n, const char *path, struct err *e)
 {
-    return load(out, text, n, path, JSON_PULL_EXACT, e);
+    return load(out, text, n, path, JSON_PULL_EXACT, NULL, e);
 }
 
-int json_pull_load_large(json_t **out, const char *text, size_t n, const char *path, struct err *e)
+int json_pull_load_large(json_t **out, const char *text, size_t n, const char *path, const char *exact,
+                         struct err *e)
 {
-    return load(out, text, n, path, JSON_PULL_REAL_OUTSIDE, e);
+    return load(out, text, n, path, JSON_PULL_REAL_OUTSIDE, exact, e);
 }

@@ -53,7 +53,11 @@ struct json_pull {
     struct err *e;
     int rc;
     int depth;
-    enum json_pull_large large;                  /* for json_pull_load() and its variants */
+    /* NaN, Infinity and -Infinity, which Python's json writes, are values of type JSON_PULL_NUMBER that can be skipped.
+     * Set it after json_pull_open(). */
+    bool is_python;
+    enum json_pull_large large; /* for json_pull_load() and its variants */
+    const char *exact;          /* with REAL_OUTSIDE: a member that keeps its digits; or NULL */
     unsigned char kind[JSON_PULL_MAX_DEPTH + 1]; /* '{' or '[' */
     bool first[JSON_PULL_MAX_DEPTH + 1];
 };
@@ -91,8 +95,10 @@ int json_pull_load(json_t **out, const char *text, size_t n, const char *path, s
 int json_pull_load_exact(json_t **out, const char *text, size_t n, const char *path, struct err *e);
 
 /* Like json_pull_load_exact(), but large integers become reals if they are the value itself or a member of
- * the outermost object, so that the reader of a request's fields can name a field that is out of range. */
-int json_pull_load_large(json_t **out, const char *text, size_t n, const char *path, struct err *e);
+ * the outermost object, so that the reader of a request's fields can name a field that is out of range. The member
+ * EXACT of the outermost object keeps its digits; NULL: none does. */
+int json_pull_load_large(json_t **out, const char *text, size_t n, const char *path, const char *exact,
+                         struct err *e);
 
 /* Sets a sticky error that the caller has found, "PATH: at byte N: ...", or "PATH: at byte N (line L): ..."
  * after the first line. Returns its code. */

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 
+#include <errno.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -30,6 +31,31 @@ const char *json_large_text(const json_t *v, size_t *n)
 
     *n = json_string_length(digits);
     return json_string_value(digits);
+}
+
+json_t *json_unsigned(uint64_t x)
+{
+    char text[24];
+
+    if (x <= INT64_MAX)
+        return json_integer((json_int_t)x);
+    return json_large(text, (size_t)snprintf(text, sizeof(text), "%" PRIu64, x));
+}
+
+bool json_bits(const json_t *v, uint64_t *out)
+{
+    size_t n;
+    const char *text = json_large_text(v, &n);
+
+    if (json_is_integer(v)) {
+        *out = (uint64_t)json_integer_value(v);
+        return true;
+    }
+    if (!text || text[0] == '-')
+        return false;
+    errno = 0;
+    *out = strtoull(text, NULL, 10);
+    return errno == 0;
 }
 
 void json_real_text(double f, char text[JSON_REAL_TEXT])
@@ -72,7 +98,15 @@ static void put_string(struct buf *b, const char *s, size_t n)
     buf_char(b, '"');
 }
 
-static void put_object(struct buf *b, const json_t *v, bool spaced)
+/* How a tree is written. */
+struct style {
+    bool spaced;  /* with a space after each comma and colon */
+    int n_digits; /* significant digits of reals; 0: as many as their value needs */
+};
+
+static void put_tree(struct buf *b, const json_t *v, const struct style *style);
+
+static void put_object(struct buf *b, const json_t *v, const struct style *style)
 {
     json_t *o = (json_t *)(uintptr_t)v; /* jansson's iterators lack const, but do not change the object */
     const char *between = "";
@@ -87,38 +121,52 @@ static void put_object(struct buf *b, const json_t *v, bool spaced)
     for (void *i = json_object_iter(o); i; i = json_object_iter_next(o, i)) {
         buf_str(b, between);
         put_string(b, json_object_iter_key(i), json_object_iter_key_len(i));
-        buf_str(b, spaced ? ": " : ":");
-        buf_json_tree(b, json_object_iter_value(i), spaced);
-        between = spaced ? ", " : ",";
+        buf_str(b, style->spaced ? ": " : ":");
+        put_tree(b, json_object_iter_value(i), style);
+        between = style->spaced ? ", " : ",";
     }
     buf_char(b, '}');
 }
 
-static void put_array(struct buf *b, const json_t *v, bool spaced)
+static void put_array(struct buf *b, const json_t *v, const struct style *style)
 {
     buf_char(b, '[');
     for (size_t i = 0; i < json_array_size(v); i++) {
-        buf_str(b, i == 0 ? "" : spaced ? ", " : ",");
-        buf_json_tree(b, json_array_get(v, i), spaced);
+        buf_str(b, i == 0 ? "" : style->spaced ? ", " : ",");
+        put_tree(b, json_array_get(v, i), style);
     }
     buf_char(b, ']');
 }
 
-void buf_json_tree(struct buf *b, const json_t *v, bool spaced)
+static void put_tree(struct buf *b, const json_t *v, const struct style *style)
 {
     char text[JSON_REAL_TEXT];
 
     switch (json_typeof(v)) {
-    case JSON_OBJECT: put_object(b, v, spaced); break;
-    case JSON_ARRAY: put_array(b, v, spaced); break;
+    case JSON_OBJECT: put_object(b, v, style); break;
+    case JSON_ARRAY: put_array(b, v, style); break;
     case JSON_STRING: put_string(b, json_string_value(v), json_string_length(v)); break;
     case JSON_INTEGER: buf_fmt(b, "%" PRId64, (int64_t)json_integer_value(v)); break;
     case JSON_REAL:
-        json_real_text(json_real_value(v), text);
+        if (style->n_digits)
+            snprintf(text, sizeof(text), "%.*g", style->n_digits, json_real_value(v));
+        else
+            json_real_text(json_real_value(v), text);
         buf_str(b, text);
+        buf_str(b, text[strspn(text, "-0123456789")] ? "" : ".0"); /* a real stays one */
         break;
     case JSON_TRUE: buf_str(b, "true"); break;
     case JSON_FALSE: buf_str(b, "false"); break;
     case JSON_NULL: buf_str(b, "null"); break;
     }
+}
+
+void buf_json_tree(struct buf *b, const json_t *v, bool spaced)
+{
+    put_tree(b, v, &(struct style){.spaced = spaced});
+}
+
+void json_tree_put_rounded(struct buf *b, const json_t *v, int n_digits)
+{
+    put_tree(b, v, &(struct style){.n_digits = n_digits});
 }

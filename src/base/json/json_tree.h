@@ -11,6 +11,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 
@@ -25,10 +26,20 @@ json_t *json_large(const char *text, size_t n);
 /* Returns the digits of the large integer V, terminated, and their number in *N. NULL: V is another value. */
 const char *json_large_text(const json_t *v, size_t *n);
 
+/* Returns the tree of the integer X. NULL: out of memory. */
+json_t *json_unsigned(uint64_t x);
+
+/* Sets *OUT to the 64 bits of the integer V, from -2^63 to 2^64 - 1; a negative one as its two's complement. Returns
+ * false if V is another value. */
+bool json_bits(const json_t *v, uint64_t *out);
+
 /* Writes the shortest text that parses to the finite number F, in the format of Python's repr(). */
 void json_real_text(double f, char text[JSON_REAL_TEXT]);
 
 /* Appends V as JSON text. SPACED: with a space after each comma and colon, like Python's json module. */
 void buf_json_tree(struct buf *b, const json_t *v, bool spaced);
+
+/* The same without spaces, with reals of N_DIGITS significant digits. */
+void json_tree_put_rounded(struct buf *b, const json_t *v, int n_digits);
 
 #endif

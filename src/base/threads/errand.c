@@ -62,6 +62,12 @@ bool errand_wait(struct errand *r, double seconds)
     return ended;
 }
 
+void errand_leave(struct errand *r)
+{
+    ASSERT(r->runs);
+    thread_detach(&r->thread);
+}
+
 int errand_take(struct errand *r, struct err *e)
 {
     ASSERT(r->runs);

@@ -32,6 +32,10 @@ int errand_start(struct errand *r, int (*fn)(void *ctx, struct err *e), void *ct
 /* Waits at most SECONDS for the end of the function, if one runs. Returns true if none runs any more. */
 bool errand_wait(struct errand *r, double seconds);
 
+/* Leaves the function that runs behind, with R and all that it uses: nothing waits for its end. No function of R may
+ * be called any more. */
+void errand_leave(struct errand *r);
+
 /* Waits for the end of the function that was started, and returns its result. */
 int errand_take(struct errand *r, struct err *e);
 

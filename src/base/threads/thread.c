@@ -7,9 +7,12 @@
 
 #include <signal.h>
 #include <stddef.h>
+#include <sys/resource.h>
 
 /* A gemm of level amx keeps 513 KB of sums on the stack, and packing keeps as many bytes of weights. */
 enum { STACK = 2 << 20 };
+
+enum { NICE = 5 }; /* of threads that give way, above that of the others */
 
 static void *begin(void *arg)
 {
@@ -53,4 +56,14 @@ int thread_start(struct thread *t, void *(*fn)(void *arg), void *arg)
 void thread_join(struct thread *t)
 {
     pthread_join(t->id, NULL);
+}
+
+void thread_detach(struct thread *t)
+{
+    pthread_detach(t->id);
+}
+
+void thread_give_way(void)
+{
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICE); /* Linux: of this thread */
 }

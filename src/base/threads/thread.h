@@ -17,5 +17,10 @@ struct thread {
 /* Starts a thread that runs FN(ARG). Returns 0, or an error number if it was not started. */
 int thread_start(struct thread *t, void *(*fn)(void *arg), void *arg);
 void thread_join(struct thread *t);
+void thread_detach(struct thread *t); /* in place of thread_join(), for a thread that is left behind */
+
+/* Lowers the priority of the calling thread, which then gives way to the compute threads, for which all sequences
+ * wait. */
+void thread_give_way(void);
 
 #endif

@@ -664,3 +664,24 @@ int gguf_config(struct buf *out, struct gguf_set *s, const struct gguf_arch *a, 
         judge(&m);
     return m.rc == 0 && out->oom ? err_nomem(e, "a config") : m.rc;
 }
+
+int gguf_pooling(struct buf *out, struct gguf_set *s, struct err *e)
+{
+    enum { NONE, MEAN, CLS, LAST, RANK };
+    static const char *const names[] = {"none", "mean", "cls", "last", "rank"};
+    const struct gguf_arch *arch;
+    int64_t type;
+    int rc;
+
+    if ((rc = gguf_arch_of(&arch, s, e)) != 0 ||
+        (rc = gguf_arch_int(arch, s, "pooling_type", LAST, NONE, RANK, &type, e)) != 0)
+        return rc;
+    if (type == CLS || type == RANK)
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "%s: pooling_type %s is not supported, expected mean or last (pooling last or mean decides "
+            "instead)",
+            s->part[0].path, names[type]);
+    buf_fmt(out, "{\"pooling_mode\":\"%s\"}", type == MEAN ? "mean" : "lasttoken");
+    return out->oom ? err_nomem(e, s->part[0].path) : 0;
+}

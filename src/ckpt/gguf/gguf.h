@@ -144,7 +144,7 @@ int gguf_arch_int(const struct gguf_arch *a, struct gguf_set *s, const char *key
 
 /* ---- contents in the form of a Hugging Face folder ---- */
 
-/* The next three functions append a JSON object to OUT. gguf_config() appends the config.json that the model
+/* The next four functions append a JSON object to OUT. gguf_config() appends the config.json that the model
  * has on Hugging Face, so that architectures never read GGUF metadata. An unread key of the architecture is
  * an error, like an unknown key of config.json. */
 int gguf_config(struct buf *out, struct gguf_set *s, const struct gguf_arch *a, struct err *e);
@@ -152,9 +152,13 @@ int gguf_config(struct buf *out, struct gguf_set *s, const struct gguf_arch *a, 
 /* Appends a tokenizer_config.json with chat_template, the special tokens, add_bos_token and add_eos_token. */
 int gguf_tokenizer_config(struct buf *out, struct gguf_set *s, struct err *e);
 
-/* Appends a generation_config.json with bos_token_id, all tokens that end a text or turn as eos_token_id, and
- * the sampling parameters of general.sampling.*. */
+/* Appends a generation_config.json with bos_token_id, all tokens that end a text or turn as eos_token_id,
+ * suppress_tokens, and the sampling parameters of general.sampling.*. */
 int gguf_generation(struct buf *out, struct gguf_set *s, struct err *e);
+
+/* Appends the config.json of a Pooling module of sentence-transformers with the pooling_mode of the key
+ * pooling_type: "mean", or "lasttoken", also without the key. ERR_UNSUPPORTED: another pooling. */
+int gguf_pooling(struct buf *out, struct gguf_set *s, struct err *e);
 
 /* Fills and seals s->file[] from s->part[], with the names and layouts of Hugging Face. Views undo the
  * changes of GGUF's converters: Llama's q and k rows are ordered for RoPE on halves again, GPT-2's matrices

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/utf8.h"
 #include "ckpt/little_endian.h"
 #include "text/tok/tok.h"
@@ -270,7 +271,24 @@ static bool is_special(const struct tok_gguf *t, size_t i)
     return type == TOK_PIECE_CONTROL || type == TOK_PIECE_USER_DEFINED;
 }
 
-/* Writes all tokens that end a text or a turn, each once, and the BOS token. */
+/* Writes tokenizer.ggml.suppress_tokens, the tokens that are never generated. */
+static int put_suppressed(struct buf *out, struct gguf *g, struct err *e)
+{
+    const char *id;
+    size_t n;
+    int rc = gguf_words(g, "tokenizer.ggml.suppress_tokens", GGUF_I32, &id, &n, e);
+
+    if (rc || !id)
+        return rc;
+    buf_json_key(out, "suppress_tokens");
+    buf_json_begin(out, '[');
+    for (size_t i = 0; i < n; i++)
+        buf_json_int(out, (int32_t)little_u32(id + 4 * i));
+    buf_json_end(out, ']');
+    return 0;
+}
+
+/* Writes all tokens that end a text or a turn, each once, the BOS token, and the suppressed tokens. */
 static int put_ends(struct buf *out, struct gguf *g, const struct tok_gguf *t, struct err *e)
 {
     int64_t named[3] = {t->eos};
@@ -302,39 +320,77 @@ static int put_ends(struct buf *out, struct gguf *g, const struct tok_gguf *t, s
         buf_json_key(out, "bos_token_id");
         buf_json_int(out, t->bos);
     }
+    return put_suppressed(out, g, e);
+}
+
+/* The keys of llama.cpp's sampling defaults that become fields of a generation config. A file without a
+ * temperature asks for drawing at random if a value that DRAWS is not NEUTRAL. */
+static const struct {
+    const char *key, *field;
+    bool integer, draws;
+    double neutral;
+} sampling_rows[] = {{"temp", "temperature", false, false, 0},
+                     {"top_k", "top_k", true, true, 0},
+                     {"top_p", "top_p", false, true, 1},
+                     {"min_p", "min_p", false, true, 0},
+                     {"xtc_probability", "xtc_probability", false, true, 0},
+                     {"xtc_threshold", "xtc_threshold", false, false, 0},
+                     {"penalty_repeat", "repetition_penalty", false, false, 1}};
+
+/* Warns of the keys whose effect in llama.cpp Gallop does not have: mirostat, the order of samplers, and a
+ * number of last tokens to which the repetition penalty is limited. Sets *NO_PENALTY if that number is 0. */
+static int read_unsupported(struct gguf *g, bool *no_penalty, struct err *e)
+{
+    double mirostat, last_n;
+    int rc;
+
+    if ((rc = gguf_float(g, "general.sampling.mirostat", 0, &mirostat, e)) != 0 ||
+        (rc = gguf_float(g, "general.sampling.penalty_last_n", -1, &last_n, e)) != 0)
+        return rc;
+    *no_penalty = last_n == 0;
+    if (mirostat != 0)
+        log_warn("%s: general.sampling.mirostat is ignored, because mirostat is not supported", g->path);
+    if (gguf_get(g, "general.sampling.sequence"))
+        log_warn("%s: general.sampling.sequence is ignored: the order of the samplers is fixed", g->path);
+    if (last_n > 0)
+        log_warn(
+            "%s: general.sampling.penalty_last_n is ignored: the repetition penalty counts all tokens of prompt "
+            "and answer",
+            g->path);
     return 0;
 }
 
 static int put_sampling(struct buf *out, struct gguf *g, struct arena *a, struct err *e)
 {
-    static const struct {
-        const char *key, *hf;
-        bool integer;
-    } rows[] = {{"general.sampling.temp", "temperature", false},
-                {"general.sampling.top_k", "top_k", true},
-                {"general.sampling.top_p", "top_p", false},
-                {"general.sampling.min_p", "min_p", false},
-                {"general.sampling.penalty_repeat", "repetition_penalty", false}};
+    bool draws = false, no_penalty;
     double v;
-    int rc;
+    int rc = read_unsupported(g, &no_penalty, e);
 
     (void)a;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        if (!gguf_get(g, rows[i].key))
+    for (size_t i = 0; i < sizeof(sampling_rows) / sizeof(*sampling_rows) && rc == 0; i++) {
+        const char *field = sampling_rows[i].field;
+        char key[64];
+
+        snprintf(key, sizeof(key), "general.sampling.%s", sampling_rows[i].key);
+        if (!gguf_get(g, key) || (no_penalty && strcmp(field, "repetition_penalty") == 0))
             continue;
-        if ((rc = gguf_float(g, rows[i].key, 0, &v, e)) != 0)
+        if ((rc = gguf_float(g, key, 0, &v, e)) != 0)
             return rc;
-        buf_json_key(out, rows[i].hf);
-        if (rows[i].integer)
+        if (i == 0)
+            draws = v > 0;
+        else if (!gguf_get(g, "general.sampling.temp"))
+            draws |= sampling_rows[i].draws && v != sampling_rows[i].neutral;
+        buf_json_key(out, field);
+        if (sampling_rows[i].integer)
             buf_json_int(out, (int64_t)(v > 0 && v < 1e9 ? v : 0));
         else
             buf_json_real(out, v);
-        if (i == 0) {
-            buf_json_key(out, "do_sample");
-            buf_json_bool(out, v > 0);
-        }
     }
-    return 0;
+    if (rc == 0 && (draws || gguf_get(g, "general.sampling.temp"))) {
+        buf_json_key(out, "do_sample");
+        buf_json_bool(out, draws);
+    }
+    return rc;
 }
 
 int gguf_generation(struct buf *out, struct gguf_set *s, struct err *e)

@@ -262,14 +262,15 @@ bool lanes_step(struct seq *head, const struct executor *x)
 
         c->ends = ends_with(b, b->running[c->parent], c->id);
     }
-    if (beam_step(&b->search, text))
+    if ((b->has_ended = beam_step(&b->search, text)))
         return true;
     if (rearrange(head, x) != 0)
         head->fault = (struct err){.code = ERR_NOMEM, .msg = "out of memory: the text of a beam"};
     return head->fault.code != 0;
 }
 
-void lanes_finish(struct seq *head)
+/* Gives the finished hypotheses to the lanes that are results. */
+static void finish(struct seq *head)
 {
     const struct seq_common *c = head->common;
     const struct beam_search *search = &head->beams->search;
@@ -297,6 +298,8 @@ void lanes_end(struct seq *head)
 {
     const struct seq_common *c = head->common;
 
+    if (head->beams && head->beams->has_ended && head->fault.code == 0)
+        finish(head);
     for (size_t i = 0; i < c->rules.width; i++) {
         struct seq *s = c->lane[i];
         struct err e = {0};

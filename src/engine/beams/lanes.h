@@ -40,11 +40,9 @@ void lanes_drop_rows(struct seq *s, const struct executor *x);
 /* Extends the running hypotheses of HEAD, whose lanes have drawn their lists. Returns true if the search has ended. */
 bool lanes_step(struct seq *head, const struct executor *x);
 
-/* Gives the finished hypotheses to the lanes that are results, the best to the head. Lanes for which there is none get
- * a fault. */
-void lanes_finish(struct seq *head);
-
-/* Ends the lanes of HEAD, which has ended, in the state of HEAD. Without results, they have no output. */
+/* Ends the lanes of HEAD, which has ended and given back its slots, in the state of HEAD. If the search has ended, the
+ * finished hypotheses replace those of the lanes that are results, the best that of the head; lanes for which there is
+ * none get a fault. Without results, the lanes have no output. */
 void lanes_end(struct seq *head);
 
 #endif

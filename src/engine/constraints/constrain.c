@@ -9,6 +9,8 @@
 #include "base/err.h"
 #include "base/json/json_tree.h"
 #include "engine/constraints/structured.h"
+#include "text/grammar/tool_calls.h"
+#include "text/markup/tools.h"
 
 /* ---- which functions ---- */
 
@@ -60,7 +62,7 @@ static int check_names(const struct constrain_calls *c, struct err *e)
 
 static bool is_required(const struct constrain_calls *c)
 {
-    return c->choice == TOOLS_REQUIRED;
+    return tools_forces(c->choice);
 }
 
 /* ---- the constraint ---- */
@@ -113,7 +115,7 @@ static int write_calls(struct gallop_structured_outputs *s, const struct constra
             rc = add_function(c, i, list, e);
     v = rc ? NULL
            : json_pack("{s:s,s:b,s:b,s:O}", "markup", form_of(c), "required", is_required(c), "parallel",
-                       c->is_parallel, "functions", list);
+                       c->is_parallel && c->choice != TOOLS_NAMED, "functions", list);
     if (v)
         buf_json_tree(&text, v, false);
     if (v && !text.oom)
@@ -137,6 +139,7 @@ int constrain_calls(struct gallop_structured_outputs *s, const struct constrain_
                     struct err *e)
 {
     bool is_chosen = is_required(c) || c->names;
+    struct tool_calls_made made;
 
     if (c->choice == TOOLS_NONE)
         return 0;
@@ -144,14 +147,24 @@ int constrain_calls(struct gallop_structured_outputs *s, const struct constrain_
         return err_about(e, ERR_INPUT, "tool_choice", "found no `tools`, from which functions are chosen");
     if (json_array_size(c->tools) == 0 || (!is_chosen && !constrain_is_strict(c) && !structured_is_given(s)))
         return 0;
-    if (check_names(c, e) != 0)
+    /* tools that are given to the template as they are were not checked before */
+    if (tools_check(c->tools, NULL, e) != 0 || check_names(c, e) != 0)
         return e->code;
     if (is_required(c) && structured_is_given(s))
         return err_about(e, ERR_INPUT, "tool_choice",
                          "tool calls are forced, and %s constrains the answer; expected one of the two",
                          c->field);
-    if (c->markup->calls)
+    if (c->markup->calls && tool_calls_form_named(form_of(c), &made))
         return write_calls(s, c, a, e);
+    if (c->markup->calls && is_chosen)
+        return err_about(e, ERR_UNSUPPORTED, "tool_choice",
+                         "tool calls in the format %s cannot be forced or limited; expected auto or none",
+                         c->markup->calls->name);
+    if (c->markup->calls && constrain_is_strict(c))
+        return err_about(
+            e, ERR_UNSUPPORTED, "tools",
+            "found a function with `strict`, which cannot be enforced in the format %s of tool calls",
+            c->markup->calls->name);
     if (is_chosen && c->markup->plain_calls)
         return err_about(
             e, ERR_UNSUPPORTED, "tool_choice",
@@ -174,7 +187,7 @@ static int place_in_channels(struct gallop_structured_outputs *s, const char *pr
 }
 
 int constrain_place(struct gallop_structured_outputs *s, const struct markup_reasoning *r,
-                    const struct markup_calls *calls, bool is_new, const char *prompt, size_t n,
+                    const struct markup_calls *calls, enum markup_place place, const char *prompt, size_t n,
                     struct err *e)
 {
     if (!structured_is_given(s) && !s->tool_calls)
@@ -183,20 +196,33 @@ int constrain_place(struct gallop_structured_outputs *s, const struct markup_rea
         return place_in_channels(s, prompt, n, e);
     if (!r)
         return 0;
-    if (markup_begins_inside(r, prompt, n)) {
+    if ((markup_reasons(place) || place == MARKUP_BEFORE) && !markup_fixed(r->close))
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "the answer cannot be constrained: the mark that ends the reasoning of format %s has a "
+            "suffix that differs between models",
+            r->name);
+    if (markup_reasons(place) || place == MARKUP_BEFORE)
         s->begins_after = r->close;
-    } else if (!markup_is_closed(r, prompt, n) && is_new) {
+    if (place == MARKUP_BEFORE)
         s->may_begin_with = r->open;
-        s->begins_after = r->close;
-    }
     return 0;
 }
 
 /* ---- marks ---- */
 
+/* Returns whether text/markup/call_head.h knows what follows the marks of ROW. */
+static bool has_head(const struct markup_calls *row)
+{
+    return row && !row->call[0] && !row->name_key && !row->args_key &&
+           !(row->shapes & ~(unsigned)(MARKUP_OBJECT | MARKUP_LIST | MARKUP_NAMED));
+}
+
 void constrain_set_marks(const struct markup_calls *row, struct gallop_request *r)
 {
-    for (size_t i = 0; row && i < MARKUP_MAX_OPEN; i++)
-        r->tool_call_open[i] = row->open[i];
-    r->tool_call_close = row ? row->close : NULL;
+    bool is_known = has_head(row);
+
+    for (size_t i = 0; i < sizeof(r->tool_call_open) / sizeof(r->tool_call_open[0]); i++)
+        r->tool_call_open[i] = is_known ? row->open[i] : NULL;
+    r->tool_call_close = is_known ? row->close[0] : NULL;
 }

@@ -40,10 +40,10 @@ int constrain_calls(struct gallop_structured_outputs *s, const struct constrain_
                     struct err *e);
 
 /* Sets the members of S that say where in the answer its constraint begins: after reasoning, or in a message of
- * harmony. R and CALLS are the markup of the answer; NULL: none. IS_NEW: the prompt [n] ends with the beginning of a
- * message of the model. ERR_UNSUPPORTED: the prompt ends inside a message of harmony. */
+ * harmony. R and CALLS are the markup of the answer; NULL: none. PLACE: where the answer to PROMPT [n] begins.
+ * ERR_UNSUPPORTED: the prompt ends inside a message of harmony. */
 int constrain_place(struct gallop_structured_outputs *s, const struct markup_reasoning *r,
-                    const struct markup_calls *calls, bool is_new, const char *prompt, size_t n,
+                    const struct markup_calls *calls, enum markup_place place, const char *prompt, size_t n,
                     struct err *e);
 
 /* Sets the marks of tool calls in the request R to those of ROW, whose texts stay valid. ROW may be NULL. */

@@ -4,13 +4,15 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/mem.h"
 
 struct constraints_entry {
     struct constraints_entry *next, *before;
     struct constraint *constraint;
     struct constraint_source source; /* its texts are stored after this struct in the same allocation */
-    size_t n_users;                  /* number of requests that use the entry */
+    size_t n_users;                  /* number of requests that use the entry, and 1 while it is lent */
+    bool is_lent;                    /* of the engine's thread */
     size_t n_texts;                  /* bytes of the texts of `source` */
 };
 
@@ -44,6 +46,79 @@ void constraints_stats(struct constraints *c, struct gallop_stats *s)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* ---- refusals ---- */
+
+/* Why a constraint was refused. Its source is known by a digest only. */
+struct constraints_refusal {
+    uint8_t digest[DIGEST_BYTES];
+    struct err err; /* code 0: none yet */
+    struct constraint_fault fault;
+};
+
+/* Computes a digest of all members of SOURCE. */
+static int digest_of(const struct constraint_source *s, uint8_t out[DIGEST_BYTES])
+{
+    const char *text[] = {s->text, s->whitespace, s->after, s->open, s->tools};
+    struct {
+        uint8_t digest[5][DIGEST_BYTES];
+        uint8_t has[5], kind, is_lax, is_compact, is_open, every_spelling, has_channels;
+    } all;
+    int rc = 0;
+
+    memset(&all, 0, sizeof(all));
+    for (size_t i = 0; i < 5 && rc == 0; i++) {
+        size_t n = i == 0 ? s->n : text[i] ? strlen(text[i]) : 0;
+
+        all.has[i] = text[i] != NULL;
+        rc = n ? digest_sha256(text[i], n, all.digest[i], NULL) : 0;
+    }
+    all.kind = (uint8_t)s->kind;
+    all.is_lax = s->is_lax;
+    all.is_compact = s->is_compact;
+    all.is_open = s->is_open;
+    all.every_spelling = s->every_spelling;
+    all.has_channels = s->has_channels;
+    return rc ? rc : digest_sha256(&all, sizeof(all), out, NULL);
+}
+
+/* Returns the code of the remembered refusal of the source with DIGEST, and sets *E and *FAULT to it. 0: there is none.
+ * The caller holds the lock. */
+static int find_refusal(struct constraints *c, const uint8_t *digest, struct constraint_fault *fault,
+                        struct err *e)
+{
+    for (size_t i = 0; c->refusal && i < CONSTRAINTS_REFUSALS; i++) {
+        const struct constraints_refusal *x = &c->refusal[i];
+
+        if (x->err.code == 0 || memcmp(x->digest, digest, DIGEST_BYTES) != 0)
+            continue;
+        c->n_refused_again++;
+        if (fault)
+            *fault = x->fault;
+        if (e)
+            *e = x->err;
+        return x->err.code;
+    }
+    return 0;
+}
+
+/* Remembers the refusal E and FAULT of the source with DIGEST, instead of the oldest one. The caller holds the lock. */
+static void keep_refusal(struct constraints *c, const uint8_t *digest, const struct constraint_fault *fault,
+                         const struct err *e)
+{
+    struct constraints_refusal *x;
+
+    if (!c->refusal)
+        c->refusal = mem_zalloc(CONSTRAINTS_REFUSALS, sizeof(*c->refusal), MEM_ENGINE);
+    if (!c->refusal)
+        return;
+    x = &c->refusal[c->n_refused++ % CONSTRAINTS_REFUSALS];
+    memcpy(x->digest, digest, DIGEST_BYTES);
+    x->err = *e;
+    x->fault = *fault;
+}
+
+/* ---- entries ---- */
+
 static void unlink_entry(struct constraints *c, struct constraints_entry *x)
 {
     *(x->before ? &x->before->next : &c->first) = x->next;
@@ -76,6 +151,7 @@ void constraints_close(struct constraints *c)
         free_entry(x);
     }
     constraint_vocabulary_free(c->vocabulary);
+    mem_free(c->refusal);
     pthread_mutex_destroy(&c->vocabulary_lock);
     pthread_mutex_destroy(&c->lock);
     *c = (struct constraints){0};
@@ -89,6 +165,7 @@ static bool is_same_text(const char *a, const char *b)
 static bool is_same_source(const struct constraint_source *a, const struct constraint_source *b)
 {
     return a->kind == b->kind && a->n == b->n && a->is_lax == b->is_lax && a->is_compact == b->is_compact &&
+           a->is_open == b->is_open && a->every_spelling == b->every_spelling &&
            a->has_channels == b->has_channels && (a->n == 0 || memcmp(a->text, b->text, a->n) == 0) &&
            is_same_text(a->whitespace, b->whitespace) && is_same_text(a->after, b->after) &&
            is_same_text(a->open, b->open) && is_same_text(a->tools, b->tools);
@@ -110,12 +187,20 @@ static struct constraints_entry *find_entry(struct constraints *c, const struct 
     return x;
 }
 
-/* Frees entries without users, the least recently used first, until all entries take at most
- * CONSTRAINTS_MAX_BYTES. The caller holds the lock. */
-static void drop_entries(struct constraints *c)
+/* Returns the memory of all entries above which those without users are freed. */
+static size_t most_kept(void)
 {
-    for (struct constraints_entry *x = c->last, *before;
-         x && atomic_load(&c->budget.bytes) > CONSTRAINTS_MAX_BYTES; x = before) {
+    size_t part = mem_budget() / 8;
+
+    return part && part < CONSTRAINTS_MAX_BYTES ? part : CONSTRAINTS_MAX_BYTES;
+}
+
+/* Frees entries without users, the least recently used first, until all entries take at most MOST bytes. The caller
+ * holds the lock. */
+static void drop_entries(struct constraints *c, size_t most)
+{
+    for (struct constraints_entry *x = c->last, *before; x && atomic_load(&c->budget.bytes) > most;
+         x = before) {
         before = x->before;
         if (x->n_users == 0) {
             unlink_entry(c, x);
@@ -169,26 +254,71 @@ static int new_entry(struct constraints_entry **out, const struct constraint_sou
     return 0;
 }
 
-/* Creates the vocabulary, unless it exists. */
+/* Creates the vocabulary, unless it exists. No request is charged for it. */
 static int need_vocabulary(struct constraints *c, struct err *e)
 {
+    enum mem_charge before = mem_charge(MEM_CHARGE_NONE);
     int rc = 0;
 
     pthread_mutex_lock(&c->vocabulary_lock);
     if (!c->vocabulary)
         rc = constraint_vocabulary_new(&c->vocabulary, c->tok, e);
     pthread_mutex_unlock(&c->vocabulary_lock);
+    mem_charge(before);
     return rc;
 }
 
-static int constraints_find(struct constraints *c, const struct constraint_source *source,
-                            struct constraints_entry **out, struct constraint_fault *fault, struct err *e)
+/* Returns whether there is no room for new constraints. */
+static bool is_full(const struct constraints *c)
+{
+    return !mem_budget() && atomic_load(&c->budget.bytes) > c->max_admit;
+}
+
+/* Compiles SOURCE. If the budget of requests does not suffice, entries without users make room. */
+static int compile(struct constraints *c, const struct constraint_source *source,
+                   struct constraints_entry **made, struct constraint_fault *fault, struct err *e)
+{
+    int rc;
+
+    mem_over_budget(); /* resets the flag of an earlier failure */
+    rc = new_entry(made, source, c->vocabulary, fault, e);
+    if (rc == 0 || !mem_over_budget())
+        return rc;
+    pthread_mutex_lock(&c->lock);
+    drop_entries(c, 0);
+    pthread_mutex_unlock(&c->lock);
+    if (e)
+        *e = (struct err){0};
+    return new_entry(made, source, c->vocabulary, fault, e);
+}
+
+/* Keeps the refusal of a compilation that has failed with the code RC. Refusals are not charged to the request. */
+static void note_refusal(struct constraints *c, int rc, const uint8_t digest[DIGEST_BYTES],
+                         const struct constraint_fault *fault, const struct err *e)
+{
+    enum mem_charge before;
+
+    if (rc != ERR_INPUT && rc != ERR_UNSUPPORTED)
+        return;
+    before = mem_charge(MEM_CHARGE_NONE);
+    keep_refusal(c, digest, fault, e);
+    mem_charge(before);
+}
+
+int constraints_get(struct constraints *c, const struct constraint_source *source,
+                    struct constraints_entry **out, struct constraint_fault *fault, struct err *e)
 {
     struct constraints_entry *made = NULL;
+    struct constraint_fault own_fault;
+    uint8_t digest[DIGEST_BYTES];
+    struct err own = {0};
+    bool has_digest;
     double begin;
     int rc;
 
     *out = NULL;
+    e = e ? e : &own;
+    fault = fault ? fault : &own_fault;
     if (!c->tok)
         return err_set(e, ERR_UNSUPPORTED, "this model has no tokenizer, which constraints on answers need");
     if ((rc = need_vocabulary(c, e)) != 0)
@@ -197,24 +327,32 @@ static int constraints_find(struct constraints *c, const struct constraint_sourc
     c->n_queries++;
     *out = find_entry(c, source);
     c->n_hits += *out != NULL;
-    if (!*out && atomic_load(&c->budget.bytes) > c->max_admit)
-        drop_entries(c);
+    if (!*out && is_full(c))
+        drop_entries(c, most_kept());
     pthread_mutex_unlock(&c->lock);
     if (*out)
         return 0;
-    if (atomic_load(&c->budget.bytes) > c->max_admit)
+    has_digest = digest_of(source, digest) == 0;
+    pthread_mutex_lock(&c->lock);
+    rc = has_digest ? find_refusal(c, digest, fault, e) : 0;
+    pthread_mutex_unlock(&c->lock);
+    if (rc)
+        return rc;
+    if (is_full(c))
         return err_set(
             e, ERR_NOSPACE,
             "the constraints of running requests take more than %zu MiB of memory; come back later",
             c->max_admit >> 20);
     begin = clock_seconds();
-    rc = new_entry(&made, source, c->vocabulary, fault, e);
+    rc = compile(c, source, &made, fault, e);
     pthread_mutex_lock(&c->lock);
     constraints_time(&c->compile, clock_seconds() - begin);
-    if (rc == ERR_NOSPACE && e) /* the constraint itself exceeds a limit: a later attempt would fail, too */
+    if (rc == ERR_NOSPACE) /* the constraint itself exceeds a limit: a later attempt would fail, too */
         rc = e->code = ERR_UNSUPPORTED;
     *out = rc ? NULL : find_entry(c, source); /* or the entry that another thread compiled meanwhile */
     if (rc) {
+        if (has_digest)
+            note_refusal(c, rc, digest, fault, e);
         pthread_mutex_unlock(&c->lock);
         return rc;
     }
@@ -223,7 +361,7 @@ static int constraints_find(struct constraints *c, const struct constraint_sourc
         *out = made;
         made = NULL;
         link_first(c, *out);
-        drop_entries(c);
+        drop_entries(c, most_kept());
     }
     pthread_mutex_unlock(&c->lock);
     if (made)
@@ -231,17 +369,16 @@ static int constraints_find(struct constraints *c, const struct constraint_sourc
     return 0;
 }
 
-int constraints_get(struct constraints *c, const struct constraint_source *source,
-                    struct constraints_entry **out, struct constraint_fault *fault, struct err *e)
+bool constraints_has(struct constraints *c, const struct constraint_source *source)
 {
-    enum mem_charge before;
-    int rc;
+    const struct constraints_entry *x;
 
-    /* The memory of a cached constraint is not charged to this request. */
-    before = mem_charge(MEM_CHARGE_NONE);
-    rc = constraints_find(c, source, out, fault, e);
-    mem_charge(before);
-    return rc;
+    pthread_mutex_lock(&c->lock);
+    x = c->first;
+    while (x && (constraint_is_spent(x->constraint) || !is_same_source(&x->source, source)))
+        x = x->next;
+    pthread_mutex_unlock(&c->lock);
+    return x != NULL;
 }
 
 void constraints_put(struct constraints *c, struct constraints_entry *entry)
@@ -254,9 +391,26 @@ void constraints_put(struct constraints *c, struct constraints_entry *entry)
             unlink_entry(c, entry);
             free_entry(entry);
         }
-        drop_entries(c);
+        drop_entries(c, most_kept());
     }
     pthread_mutex_unlock(&c->lock);
+}
+
+void constraints_lend(struct constraints *c, struct constraints_entry *entry, bool is_lent)
+{
+    entry->is_lent = is_lent;
+    if (!is_lent) {
+        constraints_put(c, entry);
+        return;
+    }
+    pthread_mutex_lock(&c->lock);
+    entry->n_users++;
+    pthread_mutex_unlock(&c->lock);
+}
+
+bool constraints_is_lent(const struct constraints_entry *entry)
+{
+    return entry->is_lent;
 }
 
 struct constraint *constraints_of(const struct constraints_entry *entry)

@@ -3,6 +3,10 @@
  * The thread that submits a request compiles its constraint; the engine's thread uses it. A constraint that
  * no request uses stays in the cache until CONSTRAINTS_MAX_BYTES is exceeded. The cache contains sources
  * (schemas, grammars), but no text of prompts or answers.
+ *
+ * The memory of a constraint is charged (base/mem.h) to the request that compiles it, and that of its masks to the
+ * requests whose answers need them, until the cache drops it. If requests have a budget, that is the limit of all
+ * constraints, and those that no request uses take at most an eighth of it. Without a budget the limits below apply.
  */
 #ifndef GALLOP_ENGINE_CONSTRAINTS_H
 #define GALLOP_ENGINE_CONSTRAINTS_H
@@ -19,9 +23,16 @@
 
 enum {
     CONSTRAINTS_MAX_BYTES = 256 << 20, /* above this total, entries that no request uses are freed */
+    /* The two limits without a budget of requests. */
     CONSTRAINTS_MAX_ADMIT = 512 << 20, /* above this total, new constraints are refused */
     CONSTRAINTS_MAX_IN_USE = 1 << 30,  /* above this total, no constraint may grow any more */
 };
+
+/* The number of refused constraints that are remembered, so that a client that repeats one does not have it compiled
+ * again. */
+enum { CONSTRAINTS_REFUSALS = 64 };
+
+struct constraints_refusal;
 
 /* A counted reference to a compiled constraint. */
 struct constraints_entry;
@@ -35,8 +46,10 @@ struct constraints {
     pthread_mutex_t lock;                     /* protects the members below; never held while compiling */
     struct constraints_entry *first, *last;   /* list of entries, most recently used first */
     size_t max_admit;                         /* CONSTRAINTS_MAX_ADMIT bytes; tests set other limits */
-    uint64_t n_queries, n_hits;               /* lookups, and lookups that found a compiled constraint */
-    struct gallop_durations compile;          /* times to compile constraints */
+    struct constraints_refusal *refusal; /* [CONSTRAINTS_REFUSALS] the latest refusals; NULL: none so far */
+    uint64_t n_refused, n_refused_again; /* refusals in all, and how often one was remembered */
+    uint64_t n_queries, n_hits;          /* lookups, and lookups that found a compiled constraint */
+    struct gallop_durations compile;     /* times to compile constraints */
 };
 
 /* Adds SECONDS to the histogram D. */
@@ -46,12 +59,20 @@ void constraints_open(struct constraints *c, const struct tok *tok);
 /* Frees all entries. No request may use an entry any more. C may be zeroed. */
 void constraints_close(struct constraints *c);
 
-/* Finds or compiles the constraint of SOURCE. The caller passes *OUT to constraints_put() when it is not used any
+/* Finds or compiles the constraint of SOURCE, or remembers why it was refused. The caller passes *OUT to
+ * constraints_put() when it is not used any
  * more. May be called from any thread. Errors are those of constraint_new(); ERR_UNSUPPORTED: the constraint exceeds a
- * limit; ERR_NOSPACE: the constraints of running requests take too much memory. */
+ * limit; ERR_NOSPACE or ERR_NOMEM: the constraints of running requests take too much memory. */
 int constraints_get(struct constraints *c, const struct constraint_source *source,
                     struct constraints_entry **out, struct constraint_fault *fault, struct err *e);
+/* Returns whether constraints_get() would find SOURCE compiled. May be called from any thread. */
+bool constraints_has(struct constraints *c, const struct constraint_source *source);
 void constraints_put(struct constraints *c, struct constraints_entry *entry); /* ENTRY may be NULL */
+
+/* Lends ENTRY to a thread (late.h), or takes it back; lending counts as a use. While it is lent, only that thread may
+ * use the constraint. These two functions are called by the engine's thread. */
+void constraints_lend(struct constraints *c, struct constraints_entry *entry, bool is_lent);
+bool constraints_is_lent(const struct constraints_entry *entry);
 
 /* Copies the counters to S. May be called from any thread. */
 void constraints_stats(struct constraints *c, struct gallop_stats *s);

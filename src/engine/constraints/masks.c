@@ -6,6 +6,29 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
+int masks_open(struct masks *m, size_t n_seqs, const struct pool *pool, size_t most, struct err *e)
+{
+    *m = (struct masks){.n_threads = pool ? (size_t)pool_threads(pool) : 1, .most = most};
+    m->seq = mem_zalloc(n_seqs, sizeof(struct seq *), MEM_ENGINE);
+    m->steps = mem_zalloc(m->n_threads, sizeof(*m->steps), MEM_ENGINE);
+    return m->seq && m->steps ? 0 : err_nomem(e, "the engine's step");
+}
+
+void masks_close(struct masks *m)
+{
+    mem_free((void *)m->seq);
+    mem_free(m->steps);
+    *m = (struct masks){.n = 0};
+}
+
+void masks_begin(struct masks *m)
+{
+    for (size_t i = 0; i < m->n_threads; i++) {
+        m->most_done = m->steps[i].done > m->most_done ? m->steps[i].done : m->most_done;
+        m->steps[i] = (struct constraint_steps){.left = m->most};
+    }
+}
+
 void masks_add(struct masks *m, struct seq *s)
 {
     size_t at = m->n++;
@@ -29,6 +52,7 @@ static void masks_share(void *ctx, int thread, int n_threads)
         if (group % (size_t)n_threads != (size_t)thread)
             continue;
         begin = clock_seconds();
+        s->run.steps = m->steps ? &m->steps[thread] : NULL;
         m->work(m->ctx, s);
         s->mask_s += clock_seconds() - begin;
     }
@@ -55,13 +79,11 @@ void masks_run(struct masks *m, struct pool *pool)
         masks_share(m, 0, 1);
 }
 
-int masks_make(struct seq *s, uint32_t *mask, struct err *e)
+void masks_finish(struct seq *s, uint32_t *mask)
 {
     const struct sampling *p = &s->sampling;
     const struct seq_common *c = s->common;
 
-    memset(mask, 0, s->mask_words * sizeof(*mask));
-    constraint_run_mask(&s->run, mask, e);
     for (size_t i = 0; i < p->n_eos; i++) /* the mask must not allow end tokens as text */
         mask[p->eos[i] / 32] &= ~(UINT32_C(1) << p->eos[i] % 32);
     for (size_t i = 0; i < p->n_eos && !p->ignore_eos && constraint_run_may_end(&s->run); i++)
@@ -70,5 +92,16 @@ int masks_make(struct seq *s, uint32_t *mask, struct err *e)
         mask[p->stop_token[i] / 32] |= UINT32_C(1) << p->stop_token[i] % 32;
     for (size_t i = 0; c->allowed && i < (c->n_vocab + 31) / 32; i++)
         mask[i] &= c->allowed[i];
-    return e->code;
+}
+
+bool masks_guess(struct seq *s, uint32_t *mask)
+{
+    struct err e = {0};
+
+    memset(mask, 0, s->mask_words * sizeof(*mask));
+    constraint_run_mask(&s->run, mask, &e);
+    if (e.code || constraint_is_paused(s->run.c))
+        return false;
+    masks_finish(s, mask);
+    return true;
 }

@@ -92,8 +92,10 @@ static int read_member(struct reader *r, const char *key, const json_t *v)
         return read_flag(r, v, &s->disable_any_whitespace);
     if (strcmp(key, "whitespace_pattern") == 0)
         return read_text(r, v, false, &s->whitespace_pattern);
-    if (strcmp(key, "disable_additional_properties") == 0 && json_is_false(v))
-        return 0;
+    if (strcmp(key, "disable_additional_properties") == 0) {
+        s->allow_additional_properties = json_is_false(v);
+        return json_is_boolean(v) ? 0 : refuse_type(r, "true or false");
+    }
     return err_about(r->e, ERR_INPUT, r->field, "unknown field");
 }
 
@@ -132,18 +134,25 @@ static int read_json_schema(struct reader *r, const json_t *v)
     return schema ? read_member(r, "json", schema) : refuse_type(r, "a JSON schema");
 }
 
+/* Reads response_format. As in llama.cpp's server, the schema may stand beside the type. */
 static int read_response_format(struct reader *r, const json_t *v)
 {
     const char *type = json_string_value(json_object_get(v, "type"));
+    const json_t *schema = json_object_get(v, "schema"), *wrapped = json_object_get(v, "json_schema");
 
     if (!json_is_object(v))
         return refuse_type(r, "an object with a type");
     if (type && strcmp(type, "text") == 0)
         return 0;
-    if (type && strcmp(type, "json_object") == 0)
+    if (type && strcmp(type, "json_object") == 0 && (!schema || json_is_null(schema)))
         return read_member(r, "json_object", json_true());
+    if (type &&
+        (strcmp(type, "json_object") == 0 || (strcmp(type, "json_schema") == 0 && !wrapped && schema))) {
+        r->field = "response_format.schema";
+        return read_member(r, "json", schema);
+    }
     if (type && strcmp(type, "json_schema") == 0)
-        return read_json_schema(r, json_object_get(v, "json_schema"));
+        return read_json_schema(r, wrapped);
     if (type && strcmp(type, "structural_tag") == 0)
         return read_member(r, "structural_tag", v);
     return err_about(r->e, ERR_INPUT, "response_format.type",

@@ -16,6 +16,21 @@ static const char *const unbuilt[] = {
     "dspark", "mlp_speculator", "ngram_gpu",    "peagle", "extract_hidden_states",
     "custom", "ngram-mod",      "ngram-simple", NULL};
 
+/* Members of vLLM's configuration that change nothing here, and the values that ask for what is done anyway: a draft
+ * model is on the threads of the target, guesses are verified exactly, so that the tokens of an answer are those
+ * without guesses however these were drawn, and there are no graphs and no kernels to choose. */
+static const struct {
+    const char *name, *value[2];
+} idle[] = {{"draft_tensor_parallel_size", {"1"}},
+            {"rejection_sample_method", {"\"standard\""}},
+            {"draft_sample_method", {"\"greedy\"", "\"probabilistic\""}},
+            {"enforce_eager", {"true", "false"}},
+            {"disable_padded_drafter_batch", {"true", "false"}},
+            {"use_local_argmax_reduction", {"true", "false"}},
+            {"enable_adaptive_verification", {"false"}},
+            {"kv_cache_dtype", {"\"auto\""}},
+            {"moe_backend", {"\"auto\""}}};
+
 /* Appends the method NAME [n] to the list of C. */
 static int add_method(struct guess_config *c, const char *name, size_t n, struct err *e)
 {
@@ -131,6 +146,20 @@ static int config_flag(const json_t *v, const char *name, bool *out, struct err 
     return 0;
 }
 
+/* Checks member number AT of `idle`. */
+static int check_idle(size_t at, const json_t *v, struct err *e)
+{
+    const char *const *value = idle[at].value;
+    char text[64] = "";
+    size_t n = json_dumpb(v, text, sizeof(text), JSON_ENCODE_ANY);
+
+    for (int i = 0; i < 2 && value[i]; i++)
+        if (strlen(value[i]) == n && memcmp(value[i], text, n) == 0)
+            return 0;
+    return err_about(e, ERR_UNSUPPORTED, subject, "%s: expected %s%s%s, since nothing else is supported",
+                     idle[at].name, value[0], value[1] ? " or " : "", value[1] ? value[1] : "");
+}
+
 /* Reads one member, whose value is not null. */
 static int read_member(struct guess_config *c, const char *name, const json_t *v, struct arena *a,
                        struct err *e)
@@ -173,6 +202,9 @@ static int read_member(struct guess_config *c, const char *name, const json_t *v
     }
     if (strcmp(name, "draft_kv_cache_memory_gb") == 0)
         return read_real(v, name, 0, 1048576, &c->kv_memory, e);
+    for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++)
+        if (strcmp(name, idle[i].name) == 0)
+            return check_idle(i, v, e);
     return err_about(e, ERR_INPUT, subject, "the member \"%.60s\" is not known", name);
 }
 

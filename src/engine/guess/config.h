@@ -1,6 +1,6 @@
 /* config.h - reads --speculative-config: how the tokens of an answer are guessed.
  *
- * The configuration is a JSON object with vLLM's names, or AMD PACE's (type, model_name). docs/GENERATION.md
+ * The configuration is a JSON object with vLLM's names, or AMD PACE's (type, model_name). docs/SAMPLING.md
  * explains its members.
  */
 #ifndef GALLOP_ENGINE_GUESS_CONFIG_H
@@ -21,10 +21,10 @@ enum {
 
 /* Strings are in the arena of guess_config_read(). */
 struct guess_config {
-    enum guess_source
-        method[GUESS_SOURCES]; /* [n_methods] in the order in which they are asked; GUESS_DRAFT */
-    size_t n_methods;          /* stands for both kinds of draft models. 0: no speculation */
-    size_t most;               /* num_speculative_tokens; 0: not given */
+    /* [n_methods] in the order in which they are asked; GUESS_DRAFT stands for both kinds of draft models */
+    enum guess_source method[GUESS_SOURCES];
+    size_t n_methods; /* 0: no speculation */
+    size_t most;      /* num_speculative_tokens; 0: not given */
     bool adaptive;
     /* num_speculative_tokens_per_batch_size: the maximum for steps with FROM to TO decoding sequences. */
     struct {

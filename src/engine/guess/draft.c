@@ -33,6 +33,7 @@ struct draft_slot {
     size_t n_fed;            /* rows of guesses behind them */
     int32_t fed[GUESS_MOST]; /* [n_fed] these guesses */
     size_t last_total;       /* number of tokens for which the rows were computed last */
+    bool is_replaced;        /* rows were computed from a replaced token (token_at()) */
 };
 
 /* A sequence that asks for guesses. */
@@ -183,10 +184,11 @@ static int limit_rows(struct draft *d, size_t target_len, struct err *e)
     mem_free(want);
     d->cap = low;
     if (d->cap < least && d->cap < target_len)
-        return err_set(e, ERR_INPUT,
-                       "its KV cache has %zu rows for each of %zu sequences, expected at least %zu (members "
-                       "max_model_len and draft_kv_cache_memory_gb)",
-                       d->cap, d->llm.max_seqs, least);
+        return err_set(
+            e, ERR_INPUT,
+            "its KV cache has %zu rows for each sequence, of which %zu may run, expected at least %zu "
+            "(members \"max_model_len\" and \"draft_kv_cache_memory_gb\")",
+            d->cap, d->llm.max_seqs, least);
     return 0;
 }
 
@@ -284,13 +286,22 @@ static int32_t token_at(const struct draft *d, const struct draft_turn *t, size_
 {
     int32_t id = t->seq->token[row < DRAFT_SINK ? row : row + t->slot->skip];
 
-    return (size_t)id < d->llm.model.info.vocab ? id : 0;
+    if ((size_t)id < d->llm.model.info.vocab)
+        return id;
+    t->slot->is_replaced = true;
+    return 0;
 }
 
-/* Makes the first N rows of T final, and drops the others. Rows of a whole sequence enter the prefix cache. */
+/* Returns the tokens of T if its rows may enter the prefix cache: those of a whole sequence. Otherwise NULL. */
+static const int32_t *tokens_of(const struct draft_turn *t)
+{
+    return t->slot->skip || t->slot->is_replaced ? NULL : t->seq->token;
+}
+
+/* Makes the first N rows of T final, and drops the others. */
 static void settle(struct draft *d, const struct draft_turn *t, size_t n)
 {
-    d->x.settle(d->x.ctx, t->seq->slot, t->slot->skip ? NULL : t->seq->token, n);
+    d->x.settle(d->x.ctx, t->seq->slot, tokens_of(t), n);
     t->slot->n_rows = n;
     t->slot->n_fed = 0;
 }
@@ -309,15 +320,12 @@ static void keep_right_rows(struct draft *d, const struct draft_turn *t)
         settle(d, t, slot->n_rows + n);
 }
 
-/* Drops all rows of T. Those of a whole sequence stay in the prefix cache. */
+/* Drops all rows of T. */
 static void close_slot(struct draft *d, const struct draft_turn *t)
 {
     struct draft_slot *slot = t->slot;
 
-    if (slot->skip)
-        d->x.settle(d->x.ctx, t->seq->slot, NULL, 0);
-    else
-        d->x.release(d->x.ctx, t->seq->slot, t->seq->token, slot->n_rows);
+    d->x.release(d->x.ctx, t->seq->slot, tokens_of(t), slot->n_rows);
     *slot = (struct draft_slot){0};
 }
 

@@ -26,14 +26,16 @@ void guess_draw_lanes(struct seq **seq, size_t n)
 static bool make_mask(struct seq *s)
 {
     size_t n = seq_n_output(s) + s->guess.n, n_guards = 0;
-    struct err e = {0};
+    struct constraint_steps own = {.left = MASKS_GUESS_STEPS}, *before = s->run.steps;
     bool has_mask;
 
     for (; mem_guarded(); n_guards++)
         mem_guard_down();
+    s->run.steps = &own; /* another thread may use BEFORE */
     has_mask = s->run.n == n || (constraint_run_may_guess(&s->run) &&
                                  constraint_run_add(&s->run, s->token[s->n_known + s->guess.n - 1]));
-    has_mask = has_mask && masks_make(s, s->mask, &e) == 0;
+    has_mask = has_mask && masks_guess(s, s->mask);
+    s->run.steps = before;
     while (n_guards-- > 0)
         mem_guard_up();
     return has_mask;

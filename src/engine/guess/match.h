@@ -41,8 +41,8 @@ struct match {
     uint32_t *older;         /* [capacity + 1] for each end: where its own longest match ended */
     uint16_t *longest;       /* [capacity + 1] for each end: the length of that match */
     size_t capacity, max_length;
-    const struct match
-        *base; /* the index of the first n_base tokens, borrowed; NULL: none, and n_base is 0 */
+    /* the index of the first n_base tokens, borrowed; NULL: none, and n_base is 0 */
+    const struct match *base;
     size_t n_base;
     size_t n_tokens; /* tokens in the index, with those of the base */
     uint32_t n_nodes;

@@ -87,7 +87,10 @@ static size_t force(struct guess_sources *g, size_t n_left, size_t n)
 {
     size_t most = guess_config_most(&g->config, GUESS_FORCED, n), n_still = 0;
 
-    g->masks = (struct masks){.seq = g->masks.seq, .work = force_tokens, .ctx = &most};
+    masks_begin(&g->masks);
+    g->masks.n = 0;
+    g->masks.work = force_tokens;
+    g->masks.ctx = &most;
     for (size_t i = 0; i < n_left; i++) {
         g->left[i]->guess.source = GUESS_FORCED;
         g->left[i]->guess.match = 0;
@@ -278,8 +281,8 @@ int guess_sources_open(struct guess_sources **out, const struct gallop_options *
         rc = check_target(target, e);
     if (rc == 0) {
         g->left = mem_zalloc(target->max_seqs, sizeof(struct seq *), MEM_ENGINE);
-        g->masks.seq = mem_zalloc(target->max_seqs, sizeof(struct seq *), MEM_ENGINE);
-        rc = g->left && g->masks.seq ? 0 : err_nomem(e, "the sources of guesses");
+        rc = g->left ? masks_open(&g->masks, target->max_seqs, target->pool, MASKS_STEPS / 4, e)
+                     : err_nomem(e, "the sources of guesses");
     }
     g->pool = target->pool;
     g->maker.draft = GUESS_SOURCES;
@@ -305,7 +308,7 @@ void guess_sources_close(struct guess_sources *g)
     history_close(&g->history);
     arena_fini(&g->arena);
     mem_free((void *)g->left);
-    mem_free((void *)g->masks.seq);
+    masks_close(&g->masks);
     mem_free(g);
 }
 

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,27 +32,51 @@ static void hash_text(XXH3_state_t *h, const char *s)
     XXH3_128bits_update(h, s, strlen(s) + 1);
 }
 
-/* Computes the hash of what the program TEXT on P belongs to. The plugin's file counts by path, size and time of its
- * last change; the processor counts, too, because plugins for CPUs compile for it. Returns false if memory is
- * exhausted. */
-static bool key_of(const struct plugin *p, const struct buf *text, uint64_t key[2])
+/* Hashes PATH, and size and time of the last change of the file there. */
+static void hash_file(XXH3_state_t *h, const char *path)
 {
-    XXH3_state_t *h = XXH3_createState();
     struct stat st = {0};
-    XXH128_hash_t digest;
     int64_t file[3];
 
-    if (!h)
-        return false;
-    if (stat(p->path, &st) != 0)
+    if (stat(path, &st) != 0)
         st = (struct stat){0};
     file[0] = (int64_t)st.st_size;
     file[1] = (int64_t)st.st_mtim.tv_sec;
     file[2] = (int64_t)st.st_mtim.tv_nsec;
+    XXH3_128bits_update(h, file, sizeof(file));
+    hash_text(h, path);
+}
+
+/* Hashes the environment variables that compilers behind PJRT read. The value of XLA's may be the name of a file. */
+static void hash_environment(XXH3_state_t *h)
+{
+    static const char *const names[] = {"XLA_FLAGS", "TF_XLA_FLAGS", "LIBTPU_INIT_ARGS", "NEURON_CC_FLAGS"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *value = getenv(names[i]);
+
+        hash_file(h, value ? value : "");
+    }
+}
+
+/* Computes the hash of what the program TEXT on P belongs to. The processor counts, too, because plugins for CPUs
+ * compile for it. Returns false if memory is exhausted. */
+static bool key_of(const struct plugin *p, const struct buf *text, uint64_t key[2])
+{
+    XXH3_state_t *h = XXH3_createState();
+    XXH128_hash_t digest;
+    const char *options;
+    size_t n_options;
+
+    if (!h)
+        return false;
+    options = plugin_compile_options(&n_options);
     XXH3_128bits_reset(h);
     XXH3_128bits_update(h, text->data, text->len);
-    XXH3_128bits_update(h, file, sizeof(file));
-    hash_text(h, p->path);
+    XXH3_128bits_update(h, options, n_options);
+    hash_file(h, p->path);
+    hash_text(h, p->options);
+    hash_environment(h);
     hash_text(h, p->platform);
     hash_text(h, p->version);
     hash_text(h, p->kind);
@@ -109,9 +134,9 @@ static char *artifact_bytes(int fd, size_t *n)
 }
 
 /* Loads the program from PATH, and counts the result. Returns false if there is no valid file. A file over which the
- * plugin's process ends is deleted, so that the next one does not. */
+ * plugin's process ends is deleted, so that the next one does not. *IS_REFUSED: the plugin refuses a whole file. */
 static bool load(struct plugin *p, const char *path, const uint64_t key[2], struct pjrt_loaded **out,
-                 struct artifact_counts *counts)
+                 struct artifact_counts *counts, bool *is_refused)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     const char *program = NULL;
@@ -125,7 +150,8 @@ static bool load(struct plugin *p, const char *path, const uint64_t key[2], stru
     if ((file = artifact_bytes(fd, &n)) != NULL)
         program = artifacts_find(file, n, key, &n);
     good = program && plugin_load(p, program, n, out, &e) == 0;
-    if (program && !good && plugin_is_dead(p))
+    *is_refused = program && !good;
+    if (*is_refused && plugin_is_dead(p))
         unlink(path);
     atomic_fetch_add(good ? &counts->n_loaded : &counts->n_damaged, 1);
     if (!good)
@@ -156,9 +182,11 @@ static int save(const char *path, const uint64_t key[2], const struct buf *progr
     return rc;
 }
 
-/* Compiles TEXT and writes the program to PATH; NULL: there is no place for it. */
-static int compile_and_keep(struct plugin *p, const struct buf *text, const char *path, const uint64_t key[2],
-                            struct pjrt_loaded **out, struct artifact_counts *n, struct err *e)
+/* Compiles TEXT and writes the program to PATH; NULL: there is no place for it. IS_REFUSED: the plugin refuses the file
+ * there, which is deleted if it can compile the program. */
+static int compile_and_keep(struct plugin *p, const struct buf *text, const char *path, bool is_refused,
+                            const uint64_t key[2], struct pjrt_loaded **out, struct artifact_counts *n,
+                            struct err *e)
 {
     struct err why = {0};
     uint64_t begin = clock_ns();
@@ -169,6 +197,8 @@ static int compile_and_keep(struct plugin *p, const struct buf *text, const char
     atomic_fetch_add(&n->n_compiled, rc == 0);
     if (rc || !path)
         return rc;
+    if (is_refused)
+        unlink(path);
     buf_init(&program, MEM_ENGINE);
     if (plugin_serialize(p, *out, &program, &why) != 0 ||
         (program.len && save(path, key, &program, &why) != 0))
@@ -184,11 +214,11 @@ int artifacts_open(struct plugin *p, const struct buf *text, struct pjrt_loaded 
 {
     uint64_t key[2] = {0, 0};
     char path[FILE_PATH_MAX], name[64];
-    bool has_file = key_of(p, text, key);
+    bool has_file = key_of(p, text, key), is_refused = false;
 
     snprintf(name, sizeof(name), "%016llx%016llx", (unsigned long long)key[1], (unsigned long long)key[0]);
     has_file = has_file && cache_path(path, sizeof(path), "pjrt", name, NULL) == 0;
-    if (has_file && load(p, path, key, out, n))
+    if (has_file && load(p, path, key, out, n, &is_refused))
         return 0;
-    return compile_and_keep(p, text, has_file ? path : NULL, key, out, n, e);
+    return compile_and_keep(p, text, has_file ? path : NULL, is_refused, key, out, n, e);
 }

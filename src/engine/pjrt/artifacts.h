@@ -1,6 +1,7 @@
 /* artifacts.h - compiled programs in the cache folder, gallop/pjrt under $XDG_CACHE_HOME or ~/.cache.
  *
- * A file belongs to one program text, one plugin file, and one platform, its version and kind of device; its name is a
+ * A file belongs to one program text, the options of its compiler (in the program, in pjrt_options, and in the
+ * environment: XLA_FLAGS and others), one plugin file, and one platform, its version and kind of device; its name is a
  * hash of them. It contains this hash and a checksum. A file that is damaged, foreign or refused by the plugin is
  * compiled anew and replaced, and the log says so. Files are written whole or not at all.
  */

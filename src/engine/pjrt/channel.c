@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdbool.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
+
+#define LOOK_S 0.05 /* seconds after which a wait looks whether it is stopped */
 
 enum channel_result channel_send(int socket, const struct channel_message *m)
 {
@@ -19,27 +21,34 @@ enum channel_result channel_send(int socket, const struct channel_message *m)
     return n == (ssize_t)sizeof(*m) ? CHANNEL_GOOD : CHANNEL_CLOSED;
 }
 
-/* Waits until SOCKET can be read. Returns false if that took longer than SECONDS. */
-static bool wait_for_message(int socket, double seconds)
+/* Waits until SOCKET can be read. */
+static enum channel_result wait_for_message(int socket, double seconds, const _Atomic bool *stop)
 {
     double end = clock_seconds() + seconds;
     struct pollfd p = {.fd = socket, .events = POLLIN};
     int ready;
 
     do {
-        double left = end - clock_seconds();
+        double left = seconds < 0 ? 1e6 : end - clock_seconds();
 
-        ready = poll(&p, 1, seconds < 0 ? -1 : left > 0 ? (int)(left < 1e6 ? left * 1000 : 1e9) + 1 : 0);
-    } while (ready < 0 && errno == EINTR);
-    return ready != 0;
+        if (stop && atomic_load(stop))
+            return CHANNEL_STOPPED;
+        if (left < 0)
+            return CHANNEL_LATE;
+        left = stop && left > LOOK_S ? LOOK_S : left;
+        ready = poll(&p, 1, left < 1e6 ? (int)(left * 1000) + 1 : -1);
+    } while (ready == 0 || (ready < 0 && errno == EINTR));
+    return CHANNEL_GOOD;
 }
 
-enum channel_result channel_receive(int socket, struct channel_message *m, double seconds)
+enum channel_result channel_receive(int socket, struct channel_message *m, double seconds,
+                                    const _Atomic bool *stop)
 {
+    enum channel_result result = wait_for_message(socket, seconds, stop);
     ssize_t n;
 
-    if (!wait_for_message(socket, seconds))
-        return CHANNEL_LATE;
+    if (result != CHANNEL_GOOD)
+        return result;
     do
         n = recv(socket, m, sizeof(*m), MSG_TRUNC | MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);

@@ -11,6 +11,7 @@
 #ifndef GALLOP_ENGINE_PJRT_CHANNEL_H
 #define GALLOP_ENGINE_PJRT_CHANNEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -56,13 +57,14 @@ struct channel_facts {
     char platform[64], version[256], kind[128]; /* terminated */
 };
 
-enum channel_result { CHANNEL_GOOD, CHANNEL_CLOSED, CHANNEL_LATE, CHANNEL_WRONG };
+enum channel_result { CHANNEL_GOOD, CHANNEL_CLOSED, CHANNEL_LATE, CHANNEL_STOPPED, CHANNEL_WRONG };
 
 /* Sends M. CHANNEL_CLOSED: the other side has ended. */
 enum channel_result channel_send(int socket, const struct channel_message *m);
 
-/* Waits for a message. CHANNEL_LATE: none came within SECONDS; negative: waits for ever. CHANNEL_WRONG: a message of
- * another size or version. */
-enum channel_result channel_receive(int socket, struct channel_message *m, double seconds);
+/* Waits for a message. CHANNEL_LATE: none came within SECONDS; negative: waits for ever. CHANNEL_STOPPED: none came
+ * until another thread set *STOP, which may be NULL. CHANNEL_WRONG: a message of another size or version. */
+enum channel_result channel_receive(int socket, struct channel_message *m, double seconds,
+                                    const _Atomic bool *stop);
 
 #endif

@@ -22,6 +22,8 @@
 #include "base/threads/topo.h"
 #include "engine/pjrt/channel.h"
 
+#define REAP_S 1.0 /* seconds from SIGKILL to the end of the process, which a driver may hold up */
+
 /* ---- the program ---- */
 
 /* Looks for the program near FILE, a program or a library. Writes its path to OUT [FILE_PATH_MAX]. */
@@ -262,8 +264,9 @@ void child_end(struct child *c, double seconds, char *how, size_t size)
     if (c->pid && !wait_for_end(c->pid, seconds, &status)) {
         is_killed = true;
         kill(-c->pid, SIGKILL); /* and what the plugin started */
-        while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
-            ;
+        if (!wait_for_end(c->pid, REAP_S, &status))
+            log_warn("pjrt: the plugin's process %ld has not ended %g s after SIGKILL; it is left behind",
+                     (long)c->pid, REAP_S);
     }
     if (how)
         say_how(status, is_killed, how, size);

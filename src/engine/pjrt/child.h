@@ -25,8 +25,8 @@ struct child {
  * cannot be started. */
 int child_start(struct child *c, int memory, struct err *e);
 
-/* Closes the socket, waits up to SECONDS for the process, and kills it then. Writes to HOW how it ended, such as "ended
- * by signal 11 (Segmentation fault)". */
+/* Closes the socket, waits up to SECONDS for the process, and kills it then, for whose end it waits a second more.
+ * Writes to HOW how it ended, such as "ended by signal 11 (Segmentation fault)". */
 void child_end(struct child *c, double seconds, char *how, size_t size);
 
 #endif

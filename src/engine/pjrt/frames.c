@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/threads/errand.h"
 #include "engine/pjrt/artifacts.h"
@@ -18,6 +19,8 @@ enum {
     MAX_ROWS = 3,  /* numbers of rows of a decoding sequence for which programs are compiled */
     HEAD_ROWS = 32 /* rows of a scored prompt whose logits are computed together */
 };
+
+#define CLOSE_S 1.8 /* seconds that calls of the plugin have when the executor is closed */
 
 /* A compiled program and its sizes. */
 struct program {
@@ -39,8 +42,7 @@ struct result {
 struct slot {
     int32_t *id; /* [context] */
     size_t n;
-    bool has_salt;
-    uint8_t salt[16];
+    struct prefix_key key; /* only sequences with this key may use the rows */
 };
 
 struct frames {
@@ -57,12 +59,13 @@ struct frames {
     struct pjrt_buffer **out;                    /* [n_caches + 2 + n_hidden] */
     size_t n_caches, n_weights, n_hidden;
     struct stablehlo_weight *weight; /* [n_weights] what the weights are */
-    struct pjrt_buffer *
-        *head; /* [1 + n_hidden + n_head] arguments of heads; the weights are those of `arg` */
+    /* [1 + n_hidden + n_head] arguments of heads; the weights are those of `arg` */
+    struct pjrt_buffer **head;
     size_t n_head;
     struct stablehlo_cache *layer; /* [n_caches / 2] */
     struct slot *slot;             /* [n_slots] */
     int32_t *in;                   /* inputs of the largest frame */
+    struct batch_seq *seq;         /* [n_slots] the sequences of a frame, for its cosines */
     float *logits;                 /* [most_logits, V] */
     int32_t *best;                 /* the best tokens of the wanted rows of the last run */
     struct result result;
@@ -72,10 +75,9 @@ struct frames {
     struct artifact_counts artifacts;
     /* Opening again after an error, on a thread of its own. What it changes is left alone meanwhile. */
     struct errand reopening;
-    struct err failure;      /* why logits() or best() has failed */
-    bool is_down;            /* a run has failed, and the device is not open again */
-    bool is_suspect;         /* no run has succeeded since the device was opened again */
-    _Atomic bool is_closing; /* the thread is to end soon */
+    struct err failure; /* why logits() or best() has failed */
+    bool is_down;       /* a run has failed, and the device is not open again */
+    bool is_suspect;    /* no run has succeeded since the device was opened again */
 };
 
 /* ---- buckets ---- */
@@ -149,7 +151,8 @@ static int list_programs(struct frames *f, struct err *e)
     const struct frames_buckets *p = &f->o.prompts, *b = &f->o.batches, *c = &f->o.contexts;
 
     list_rows(f);
-    f->program = mem_zalloc((p->n + f->n_decode_rows * b->n) * c->n + p->n, sizeof(*f->program), MEM_ENGINE);
+    f->program =
+        mem_zalloc((p->n + f->n_decode_rows * b->n + 1) * c->n + p->n, sizeof(*f->program), MEM_ENGINE);
     if (!f->program)
         return err_nomem(e, "the programs");
     for (size_t k = c->n; k-- > 0;) {
@@ -164,6 +167,8 @@ static int list_programs(struct frames *f, struct err *e)
     for (size_t i = p->n; i-- > 0;)
         if (p->size[i] > 1)
             add_program(f, STABLEHLO_HEAD, 1, p->size[i], 1);
+    for (size_t k = c->n; k-- > 0 && f->n_slots > 1;)
+        add_program(f, STABLEHLO_COPY, 1, 1, c->size[k]);
     return 0;
 }
 
@@ -316,7 +321,7 @@ static int open_program(struct frames *f, size_t i, struct err *e)
         rc = open_arguments(f, &text, e);
     if (rc == 0 && p->part == STABLEHLO_HEAD)
         take_head(f, &text);
-    else if (rc == 0)
+    else if (rc == 0 && p->part != STABLEHLO_COPY)
         check_arguments(f, &text);
     if (rc == 0) {
         uint64_t begin = clock_ns();
@@ -336,13 +341,14 @@ static int open_slots(struct frames *f, struct err *e)
 
     for (size_t i = 0; i < f->n_programs; i++) {
         const struct program *p = &f->program[i];
-        size_t n = 4 * p->n_seqs * p->rows + p->n_seqs + p->n_wanted;
+        size_t n = stablehlo_n_inputs(&f->m->model, p->n_seqs, p->rows, p->n_wanted);
 
         n_in = n > n_in ? n : n_in;
     }
     f->slot = mem_zalloc(f->n_slots, sizeof(*f->slot), MEM_ENGINE);
     ids = mem_zalloc(f->n_slots * f->context, sizeof(*ids), MEM_ENGINE);
     f->in = mem_zalloc(n_in, sizeof(*f->in), MEM_ENGINE);
+    f->seq = mem_zalloc(f->n_slots, sizeof(*f->seq), MEM_ENGINE);
     if (f->most_logits < f->max_logits + HEAD_ROWS)
         f->most_logits = f->max_logits + HEAD_ROWS;
     f->logits = mem_zalloc(f->most_logits * V, sizeof(float), MEM_ENGINE);
@@ -353,7 +359,7 @@ static int open_slots(struct frames *f, struct err *e)
     }
     for (size_t i = 0; i < f->n_slots; i++)
         f->slot[i].id = ids + i * f->context;
-    return f->in && f->logits && f->best ? 0 : err_nomem(e, "the slots");
+    return f->in && f->seq && f->logits && f->best ? 0 : err_nomem(e, "the slots");
 }
 
 static int check_model(const struct llm *m, struct err *e)
@@ -413,7 +419,8 @@ static int open_device(struct frames *f, void (*progress)(void *ctx, size_t done
     for (size_t i = 0; i < f->n_programs && rc == 0; i++) {
         if (progress)
             progress(f->o.progress_ctx, i, f->n_programs);
-        rc = atomic_load(&f->is_closing) ? err_set(e, ERR_CANCELLED, "pjrt: closing") : open_program(f, i, e);
+        rc = atomic_load(&f->o.source->is_stopped) ? err_set(e, ERR_CANCELLED, "pjrt: closing")
+                                                   : open_program(f, i, e);
     }
     if (rc == 0 && progress)
         progress(f->o.progress_ctx, f->n_programs, f->n_programs);
@@ -467,28 +474,61 @@ int frames_open(struct frames **out, struct llm *m, const struct frames_options 
         rc = open_device(f, o->progress, e);
     f->pool = NULL;
     if (rc)
-        frames_close(f);
+        frames_close(f); /* what it may leave behind uses nothing of M and O */
     else
         *out = f;
     return rc;
 }
 
-void frames_close(struct frames *f)
+static int close_on_thread(void *ctx, struct err *e)
+{
+    (void)e;
+    close_device(ctx);
+    return 0;
+}
+
+/* Ends all calls into the plugin. Returns false if one of them does not return within CLOSE_S. */
+static bool leave_device(struct frames *f)
+{
+    double end = clock_seconds() + CLOSE_S, left;
+
+    atomic_store(&f->o.source->is_stopped, true);
+    if (!errand_wait(&f->reopening, CLOSE_S))
+        return false;
+    if (f->reopening.runs)
+        errand_take(&f->reopening, NULL);
+    if (errand_start(&f->reopening, close_on_thread, f, NULL) != 0) {
+        close_device(f);
+        return true;
+    }
+    left = end - clock_seconds();
+    return errand_wait(&f->reopening, left > 0 ? left : 0);
+}
+
+bool frames_close(struct frames *f)
 {
     if (!f)
-        return;
-    atomic_store(&f->is_closing, true);
+        return true;
+    if (!leave_device(f)) {
+        log_warn(
+            "pjrt: a call of the plugin has not returned within %g s after the engine was closed; its thread "
+            "and the memory of the engine are left behind",
+            CLOSE_S);
+        errand_leave(&f->reopening);
+        return false;
+    }
     errand_fini(&f->reopening);
-    close_device(f);
     if (f->slot)
         mem_free(f->slot[0].id);
     mem_free(f->slot);
     mem_free(f->program);
     mem_free(f->in);
+    mem_free(f->seq);
     mem_free(f->logits);
     mem_free(f->best);
     mem_free(f->zero);
     mem_free(f);
+    return true;
 }
 
 /* ---- frames ---- */
@@ -535,20 +575,25 @@ static int run_with(struct frames *f, const struct program *p, size_t n, struct 
     return rc;
 }
 
+/* Replaces the caches by the first results, which have taken over their memory. */
+static void take_caches(struct frames *f)
+{
+    for (size_t i = 0; i < f->n_caches; i++) {
+        plugin_free_buffer(&f->plugin, f->arg[1 + i]);
+        f->arg[1 + i] = f->out[i];
+    }
+}
+
 /* Runs P with f->in. Its result has N_WANTED rows. */
 static int run_program(struct frames *f, const struct program *p, size_t n_wanted, struct err *e)
 {
     size_t n_hidden = p->part == STABLEHLO_PROMPT ? f->n_hidden : 0, at = f->n_caches + 2;
-    int rc = run_with(f, p, 4 * p->n_seqs * p->rows + p->n_seqs + p->n_wanted, f->arg,
+    int rc = run_with(f, p, stablehlo_n_inputs(&f->m->model, p->n_seqs, p->rows, p->n_wanted), f->arg,
                       1 + f->n_caches + f->n_weights, at + n_hidden, e);
 
     if (rc)
         return rc;
-    for (size_t i = 0; i < f->n_caches; i++) {
-        plugin_free_buffer(&f->plugin,
-                           f->arg[1 + i]); /* the handle of the memory that the result took over */
-        f->arg[1 + i] = f->out[i];
-    }
+    take_caches(f);
     f->result = (struct result){
         .p = p, .logits = f->out[f->n_caches], .best = f->out[f->n_caches + 1], .n = n_wanted};
     for (size_t k = 0; k < n_hidden; k++)
@@ -576,6 +621,37 @@ static void put_rows(struct frames *f, size_t T, size_t at, const struct executo
         put_row(f, T, at + i, i < n ? r->id[i] : 0, i < n ? r->slot : f->n_slots, i < n ? r->pos + i : 0);
 }
 
+/* Writes the slots that the sequences ROWS [n] of a frame of P read, and behind them the cosines and sines of
+ * all rows, if they depend on the lengths of sequences; those of padding are zeros. Returns the inputs that
+ * follow. */
+static int32_t *put_sequences(struct frames *f, const struct program *p, const struct executor_rows *rows,
+                              size_t n)
+{
+    const struct model_info *info = &f->m->model.info;
+    size_t T = p->n_seqs * p->rows;
+    struct batch b = {.n_tokens = T, .n_seqs = n, .seq = f->seq};
+    int32_t *at = f->in + stablehlo_n_rows_inputs(p->n_seqs, p->rows);
+
+    for (size_t i = 0; i < p->n_seqs; i++)
+        f->in[4 * T + i] = (int32_t)(i < n ? rows[i].slot : f->n_slots);
+    for (size_t i = 0; i < n; i++)
+        f->seq[i] = (struct batch_seq){.first = i * p->rows,
+                                       .n = rows[i].n,
+                                       .pos = rows[i].pos,
+                                       .n_prompt = rows[i].n_prompt,
+                                       .n_total = rows[i].n_total};
+    for (size_t r = 0; r < info->n_ropes; r++) {
+        size_t n_cos = T * info->rope[r].half;
+
+        if (!rope_by_length(&info->rope[r]))
+            continue;
+        memset(at, 0, 2 * n_cos * sizeof(*at));
+        rope_fill(&info->rope[r], &b, 0, T, (float *)at, (float *)(at + n_cos));
+        at += 2 * n_cos;
+    }
+    return at;
+}
+
 static void keep_rows(struct frames *f, const struct executor_rows *r)
 {
     struct slot *s = &f->slot[r->slot];
@@ -592,8 +668,7 @@ static int run_prompt(struct frames *f, const struct executor_rows *r, struct er
     int rc;
 
     put_rows(f, T, 0, r, T);
-    f->in[4 * T] = (int32_t)r->slot;
-    f->in[4 * T + 1] = (int32_t)from;
+    *put_sequences(f, p, r, 1) = (int32_t)from;
     if ((rc = run_program(f, p, r->n_wanted, e)) == 0) {
         f->result.from = from;
         count_run(f, p, r->n, T);
@@ -616,12 +691,11 @@ static int run_decode(struct frames *f, const struct executor_rows *rows, size_t
     }
     p = fit(f, STABLEHLO_STEP, n, most, seen);
     T = p->n_seqs * p->rows;
-    wanted = f->in + 4 * T + p->n_seqs;
+    wanted = put_sequences(f, p, rows, n);
     for (size_t i = 0; i < p->n_seqs; i++) {
         const struct executor_rows *r = i < n ? &rows[i] : NULL;
 
         put_rows(f, T, i * p->rows, r, p->rows);
-        f->in[4 * T + i] = (int32_t)(r ? r->slot : f->n_slots);
         for (size_t k = r ? r->n - r->n_wanted : 0; r && k < r->n; k++)
             wanted[n_wanted++] = (int32_t)(i * p->rows + k);
     }
@@ -652,6 +726,10 @@ static int run(void *ctx, const struct executor_rows *rows, size_t n, struct err
     int rc = 0;
 
     ASSERT(n == 1 || !is_prompt(f, &rows[0]), "%zu sequences beside a prompt", n - 1);
+    if (f->is_down) { /* fork_rows() has failed */
+        *e = f->failure;
+        return ERR_OS;
+    }
     free_result(f);
     for (size_t i = 0; i < n; i++)
         keep_rows(f, &rows[i]);
@@ -797,15 +875,15 @@ static size_t begin(void *ctx, size_t slot, const struct executor_prefix *p)
 {
     struct frames *f = ctx;
     struct slot *s = &f->slot[slot];
+    const struct model_info *info = &f->m->model.info;
+    struct prefix_key key = slots_key(p, rope_regime(info->rope, info->n_ropes, p->n_prompt, p->n));
     size_t n = 0;
 
-    if (s->has_salt == (p->salt != NULL) && (!p->salt || memcmp(s->salt, p->salt, sizeof(s->salt)) == 0))
+    if (memcmp(&s->key, &key, sizeof(key)) == 0)
         while (n < s->n && n < p->n_shared && s->id[n] == p->id[n])
             n++;
     s->n = n;
-    s->has_salt = p->salt != NULL;
-    if (p->salt)
-        memcpy(s->salt, p->salt, sizeof(s->salt));
+    s->key = key;
     return n;
 }
 
@@ -817,11 +895,29 @@ static int reserve_rows(void *ctx, size_t slot, size_t n)
     return n <= f->context ? 0 : ERR_NOSPACE;
 }
 
-/* Rows cannot be copied from slot to slot; the engine computes them again. */
-static int fork_rows(void *ctx, size_t from, size_t n, size_t to, const struct executor_prefix *p)
+/* Copies the rows on the device. After an error of the plugin all slots are lost, which the next run() tells. */
+static int fork_rows(void *ctx, size_t from, size_t n, size_t to, const struct executor_prefix *prefix)
 {
-    (void)ctx, (void)from, (void)n, (void)to, (void)p;
-    return ERR_UNSUPPORTED;
+    struct frames *f = ctx;
+    struct slot *a = &f->slot[from], *b = &f->slot[to];
+    const struct program *p = fit(f, STABLEHLO_COPY, 1, 1, n);
+
+    (void)prefix; /* FROM has the same salt and frequencies */
+    if (f->is_down)
+        return ERR_OS;
+    ASSERT(n <= a->n && from != to, "%zu of %zu rows from slot %zu to %zu", n, a->n, from, to);
+    f->in[0] = (int32_t)from;
+    f->in[1] = (int32_t)to;
+    if (run_with(f, p, 2, f->arg, 1 + f->n_caches, f->n_caches, &f->failure) != 0) {
+        lose_slots(f);
+        return ERR_OS;
+    }
+    take_caches(f);
+    count_run(f, p, 1, 1);
+    memcpy(b->id, a->id, n * sizeof(*a->id));
+    b->n = n;
+    b->key = a->key;
+    return 0;
 }
 
 /* The rows stay in the slot for a sequence that continues them. TOKEN NULL: they are not to be used again. */
@@ -835,8 +931,9 @@ static void release(void *ctx, size_t slot, const int32_t *token, size_t n)
 
 static bool is_stale(void *ctx, size_t computed, size_t last_total, size_t total)
 {
-    (void)ctx, (void)computed, (void)last_total, (void)total;
-    return false;
+    const struct frames *f = ctx;
+
+    return computed && rope_is_stale(f->m->model.info.rope, f->m->model.info.n_ropes, last_total, total);
 }
 
 static void settle(void *ctx, size_t slot, const int32_t *token, size_t n)
@@ -914,8 +1011,10 @@ void frames_state(const struct frames *f, struct engine_executor *s)
 
 void frames_program(const struct frames *f, size_t i, struct engine_program *p)
 {
-    static const char *const kind[] = {
-        [STABLEHLO_PROMPT] = "prompt", [STABLEHLO_STEP] = "decode", [STABLEHLO_HEAD] = "head"};
+    static const char *const kind[] = {[STABLEHLO_PROMPT] = "prompt",
+                                       [STABLEHLO_STEP] = "decode",
+                                       [STABLEHLO_HEAD] = "head",
+                                       [STABLEHLO_COPY] = "copy"};
     const struct program *q = &f->program[i];
 
     *p = (struct engine_program){.kind = kind[q->part],

@@ -29,7 +29,7 @@ struct frames_buckets {
 };
 
 struct frames_options {
-    const struct plugin_source *source; /* borrowed until frames_close() */
+    struct plugin_source *source; /* borrowed until frames_close() */
     /* Rows of prompts, numbers of decoding sequences, and rows of a slot that a program reads. n 0: the default. */
     struct frames_buckets prompts, batches, contexts;
     size_t most_rows;    /* maximum number of rows of a step: no larger buckets of prompts are needed */
@@ -48,7 +48,11 @@ int frames_read_buckets(struct frames_buckets *b, const char *text, const char *
 /* Opens the executor *OUT for M, which it borrows: loads the plugin, compiles the programs or takes them from the cache
  * folder, and copies the weights. */
 int frames_open(struct frames **out, struct llm *m, const struct frames_options *o, struct err *e);
-void frames_close(struct frames *f); /* F may be NULL */
+
+/* Stops calls into a process of the plugin, and waits at most 1.8 seconds for those into this one. Returns false, after
+ * a line in the log, if one has not returned: it may return later, so F, its model and its source must stay. F may be
+ * NULL. */
+bool frames_close(struct frames *f);
 
 /* Initializes *X as the executor F, which it borrows. */
 void frames_executor(struct frames *f, struct executor *x);

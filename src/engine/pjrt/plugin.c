@@ -8,11 +8,18 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "engine/pjrt/plugin_file.h"
 #include "engine/pjrt/remote.h"
 
 /* Serialized CompileOptionsProto: executable_build_options { num_replicas: 1, num_partitions: 1 },
  * compile_portable_executable: true, so that a program runs on the device of plugin_run(). */
 static const char compile_options[] = {0x1a, 0x04, 0x20, 0x01, 0x28, 0x01, 0x20, 0x01};
+
+const char *plugin_compile_options(size_t *n)
+{
+    *n = sizeof(compile_options);
+    return compile_options;
+}
 
 static struct pjrt_error *call(const struct plugin *p, enum pjrt_number which, void *args)
 {
@@ -59,7 +66,10 @@ static int load_library(struct plugin *p, const char *path, struct err *e)
 {
     const struct pjrt_api *(*get)(void);
     void *symbol;
+    int rc = plugin_file_check(path, e);
 
+    if (rc)
+        return rc;
     if (!(p->library = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
         return err_set(e, ERR_INPUT, "pjrt: %s cannot be loaded: %s", path, dlerror());
     if (!(symbol = dlsym(p->library, "GetPjrtApi")))
@@ -168,7 +178,7 @@ int plugin_open(struct plugin *p, const struct plugin_source *s, struct err *e)
 {
     int rc;
 
-    *p = (struct plugin){.path = s->path};
+    *p = (struct plugin){.path = s->path, .options = s->n_options ? s->json : ""};
     if (s->has_process)
         return open_remote(p, s, e);
     if ((rc = load_library(p, s->path, e)) == 0 && (rc = open_client(p, s, e)) == 0 &&

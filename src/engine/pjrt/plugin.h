@@ -18,7 +18,7 @@
 #include "tensor/dtype.h"
 
 struct plugin {
-    const char *path; /* borrowed from the source */
+    const char *path, *options; /* borrowed from the source; OPTIONS is "" if there are none */
     void *library;
     const struct pjrt_api *api;
     struct pjrt_client *client;
@@ -44,6 +44,9 @@ bool plugin_is_dead(const struct plugin *p);
  * the plugin was opened. */
 size_t plugin_memory(const struct plugin *p);
 size_t plugin_free_memory(const struct plugin *p);
+
+/* Returns the options with which all programs are compiled, *N bytes. */
+const char *plugin_compile_options(size_t *n);
 
 /* Compiles the StableHLO program TEXT [n]. WHAT names it in errors. */
 int plugin_compile(struct plugin *p, const char *text, size_t n, const char *what, struct pjrt_loaded **out,

@@ -2,6 +2,7 @@
 #ifndef GALLOP_ENGINE_PJRT_PLUGIN_SOURCE_H
 #define GALLOP_ENGINE_PJRT_PLUGIN_SOURCE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -17,6 +18,7 @@ struct plugin_source {
     size_t device;
     bool has_process;          /* the plugin runs in a process of its own (remote.h) */
     double step_seconds;       /* how long a call of a step may last there; 0: the default */
+    _Atomic bool is_stopped;   /* calls into that process end soon; it may be set on any thread */
     char *json;                /* the text of the options; NULL: there are none */
     struct pjrt_named *option; /* [n_options] */
     size_t n_options;

@@ -405,7 +405,7 @@ int process_run(struct err *e)
     if (thread_start(&watcher, watch, &parent) != 0)
         return err_set(e, ERR_OS, "pjrt: the plugin's process cannot start a thread");
     process_init(&p, CHANNEL_MEMORY);
-    while (channel_receive(CHANNEL_SOCKET, &call, -1) == CHANNEL_GOOD) {
+    while (channel_receive(CHANNEL_SOCKET, &call, -1, NULL) == CHANNEL_GOOD) {
         process_answer(&p, &call, &answer);
         if (channel_send(CHANNEL_SOCKET, &answer) != CHANNEL_GOOD)
             break;

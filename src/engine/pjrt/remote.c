@@ -12,9 +12,12 @@
 enum {
     MOST_FREED = 512,
     KEPT_BYTES = 32 << 20, /* shared memory above it is given back after a call */
-    CLOSE_SECONDS = 6,     /* one more than the process allows itself (process.h) */
-    DEATH_SECONDS = 2      /* from a closed socket to the end of the process */
 };
+
+/* How long the process may take to end, in seconds, before it is killed: after the engine has closed its socket, and
+ * after it has closed the socket itself. */
+#define CLOSE_S 0.8
+#define DEATH_S 1.0
 
 struct remote {
     struct child child;
@@ -23,6 +26,7 @@ struct remote {
     uint64_t freed[MOST_FREED];
     size_t n_freed; /* objects to be freed before the next call */
     double step_seconds;
+    const _Atomic bool *is_stopped; /* borrowed from the source */
     bool is_dead;
     struct err why; /* of a dead process */
 };
@@ -47,12 +51,16 @@ static void die(struct remote *r, enum channel_result result, uint32_t kind, dou
 {
     char how[96];
 
-    child_end(&r->child, result == CHANNEL_CLOSED ? DEATH_SECONDS : 0, how, sizeof(how));
+    child_end(&r->child, result == CHANNEL_CLOSED ? DEATH_S : 0, how, sizeof(how));
     r->is_dead = true;
     if (result == CHANNEL_LATE)
         err_set(&r->why, ERR_OS,
                 "pjrt: the plugin's process did not answer the call \"%s\" within %g s and %s", names[kind],
                 seconds, how);
+    else if (result == CHANNEL_STOPPED)
+        err_set(&r->why, ERR_OS,
+                "pjrt: the plugin's process %s during the call \"%s\", because the engine is closed", how,
+                names[kind]);
     else if (result == CHANNEL_WRONG)
         err_set(&r->why, ERR_OS, "pjrt: the plugin's process gave a wrong answer to the call \"%s\" and %s",
                 names[kind], how);
@@ -92,10 +100,12 @@ static int call_remote(struct remote *r, struct channel_message *m, double secon
 
     if (r->is_dead)
         return dead(r, e);
+    if (atomic_load(r->is_stopped)) /* the process is idle, and ends by itself in remote_close() */
+        return err_set(e, ERR_CANCELLED, "pjrt: the engine is closed");
     m->version = CHANNEL_VERSION;
     m->number = ++r->number;
     if ((result = channel_send(r->child.socket, m)) == CHANNEL_GOOD)
-        result = channel_receive(r->child.socket, &a, seconds);
+        result = channel_receive(r->child.socket, &a, seconds, r->is_stopped);
     if (result == CHANNEL_GOOD && !is_answer(r, m, &a))
         result = CHANNEL_WRONG;
     if (result != CHANNEL_GOOD) {
@@ -123,7 +133,7 @@ static int free_collected(struct remote *r, struct err *e)
         return rc;
     memcpy(r->memory.bytes, r->freed, m.bytes);
     r->n_freed = 0;
-    if ((rc = call_remote(r, &m, r->step_seconds, e)) != 0 && !r->is_dead)
+    if ((rc = call_remote(r, &m, r->step_seconds, e)) != 0 && !r->is_dead && !atomic_load(r->is_stopped))
         die(r, CHANNEL_WRONG, CHANNEL_FREE, 0);
     return rc;
 }
@@ -195,6 +205,7 @@ static struct remote *new_remote(const struct plugin_source *s)
         return NULL;
     r->child = (struct child){.socket = -1, .output = -1};
     r->memory.fd = -1;
+    r->is_stopped = &s->is_stopped;
     r->step_seconds = s->step_seconds > 0 ? s->step_seconds : REMOTE_STEP_SECONDS;
     return r;
 }
@@ -239,7 +250,7 @@ void remote_close(struct remote *r)
 {
     if (!r)
         return;
-    child_end(&r->child, CLOSE_SECONDS, NULL, 0);
+    child_end(&r->child, CLOSE_S, NULL, 0);
     shared_close(&r->memory);
     mem_free(r);
 }

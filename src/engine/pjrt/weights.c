@@ -2,10 +2,9 @@
 #include "engine/pjrt/weights.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
+#include "base/files/map.h"
 #include "base/mem.h"
 #include "model/stream.h"
 #include "ops/linear_ints.h"
@@ -177,14 +176,12 @@ static int fill(const struct source *s, void *to, struct err *e)
 /* Calls fill() with SIGBUS unblocked, so that a file that becomes shorter is an error (base/files/map.h). */
 static int fill_safely(const struct source *s, void *to, struct err *e)
 {
-    sigset_t bus, old;
+    sigset_t old;
     int rc;
 
-    sigemptyset(&bus);
-    sigaddset(&bus, SIGBUS);
-    pthread_sigmask(SIG_UNBLOCK, &bus, &old);
+    map_reading_begin(&old);
     rc = stream_checked(s->m, fill(s, to, e), e);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    map_reading_end(&old);
     return rc;
 }
 

@@ -9,8 +9,8 @@
  * back, such as integers. */
 int weights_check(const struct model *m, struct err *e);
 
-/* Copies weight NUMBER of PROGRAM, a program of M, to the device as *OUT. CONTEXT is the length for which ropes that
- * depend on the length are computed. POOL: threads that may pack a linear. Host memory is allocated for this weight
+/* Copies weight NUMBER of PROGRAM, a program of M, to the device as *OUT. CONTEXT is the number of rows of a
+ * rope's table. POOL: threads that may pack a linear. Host memory is allocated for this weight
  * only, and pages of files that were read are dropped. A linear of integers is packed once if its pieces
  * are copied one after the other. */
 int weights_upload(struct plugin *p, const struct model *m, const struct stablehlo *program, size_t number,

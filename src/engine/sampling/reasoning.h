@@ -2,7 +2,8 @@
  * budget is used up.
  *
  * A model marks its reasoning with two texts, "<think>" and "</think>" for instance. The marks are searched
- * in the text of all tokens, including special tokens, and may span several tokens. Reasoning opens only
+ * in the text of all tokens, including special tokens, and may span several tokens. A mark that is a special token
+ * counts only where this token was generated. Reasoning opens only
  * before the content of an answer, because content may mention the mark. It ends at its closing mark, and
  * also at a tool call, which models write without closing their reasoning: at the mark of tool calls with
  * a name and arguments behind it (text/markup/call_head.h). The parser of answers in text/markup has the same
@@ -29,13 +30,18 @@ enum {
     REASONING_CALLS = 2,     /* maximum number of marks that open tool calls */
 };
 
+/* A mark that is searched. */
+struct reasoning_mark {
+    const char *text; /* in the arena; NULL: the model does not have this mark */
+    size_t n_special; /* number of its first bytes that a special token must have written */
+};
+
 /* The reasoning limit of a request; constant after reasoning_init(). */
 struct reasoning {
-    const struct tok *tok;    /* borrowed; NULL: there is no budget */
-    const char *open, *close; /* in the arena */
-    /* The marks of tool calls, in the arena. Marks that the model does not have are NULL. */
-    const char *call[REASONING_CALLS], *call_close;
-    const int32_t *forced; /* [n_forced] tokens of CLOSE */
+    const struct tok *tok; /* borrowed; NULL: there is no budget */
+    struct reasoning_mark open, close;
+    struct reasoning_mark call[REASONING_CALLS], call_close; /* the marks of tool calls */
+    const int32_t *forced;                                   /* [n_forced] tokens of CLOSE */
     size_t n_forced;
     size_t budget;
     bool begins_inside;
@@ -52,7 +58,7 @@ enum reasoning_place {
 struct reasoning_run {
     const struct reasoning *r; /* NULL: there is no budget */
     struct tok_stream *stream;
-    struct buf text; /* scratch */
+    struct buf text, special; /* scratch; SPECIAL: whether a special token wrote the byte of `held` */
     enum reasoning_place place;
     bool is_inside; /* the next token is reasoning, or part of the closing mark */
     /* For each mark that is searched: number of its first bytes that the text ends with. */
@@ -62,9 +68,9 @@ struct reasoning_run {
     struct buf held;       /* the bytes after this mark, which are searched again if it was only mentioned */
     size_t at;             /* offset of the next byte in `held` */
     size_t n_spent;        /* tokens of reasoning */
-    size_t
-        n_before_call; /* n_spent at the mark of tool calls, whose tokens do not count if a tool call follows */
-    size_t n_forced;   /* number of tokens of the closing mark that were forced so far */
+    /* n_spent at the mark of tool calls, whose tokens do not count if a tool call follows */
+    size_t n_before_call;
+    size_t n_forced; /* number of tokens of the closing mark that were forced so far */
 };
 
 /* The arguments of a request that limit its reasoning. All zero: no limit. */

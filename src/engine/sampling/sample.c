@@ -135,8 +135,8 @@ void sample_history_undo(struct sample_history *h, int32_t id)
         return;
     slot = find_slot(h, id);
     ASSERT(*slot && h->count[*slot - 1] > 0, "token %d is not in the output", id);
-    /* The last entry is removed, so that guesses do not fill the list. Later tokens have been undone before, so no
-     * search for another token passes its slot. */
+    /* The last entry is removed, so that guesses do not fill the list. Later tokens have been undone before,
+     * so no search for another token passes its slot. */
     if (--h->count[*slot - 1] == 0 && *slot == h->n && !h->in_prompt[*slot - 1]) {
         h->n--;
         *slot = 0;
@@ -383,6 +383,13 @@ static bool holds_back_end(const struct chain *c)
     return c->n_output < c->p->min_new_tokens && c->p->n_eos + c->p->n_stop_token > 0;
 }
 
+/* Returns true if the model's generation config forbids tokens here: at every place, or as the first of an
+ * output. */
+static bool suppresses(const struct chain *c)
+{
+    return c->p->n_suppress > 0 || (c->n_output == 0 && c->p->n_begin_suppress > 0);
+}
+
 static void forbid(float *x, size_t n, const int32_t *ids, size_t n_ids)
 {
     for (size_t i = 0; i < n_ids; i++)
@@ -452,17 +459,17 @@ static void keep_allowed(float *x, size_t n, const uint32_t *allowed)
     }
 }
 
-/* Returns true if a stage from min_new_tokens to bad words may change a logit. */
+/* Returns true if a stage from logit_bias to bad words may change a logit. */
 static bool may_change(const struct chain *c)
 {
     const struct sample_history *h = c->h;
 
-    return holds_back_end(c) || c->p->n_bias > 0 ||
+    return holds_back_end(c) || suppresses(c) || c->p->n_bias > 0 ||
            (h && (h->allowed || h->n_bad > 0 || (h->n > 0 && sample_history_counts(c->p)) ||
                   (h->output && dry_is_on(c->p))));
 }
 
-/* Runs the stages from min_new_tokens to bad words. c->x becomes their result; logits are copied only if a
+/* Runs the stages from logit_bias to bad words. c->x becomes their result; logits are copied only if a
  * stage is active. */
 static void change_logits(struct chain *c)
 {
@@ -478,9 +485,17 @@ static void change_logits(struct chain *c)
         memcpy(x, c->logits, c->n * sizeof(*x));
         c->x = x;
     }
+    for (size_t i = 0; i < p->n_bias; i++)
+        if (x[p->bias[i].id] > -INFINITY)
+            x[p->bias[i].id] = to_finite((double)x[p->bias[i].id] + p->bias[i].value);
+    note(c, "logit_bias");
     if (holds_back_end(c)) {
         forbid(x, c->n, p->eos, p->n_eos);
         forbid(x, c->n, p->stop_token, p->n_stop_token);
+    }
+    if (suppresses(c)) { /* what is -infinity stays so in the later stages */
+        forbid(x, c->n, p->suppress, p->n_suppress);
+        forbid(x, c->n, p->begin_suppress, c->n_output == 0 ? p->n_begin_suppress : 0);
     }
     note(c, "min_new_tokens");
     if (repetition)
@@ -494,14 +509,12 @@ static void change_logits(struct chain *c)
                      c->s->id);
     if (dry_is_on(p))
         note(c, "dry");
-    for (size_t i = 0; i < p->n_bias; i++)
-        if (x[p->bias[i].id] > -INFINITY)
-            x[p->bias[i].id] = to_finite((double)x[p->bias[i].id] + p->bias[i].value);
     if (allowed)
         keep_allowed(x, c->n, allowed);
     if (words)
         forbid_words(x, c->n, c->h, c->n_output);
-    note(c, "logit_bias");
+    if (allowed || words)
+        note(c, "masks");
 }
 
 /* Returns true if no logit is NaN or +infinity. The compiler vectorizes the inner loop over whole slices. */
@@ -737,9 +750,9 @@ static double weighted_sum(const struct kern *k, const float *y, size_t n)
 }
 
 /* Keeps the tokens whose -log(p) is nearest to the entropy, with a total probability of typical_p. Since
- * -log(p) is log(sum) - y and the entropy is log(sum) - E[y], these are the tokens whose y is nearest to E[y].
- * If every token is a candidate, gathers candidates with decreasing floors until those above the floor, and not
- * farther away than it, suffice. */
+ * -log(p) is log(sum) - y and the entropy is log(sum) - E[y], these are the tokens whose y is nearest to
+ * E[y]. If every token is a candidate, gathers candidates with decreasing floors until those above the floor,
+ * and not farther away than it, suffice. */
 static void cut_typical(struct chain *c)
 {
     static const float depth[] = {4, 8, 16, 32, INFINITY};
@@ -772,8 +785,8 @@ static void cut_typical(struct chain *c)
     c->n_left = kept;
 }
 
-/* Returns the next index of Y, from I on, whose value is LEAST or more, and above -infinity; N: there is none.
- * If every token is a candidate, skips slices whose maximum is smaller. */
+/* Returns the next index of Y, from I on, whose value is LEAST or more, and above -infinity; N: there is
+ * none. If every token is a candidate, skips slices whose maximum is smaller. */
 static size_t next_likely(const struct chain *c, const float *y, size_t n, size_t i, float least)
 {
     for (; i < n; i++) {
@@ -808,6 +821,15 @@ static void cut_xtc(struct chain *c)
     c->n_left = kept;
 }
 
+/* Returns 1 / TEMPERATURE as a normal finite float. With 0 or infinity, the product with a logit of -infinity or with
+ * the largest, which is 0 then, would be NaN. */
+static float inverse_of(double temperature)
+{
+    float inverse = to_finite(1 / temperature);
+
+    return inverse < FLT_MIN ? FLT_MIN : inverse;
+}
+
 /* Runs the stages from top_n_sigma to xtc. */
 static void cut_tail(struct chain *c)
 {
@@ -817,7 +839,7 @@ static void cut_tail(struct chain *c)
         cut_top_n_sigma(c);
         note(c, "top_n_sigma");
     }
-    c->inverse = (float)(1 / p->temperature);
+    c->inverse = inverse_of(p->temperature);
     note(c, "temperature");
     if (p->top_k > 0 && p->top_k < c->n)
         cut_top_k(c);
@@ -892,8 +914,8 @@ static void find_chosen(struct sample_scratch *s, const float *logits, size_t n_
     r->n_top = n_ids;
 }
 
-/* Sets r->top to the K tokens with the largest X [n], whose log-probabilities are x - LOG_SUM. s->slice_max holds the
- * maxima of X. */
+/* Sets r->top to the K tokens with the largest X [n], whose log-probabilities are x - LOG_SUM. s->slice_max
+ * holds the maxima of X. */
 static void take_top(struct sample_scratch *s, const float *x, size_t n_vocab, size_t k, double log_sum,
                      struct sample_result *r)
 {
@@ -982,6 +1004,7 @@ int sample_pick(struct sample_scratch *s, const struct sampling *p, const struct
         size_t at;
 
         rng_key(p->seed, n_output, key);
+        ASSERT(c.all || c.n_left > 0, "no token of %zu is left", c.n);
         at = c.all ? s->kern->gumbel_argmax(s->x, c.n, NULL, key)
                    : s->kern->gumbel_argmax(s->y, c.n_left, s->id, key);
         r->id = c.all ? (int32_t)at : s->id[at];

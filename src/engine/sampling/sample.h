@@ -1,7 +1,7 @@
 /* sample.h - samples the next token from logits: penalties, bias, temperature, cuts, random pick.
  *
- * The order of the stages is Hugging Face's: min_new_tokens; repetition penalty over prompt and output;
- * frequency and presence penalty over the output; DRY (dry.h); logit_bias; allowed tokens and bad words;
+ * The order of the stages is Hugging Face's: logit_bias; min_new_tokens and suppressed tokens; repetition penalty over
+ * prompt and output; frequency and presence penalty over the output; DRY (dry.h); allowed tokens and bad words;
  * top_n_sigma; temperature; top_k (tokens with the logit of the k-th are kept, too); top_p (a token is kept
  * while the probability of the likelier tokens is below p); min_p (relative to the likeliest token);
  * typical_p; xtc; softmax; pick. Greedy decoding takes the largest logit after the bad words; of equal
@@ -158,7 +158,7 @@ int sample_score(struct sample_scratch *s, const float *logits, size_t n_vocab, 
                  struct sample_result *r);
 
 /* A stage of the sampler and its result, for `gallop sample`. */
-enum { SAMPLE_MAX_STAGES = 12 };
+enum { SAMPLE_MAX_STAGES = 13 };
 struct sample_stage {
     const char *name;
     size_t survivors; /* number of tokens that remain after the stage */
@@ -168,8 +168,8 @@ struct sample_prob {
     double p;
 };
 
-/* Runs the stages of sample_pick() and writes their results to STAGES (dry, top_n_sigma, typical_p and xtc only
- * if P has them), and the final probabilities to PROBS
+/* Runs the stages of sample_pick() and writes their results to STAGES (dry, masks, top_n_sigma, typical_p
+ * and xtc only if P or H has them), and the final probabilities to PROBS
  * [N_VOCAB], by ascending id and without probabilities of 0. Greedy decoding gives one token with probability
  * 1. Errors are those of sample_pick(). */
 int sample_explain(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,

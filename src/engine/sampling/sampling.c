@@ -59,6 +59,7 @@ struct reader {
     struct arena *arena;
     struct err *e;
     bool is_config; /* the object is generation_config.json, in which a negative token id means none */
+    size_t n_vocab; /* is_config: the size of the model's vocabulary */
 };
 
 void sampling_default(struct sampling *s)
@@ -109,8 +110,8 @@ int sampling_check_search(const struct sampling *user, struct err *e)
     if (user->greedy || (sampling_given(user, SAMPLING_DO_SAMPLE) && !user->do_sample) ||
         (sampling_given(user, SAMPLING_TEMPERATURE) && user->temperature < SAMPLING_LOWEST_TEMPERATURE))
         return 0;
-    if (sampling_given(user, SAMPLING_DO_SAMPLE) || sampling_given(user, SAMPLING_TEMPERATURE))
-        at = sampling_given(user, SAMPLING_DO_SAMPLE) ? SAMPLING_DO_SAMPLE : SAMPLING_TEMPERATURE;
+    if (sampling_given(user, SAMPLING_DO_SAMPLE))
+        at = SAMPLING_DO_SAMPLE;
     for (int f = 0; f < SAMPLING_N_FIELDS && at == SAMPLING_N_FIELDS; f++)
         if (sampling_row[f].draws && sampling_given(user, (enum sampling_field)f) &&
             !is_neutral(user, (enum sampling_field)f))
@@ -119,15 +120,22 @@ int sampling_check_search(const struct sampling *user, struct err *e)
         return 0;
     return err_about(
         e, ERR_UNSUPPORTED, sampling_row[at].name,
-        "beam search takes the likeliest tokens and does not draw at random; temperature 0 is expected");
+        "beam search takes the likeliest tokens and does not draw at random; temperature 0 or 1 is expected");
 }
 
 bool sampling_has_id(const int32_t *ids, size_t n, int32_t id)
 {
-    for (size_t i = 0; i < n; i++)
-        if (ids[i] == id)
-            return true;
-    return false;
+    size_t lo = 0, hi = n;
+
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+
+        if (ids[mid] < id)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < n && ids[lo] == id;
 }
 
 /* Returns the field with the name or alias NAME, or SAMPLING_N_FIELDS if there is none. */
@@ -146,6 +154,9 @@ static enum sampling_field field_of_name(const char *name)
 /* Describes the JSON value V for an error message, in TEXT [size] or a constant. */
 static const char *found(const json_t *v, char *text, size_t size)
 {
+    const char *digits;
+    size_t n;
+
     switch (json_typeof(v)) {
     case JSON_STRING: snprintf(text, size, "\"%.40s\"", json_string_value(v)); break;
     case JSON_INTEGER: snprintf(text, size, "%lld", (long long)json_integer_value(v)); break;
@@ -154,7 +165,10 @@ static const char *found(const json_t *v, char *text, size_t size)
     case JSON_FALSE: return "false";
     case JSON_NULL: return "null";
     case JSON_ARRAY: snprintf(text, size, "a list of %zu", json_array_size(v)); break;
-    default: return "an object";
+    default:
+        if (!(digits = json_large_text(v, &n)))
+            return "an object";
+        snprintf(text, size, "%.40s", digits);
     }
     return text;
 }
@@ -207,18 +221,21 @@ void sampling_set_number(struct sampling *s, enum sampling_field f, double v)
 void sampling_keep_neutral(struct sampling *s)
 {
     for (int f = 0; f < SAMPLING_N_FIELDS; f++)
-        if (sampling_row[f].kind == SAMPLING_AS_NUMBER || sampling_row[f].draws)
+        if (sampling_row[f].kind == SAMPLING_AS_NUMBER || sampling_row[f].draws ||
+            f == SAMPLING_SUPPRESS_TOKENS || f == SAMPLING_BEGIN_SUPPRESS_TOKENS)
             sampling_mark(s, (enum sampling_field)f);
 }
 
 static int read_scalar(struct reader *r, const struct sampling_row *f, const json_t *v)
 {
     void *at = (char *)r->s + f->at;
+    uint64_t bits = 0;
     char text[64];
     bool never = f->kind == SAMPLING_AS_EARLY && json_is_string(v) && !strcmp(json_string_value(v), "never");
     bool is_flag = f->kind == SAMPLING_AS_BOOL || f->kind == SAMPLING_AS_EARLY;
     bool fits = is_flag                         ? json_is_boolean(v) || never
                 : f->kind == SAMPLING_AS_NUMBER ? json_is_number(v)
+                : f->kind == SAMPLING_AS_SEED   ? json_bits(v, &bits)
                                                 : json_is_integer(v);
 
     if (!fits || (!is_flag && !in_range(f, json_number_value(v))))
@@ -228,7 +245,7 @@ static int read_scalar(struct reader *r, const struct sampling_row *f, const jso
     case SAMPLING_AS_EARLY: *(int *)at = never ? (int)SAMPLING_EARLY_NEVER : json_is_true(v); break;
     case SAMPLING_AS_NUMBER: *(double *)at = json_number_value(v); break;
     case SAMPLING_AS_COUNT: *(size_t *)at = (size_t)json_integer_value(v); break;
-    case SAMPLING_AS_SEED: *(uint64_t *)at = (uint64_t)json_integer_value(v); break;
+    case SAMPLING_AS_SEED: *(uint64_t *)at = bits; break;
     default: *(int *)at = (int)json_integer_value(v); break;
     }
     return 0;
@@ -471,8 +488,6 @@ static bool asks_for_more(const char *key, const json_t *v)
     static const char *const off_at_null[] = {"bad_words_ids",
                                               "forced_bos_token_id",
                                               "forced_eos_token_id",
-                                              "suppress_tokens",
-                                              "begin_suppress_tokens",
                                               "sequence_bias",
                                               "force_words_ids",
                                               "constraints",
@@ -486,6 +501,52 @@ static bool asks_for_more(const char *key, const json_t *v)
         return !json_is_null(v) && !(json_is_array(v) && json_array_size(v) == 0);
     return json_is_number(v) && ((is_one_of(key, off_at_one) && json_number_value(v) != 1) ||
                                  (is_one_of(key, off_at_zero) && json_number_value(v) != 0));
+}
+
+/* Warns that FIELD of a generation config names the token ID, and N_OTHERS more, which the vocabulary
+ * lacks. */
+static void warn_of_ids(const struct reader *r, const char *field, int64_t id, size_t n_others)
+{
+    char others[48] = "";
+
+    if (n_others)
+        snprintf(others, sizeof(others), " and %zu more", n_others);
+    log_warn("%s: %s: ignored token %lld%s: the vocabulary has %zu tokens", r->what, field, (long long)id,
+             others, r->n_vocab);
+}
+
+/* Drops the ids of the list F that the vocabulary lacks. */
+static void fit_ids(struct reader *r, const struct sampling_row *f)
+{
+    int32_t *ids = *(int32_t **)(void *)((char *)r->s + f->at);
+    size_t *n = (size_t *)(void *)((char *)r->s + f->n_at), kept = *n;
+
+    while (kept > 0 && (size_t)ids[kept - 1] >= r->n_vocab) /* ids are ascending */
+        kept--;
+    if (kept < *n)
+        warn_of_ids(r, f->name, ids[kept], *n - kept - 1);
+    *n = kept;
+}
+
+static void fit_biases(struct reader *r)
+{
+    size_t n = r->s->n_bias;
+
+    while (r->s->n_bias > 0 && (size_t)r->s->bias[r->s->n_bias - 1].id >= r->n_vocab)
+        r->s->n_bias--;
+    if (r->s->n_bias < n)
+        warn_of_ids(r, "logit_bias", r->s->bias[r->s->n_bias].id, n - r->s->n_bias - 1);
+}
+
+/* Reads a token id of a generation config; -1: none. */
+static int32_t read_id(const struct reader *r, const char *name, const json_t *v)
+{
+    if (!is_id(v))
+        return -1;
+    if ((size_t)json_integer_value(v) < r->n_vocab)
+        return (int32_t)json_integer_value(v);
+    warn_of_ids(r, name, json_integer_value(v), 0);
+    return -1;
 }
 
 static int read_config(struct reader *r, json_t *o)
@@ -502,22 +563,27 @@ static int read_config(struct reader *r, json_t *o)
             f != SAMPLING_NUM_BEAMS) { /* a server could stream no answer with beams */
             rc = read_field(r, f, v);
         } else if (strcmp(key, "bos_token_id") == 0) {
-            r->s->bos = is_id(v) ? (int32_t)json_integer_value(v) : -1;
+            r->s->bos = read_id(r, key, v);
         } else if (strcmp(key, "pad_token_id") == 0) {
-            r->s->pad = is_id(v) ? (int32_t)json_integer_value(v) : -1;
+            r->s->pad = read_id(r, key, v);
         } else if (asks_for_more(key, v) && strlen(others) + strlen(key) + 3 < sizeof(others)) {
             strcat(strcat(others, others[0] ? ", " : ""), key);
         }
     }
+    for (int f = 0; f < SAMPLING_N_FIELDS && rc == 0; f++)
+        if (sampling_row[f].kind == SAMPLING_AS_IDS)
+            fit_ids(r, &sampling_row[f]);
+    if (rc == 0)
+        fit_biases(r);
     if (rc == 0 && others[0])
         log_warn("%s: ignored fields that select unsupported decoding methods: %s", r->what, others);
     return rc;
 }
 
-int sampling_from_text(const char *text, size_t len, const char *path, struct sampling *s, struct arena *a,
-                       struct err *e)
+int sampling_from_text(const char *text, size_t len, const char *path, size_t n_vocab, struct sampling *s,
+                       struct arena *a, struct err *e)
 {
-    struct reader r = {.s = s, .what = path, .arena = a, .e = e, .is_config = true};
+    struct reader r = {.s = s, .what = path, .arena = a, .e = e, .is_config = true, .n_vocab = n_vocab};
     json_t *root;
     int rc;
 
@@ -532,7 +598,8 @@ int sampling_from_text(const char *text, size_t len, const char *path, struct sa
     return rc;
 }
 
-int sampling_from_generation_config(struct folder in, struct sampling *s, struct arena *a, struct err *e)
+int sampling_from_generation_config(struct folder in, size_t n_vocab, struct sampling *s, struct arena *a,
+                                    struct err *e)
 {
     struct folder_text f;
     bool there;
@@ -545,7 +612,7 @@ int sampling_from_generation_config(struct folder in, struct sampling *s, struct
         rc = err_set(e, ERR_INPUT, "%s: found %zu bytes, expected at most %d", f.path, f.len,
                      LARGEST_CONFIG_BYTES);
     else
-        rc = sampling_from_text(f.bytes, f.len, f.path, s, a, e);
+        rc = sampling_from_text(f.bytes, f.len, f.path, n_vocab, s, a, e);
     folder_text_fini(&f);
     return rc;
 }
@@ -681,6 +748,10 @@ int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e)
         return err_about(e, ERR_INPUT, "logprob_token_ids", "found %zu tokens, expected at most %d",
                          s->n_logprob_ids, SAMPLING_MAX_LOGPROBS);
     if ((rc = validate_biases(s, n_vocab, e)) != 0 ||
+        (rc = validate_ids("eos_token_id", s->eos, s->n_eos, n_vocab, e)) != 0 ||
+        (rc = validate_ids("suppress_tokens", s->suppress, s->n_suppress, n_vocab, e)) != 0 ||
+        (rc = validate_ids("begin_suppress_tokens", s->begin_suppress, s->n_begin_suppress, n_vocab, e)) !=
+            0 ||
         (rc = validate_ids("stop_token", s->stop_token, s->n_stop_token, n_vocab, e)) != 0 ||
         (rc = validate_ids("allowed_token_ids", s->allowed, s->n_allowed, n_vocab, e)) != 0)
         return rc;

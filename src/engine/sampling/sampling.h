@@ -39,8 +39,8 @@ enum {
     SAMPLING_MAX_LOGPROBS = 1024,    /* likeliest tokens that are reported for each token */
 };
 
-/* When a beam search ends (engine/beams/beam.h). The numbers are those of gallop_sampling.early_stopping and the order
- * of the choices of --early-stopping. */
+/* When a beam search ends (engine/beams/beam.h). The numbers are those of gallop_sampling.early_stopping and
+ * the order of the choices of --early-stopping. */
 enum sampling_early { SAMPLING_EARLY_FALSE, SAMPLING_EARLY_TRUE, SAMPLING_EARLY_NEVER };
 
 /* Type of a field in struct sampling, and its form in JSON. */
@@ -103,7 +103,7 @@ struct sampling {
     /* Bit (1 << enum sampling_field) is set if the user or generation_config.json gave the field. */
     uint64_t given;
     /* The fields of sampling.def; a list is MEMBER [n_MEMBER]. A count of SIZE_MAX means no limit. The seed
-     * is valid if it is given. Ids of biases and end tokens are ascending and distinct. */
+     * is valid if it is given. Ids of biases, end tokens and suppressed tokens are ascending and distinct. */
 #define SAMPLING_FIELD(field, member, kind, ...)                         kind member;
 #define SAMPLING_FILE_FIELD(field, member, kind, ...)                    kind member;
 #define SAMPLING_LIST(field, name, member, kind, ...)                    kind *member; size_t n_##member;
@@ -143,8 +143,8 @@ void sampling_mark(struct sampling *s, enum sampling_field f);
  * range. */
 void sampling_set_number(struct sampling *s, enum sampling_field f, double v);
 
-/* Marks every number that shapes the distribution (penalties, temperature, top_k ...) as given, so that a
- * merge keeps the values of S instead of those of generation_config.json. */
+/* Marks every field that shapes the distribution (penalties, temperature, top_k, suppressed tokens ...) as
+ * given, so that a merge keeps the values of S instead of those of generation_config.json. */
 void sampling_keep_neutral(struct sampling *s);
 
 /* Sets the fields that the JSON object OBJECT contains, except for null, and marks them as given.
@@ -155,18 +155,19 @@ int sampling_set_json(struct sampling *s, const json_t *object, const char *what
 
 /* Reads generation_config.json of the folder IN into *S. Fields that the file lacks, or all if there is no
  * file, are neutral. Unknown keys are ignored; keys that request another decoding method (beams, contrastive
- * ...) cause one warning. */
-int sampling_from_generation_config(struct folder in, struct sampling *s, struct arena *a, struct err *e);
+ * ...) cause one warning. Token ids from N_VOCAB on, which the model cannot choose, are dropped, with a
+ * warning for each field. */
+int sampling_from_generation_config(struct folder in, size_t n_vocab, struct sampling *s, struct arena *a,
+                                    struct err *e);
 
-/* Reads the text of a generation_config.json into *S. PATH is for messages. */
-int sampling_from_text(const char *text, size_t len, const char *path, struct sampling *s, struct arena *a,
-                       struct err *e);
+/* Reads the text of a generation_config.json into *S in the same way. PATH is for messages. */
+int sampling_from_text(const char *text, size_t len, const char *path, size_t n_vocab, struct sampling *s,
+                       struct arena *a, struct err *e);
 
 /* Merges field by field: the value of USER if given, else of CONFIG if given, else the neutral value. Arrays
- * stay borrowed. If USER gives a field that asks for drawing (sampling_row.draws), but not do_sample, do_sample
- * becomes true.
- * If min_new_tokens exceeds max_new_tokens, the limit that USER did not give is set to the other
- * (min_new_tokens, if USER gave neither). */
+ * stay borrowed. If USER gives a field that asks for drawing (sampling_row.draws), but not do_sample,
+ * do_sample becomes true. If min_new_tokens exceeds max_new_tokens, the limit that USER did not give is set
+ * to the other (min_new_tokens, if USER gave neither). */
 void sampling_merge(struct sampling *out, const struct sampling *user, const struct sampling *config);
 
 /* Sorts biases and stop tokens by id. */
@@ -179,17 +180,17 @@ int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e);
 /* Returns true if the likeliest token is always chosen. */
 bool sampling_is_greedy(const struct sampling *s);
 
-/* Returns true if USER, the parameters of a request, asks for beam search: use_beam_search, or num_beams above 1
- * without use_beam_search false. */
+/* Returns true if USER, the parameters of a request, asks for beam search: use_beam_search, or num_beams
+ * above 1 without use_beam_search false. */
 bool sampling_is_search(const struct sampling *user);
-/* Returns 0, or ERR_UNSUPPORTED and the name of the parameter of USER that draws tokens at random, which beam search
- * does not. */
+/* Returns 0, or ERR_UNSUPPORTED and the name of the parameter of USER that draws tokens at random, which beam
+ * search does not. */
 int sampling_check_search(const struct sampling *user, struct err *e);
 
 /* Adds the end token ID of config.json or of the tokenizer to S. Returns 0 or ERR_NOMEM. */
 int sampling_add_eos(struct sampling *s, int32_t id, struct arena *a, struct err *e);
 
-/* Returns true if IDS [n] contains ID. */
+/* Returns true if IDS [n], which are ascending, contain ID. */
 bool sampling_has_id(const int32_t *ids, size_t n, int32_t id);
 
 #endif

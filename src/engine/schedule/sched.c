@@ -8,8 +8,8 @@ struct plan {
     struct sched_pick *out;
     size_t n, n_wanted, n_prompts, n_streams;
     struct cost_step step;
-    struct cost_step
-        decode; /* the rows of decoding sequences only, and the expected number of their tokens */
+    /* the rows of decoding sequences only, and the expected number of their tokens */
+    struct cost_step decode;
     double tokens;
 };
 

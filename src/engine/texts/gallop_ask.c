@@ -42,10 +42,22 @@ static int add_stop_tokens(const struct texts *t, const struct markup_calls *cal
     return 0;
 }
 
+/* Sets where answers to P begin. */
+static int place(const struct gallop_chat *c, const struct gallop_prompt *p, const struct markup *m,
+                 enum markup_place *out, struct err *e)
+{
+    struct buf continued = {.tag = MEM_ENGINE};
+    int rc = c->continue_final_message ? texts_last_message(c->messages, &continued, e) : 0;
+
+    *out = markup_place(m->reasoning, p->text, p->text_len, continued.data, continued.len);
+    buf_fini(&continued);
+    return rc;
+}
+
 /* Sets the constraint on tool calls in R, and where its constraints begin. */
 static int constrain(const struct texts *t, const struct gallop_chat *c, const struct gallop_prompt *p,
-                     const struct markup *m, const struct texts_tools *tools, struct arena *a,
-                     struct gallop_request *r, struct err *e)
+                     const struct markup *m, enum markup_place begin, const struct texts_tools *tools,
+                     struct arena *a, struct gallop_request *r, struct err *e)
 {
     const struct constrain_calls calls = {.markup = m,
                                           .template = c->chat_template ? c->chat_template : t->own.source,
@@ -57,8 +69,8 @@ static int constrain(const struct texts *t, const struct gallop_chat *c, const s
     int rc = constrain_calls(&r->structured_outputs, &calls, a, e);
 
     return rc ? rc
-              : constrain_place(&r->structured_outputs, m->reasoning, tools->list ? m->calls : NULL,
-                                !c->no_generation_prompt, p->text, p->text_len, e);
+              : constrain_place(&r->structured_outputs, m->reasoning, tools->list ? m->calls : NULL, begin,
+                                p->text, p->text_len, e);
 }
 
 /* Sets the members of R. */
@@ -67,6 +79,7 @@ static int ask(const struct texts *t, const struct gallop_chat *c, struct gallop
 {
     const struct markup_calls *calls;
     struct arena *a = memory_of(p);
+    enum markup_place begin;
     struct markup m;
     int rc = a ? 0 : err_nomem(e, "a request");
 
@@ -77,7 +90,8 @@ static int ask(const struct texts *t, const struct gallop_chat *c, struct gallop
                          "the chat template does not show how this model writes tool calls; tool_call_parser "
                          "takes the name of their markup, or \"none\"");
     calls = tools->list ? m.calls : NULL;
-    if ((rc = constrain(t, c, p, &m, tools, a, r, e)) != 0 || (rc = add_stop_tokens(t, calls, a, r, e)) != 0)
+    if ((rc = place(c, p, &m, &begin, e)) != 0 || (rc = constrain(t, c, p, &m, begin, tools, a, r, e)) != 0 ||
+        (rc = add_stop_tokens(t, calls, a, r, e)) != 0)
         return rc;
     r->text = NULL;
     r->ids = p->ids;
@@ -85,9 +99,9 @@ static int ask(const struct texts *t, const struct gallop_chat *c, struct gallop
     r->keep_special |= (calls && calls->special) || (m.reasoning && m.reasoning->special);
     constrain_set_marks(calls, r);
     if (m.reasoning) {
-        r->reasoning_open = m.reasoning->open;
-        r->reasoning_close = m.reasoning->close;
-        r->reasoning_begun = markup_begins_inside(m.reasoning, p->text, p->text_len);
+        r->reasoning_open = markup_fixed(m.reasoning->open);
+        r->reasoning_close = markup_fixed(m.reasoning->close);
+        r->reasoning_begun = markup_reasons(begin);
     }
     return 0;
 }

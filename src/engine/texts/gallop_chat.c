@@ -60,28 +60,33 @@ static int read_inputs(const struct gallop_chat *c, struct inputs *in, struct er
 static int make_variables(const struct gallop_chat *c, const struct texts_template *x,
                           const struct inputs *in, json_t **out, struct err *e)
 {
-    const struct conversation conversation = {.messages = in->messages,
-                                              .tools = in->tools.list,
-                                              .roles = &x->roles,
-                                              .style = &x->tools,
-                                              .is_open = c->continue_final_message != 0};
-    json_t *o = json_object(), *list = NULL;
+    struct conversation conversation = {.messages = in->messages,
+                                        .roles = &x->roles,
+                                        .style = &x->tools,
+                                        .is_open = c->continue_final_message != 0};
+    json_t *o = json_object(), *list = NULL, *tools = json_incref(in->tools.list);
     bool has_tools = in->tools.list && (c->verbatim || x->tools.place == TOOLS_IN_VARIABLE), bad = !o;
     int rc = 0;
 
     if (in->tools.list && !c->verbatim && x->tools.place == TOOLS_NOWHERE)
         rc = err_about(e, ERR_UNSUPPORTED, "tools", "the chat template does not write them");
-    else if (c->verbatim)
+    if (rc == 0 && tools && !c->verbatim) {
+        json_decref(tools);
+        rc = tools_complete(&x->tools, in->tools.list, &tools, e);
+    }
+    conversation.tools = tools;
+    if (rc == 0 && c->verbatim)
         list = json_incref(in->messages);
-    else
+    else if (rc == 0)
         rc = conversation_fit(&conversation, &list, e);
     if (rc == 0) {
         bad = bad || (in->variables && json_object_update(o, in->variables) != 0);
-        bad = bad || (has_tools && json_object_set(o, "tools", in->tools.list) != 0);
+        bad = bad || (has_tools && json_object_set(o, "tools", tools) != 0);
         bad = bad || json_object_set(o, "messages", list) != 0;
         rc = bad ? err_nomem(e, "messages") : 0;
     }
     json_decref(list);
+    json_decref(tools);
     if (rc)
         json_decref(o);
     *out = rc ? NULL : o;

@@ -52,7 +52,9 @@ static int open_parser(struct gallop_parser *p, const struct texts *t, const str
                        struct err *e)
 {
     struct parser_options own = {
-        .prompt = o->prompt ? o->prompt : "", .one_call = o->one_call != 0, .seed = o->seed};
+        .tok = t->tok, .prompt = o->prompt ? o->prompt : "", .one_call = o->one_call != 0, .seed = o->seed};
+    struct texts_tools choice = {0};
+    struct buf continued = {.tag = MEM_ENGINE};
     struct markup markup;
     json_t *tools = NULL;
     int rc = texts_markup(t, o->tool_call_parser, o->reasoning_parser, o->chat_template, &markup, e);
@@ -63,12 +65,24 @@ static int open_parser(struct gallop_parser *p, const struct texts *t, const str
         rc = json_pull_load_exact(&tools, o->tools, strlen(o->tools), "tools", e);
     if (rc == 0 && tools)
         rc = read_names(p, tools, &own, e);
-    json_decref(tools);
+    own.tools = tools;
     if (mem_lib_failed()) /* a failure inside jansson may have been missed until here */
         rc = err_nomem(e, "tools");
     own.calls = own.n_names ? markup.calls : NULL;
     own.reasoning = markup.reasoning;
-    return rc ? rc : parser_open(&p->parser, &own, e);
+    if (rc == 0 && o->messages)
+        rc = texts_last_message(o->messages, &continued, e);
+    if (rc == 0)
+        rc = texts_tool_choice(o->tool_choice, &choice, e);
+    own.one_call |= choice.choice == TOOLS_NAMED;
+    own.is_forced = tools_forces(choice.choice);
+    own.continued = continued.data;
+    own.n_continued = continued.len;
+    rc = rc ? rc : parser_open(&p->parser, &own, e);
+    json_decref(tools);
+    buf_fini(&continued);
+    texts_tools_close(&choice);
+    return rc;
 }
 
 static int new_parser(struct gallop_parser **out, const struct texts *t,
@@ -106,21 +120,29 @@ void gallop_parser_close(struct gallop_parser *p)
     mem_free(p);
 }
 
-static int feed(struct gallop_parser *p, const char *text, size_t len, struct err *e)
+static int feed(struct gallop_parser *p, const char *text, const char *special, size_t len, struct err *e)
 {
     int rc;
 
     if (len == SIZE_MAX)
         len = strlen(text);
     rc = err_utf8(e, "the text", text, len);
-    return rc ? rc : parser_feed(p->parser, text, len, e);
+    return rc ? rc : parser_feed(p->parser, text, special, len, e);
 }
 
 int gallop_parser_feed(struct gallop_parser *p, const char *text, size_t len, char *err)
 {
     struct err e = {0};
 
-    return engine_give(err, &e, feed(p, text, len, &e));
+    return engine_give(err, &e, feed(p, text, NULL, len, &e));
+}
+
+int gallop_parser_feed_special(struct gallop_parser *p, const char *text, const char *special, size_t len,
+                               char *err)
+{
+    struct err e = {0};
+
+    return engine_give(err, &e, feed(p, text, special, len, &e));
 }
 
 /* Returns the end that the parser knows; a number that is no end counts as ENDED. */
@@ -227,8 +249,8 @@ static void write_message(const struct message *m, struct buf *out)
     out->oom |= m->content.oom || m->reasoning.oom || m->calls.oom;
 }
 
-static int parse(struct gallop_parser *p, const char *text, size_t len, enum gallop_parser_end end,
-                 struct buf *out, struct err *e)
+static int parse(struct gallop_parser *p, const char *text, const char *special, size_t len,
+                 enum gallop_parser_end end, struct buf *out, struct err *e)
 {
     struct message m = {.content = {.tag = MEM_ENGINE},
                         .reasoning = {.tag = MEM_ENGINE},
@@ -236,7 +258,7 @@ static int parse(struct gallop_parser *p, const char *text, size_t len, enum gal
                         .name = {.tag = MEM_ENGINE},
                         .arguments = {.tag = MEM_ENGINE}};
     struct parser_piece piece;
-    int rc = feed(p, text, len, e);
+    int rc = feed(p, text, special, len, e);
 
     if (rc == 0)
         rc = parser_finish(p->parser, end_of(end), e);
@@ -263,7 +285,7 @@ int gallop_parse(const struct gallop *g, const struct gallop_parser_options *o, 
 
     *json = NULL;
     if (rc == 0)
-        rc = parse(p, text, len, end, &out, &e);
+        rc = parse(p, text, o->special, len, end, &out, &e);
     if (rc == 0)
         rc = texts_give(&out, json, &n, &e);
     gallop_parser_close(p);

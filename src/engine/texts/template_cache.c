@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "text/chat.h"
 #include "text/jinja/jinja.h"
+#include "text/markup/detect.h"
 
 void template_cache_init(struct template_cache *c)
 {
@@ -34,8 +35,8 @@ int template_examine(const struct chat *chat, struct texts_template *x, struct e
 {
     int rc = tools_probe(chat, x->jinja, &x->tools, e);
 
-    return rc ? rc
-              : roles_probe(chat, x->jinja, x->source, x->tools.place == TOOLS_IN_VARIABLE, &x->roles, e);
+    rc = rc ? rc : roles_probe(chat, x->jinja, x->source, x->tools.place == TOOLS_IN_VARIABLE, &x->roles, e);
+    return rc ? rc : markup_detect(chat, x->jinja, x->source, &x->tools, &x->markup, e);
 }
 
 /* Makes an entry of SOURCE [n]. */

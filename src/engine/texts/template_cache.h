@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "text/markup/markup.h"
 #include "text/markup/roles.h"
 #include "text/markup/tools.h"
 
@@ -23,6 +24,7 @@ struct texts_template {
     const char *source;  /* borrowed; NULL: the model has no template */
     struct tools_style tools;
     struct roles_style roles;
+    struct markup markup;
 };
 
 /* Larger templates are not kept. */
@@ -47,7 +49,8 @@ struct template_cache {
 void template_cache_init(struct template_cache *c);
 void template_cache_fini(struct template_cache *c); /* no entry is in use */
 
-/* Examines which tools and roles the template X accepts, with the special tokens of CHAT. */
+/* Examines which tools and roles the template X accepts, and which markup it writes, with the special tokens of
+ * CHAT. */
 int template_examine(const struct chat *chat, struct texts_template *x, struct err *e);
 
 /* Sets *OUT to the template SOURCE, which is parsed and examined if it is not kept. ERR_INPUT: it cannot be parsed.

@@ -1,4 +1,4 @@
-/* texts.c - opens the chat template of an engine's model, and describes the model. */
+/* texts.c - opens the chat template and the embedder of an engine's model, and describes the model. */
 #include "engine/texts/texts.h"
 
 #include <string.h>
@@ -11,6 +11,7 @@
 #include "engine/sampling/sampling.h"
 #include "text/chat.h"
 #include "text/jinja/jinja.h"
+#include "text/markup/conversation.h"
 
 /* ---- templates ---- */
 
@@ -31,6 +32,31 @@ static int open_chat(struct texts *t, const struct llm *m, struct err *e)
     if (rc == ERR_NOMEM && e)
         *e = *missing;
     return rc == ERR_NOMEM ? rc : 0;
+}
+
+/* Reads how embeddings are made. Only ERR_NOMEM is an error; others are kept for later calls. */
+static int open_embedder(struct texts *t, const struct llm *m, struct err *e)
+{
+    struct err *missing = &t->embedder_missing;
+    int rc = embedder_open(&t->embedder, m->model.checkpoint, missing);
+
+    if (rc == 0)
+        rc = dense_check(&t->embedder.dense, m->model.info.hidden, missing);
+    if (rc == ERR_NOMEM && e)
+        *e = *missing;
+    return rc == ERR_NOMEM ? rc : 0;
+}
+
+int texts_embedder(const struct texts *t, enum gallop_pooling pooling, const struct embedder **out,
+                   struct err *e)
+{
+    *out = NULL;
+    if (pooling != GALLOP_POOL_AUTO)
+        return 0;
+    if (t->embedder_missing.code && e)
+        *e = t->embedder_missing;
+    *out = &t->embedder;
+    return t->embedder_missing.code;
 }
 
 int texts_template_open(const struct texts *t, const char *source, struct texts_use *out, struct err *e)
@@ -60,9 +86,17 @@ void texts_template_close(const struct texts *t, struct texts_use *x)
 int texts_markup(const struct texts *t, const char *calls, const char *reasoning, const char *source,
                  struct markup *out, struct err *e)
 {
-    int rc = markup_choose(out, calls ? calls : "auto", reasoning ? reasoning : "auto",
-                           source ? source : t->own.source, e);
+    struct texts_use use = {.template = &t->own};
+    struct markup found = {0};
+    int rc = source ? texts_template_open(t, source, &use, e) : 0;
 
+    if (rc == 0)
+        found = use.template->markup;
+    else if (rc != ERR_NOMEM) /* a template that cannot be rendered */
+        markup_shown(source, &found);
+    if (rc != ERR_NOMEM)
+        rc = markup_choose(out, calls ? calls : "auto", reasoning ? reasoning : "auto", &found, e);
+    texts_template_close(t, &use);
     if (rc != ERR_USAGE)
         return rc;
     if (e)
@@ -72,8 +106,7 @@ int texts_markup(const struct texts *t, const char *calls, const char *reasoning
 
 /* ---- tools ---- */
 
-/* Reads tool_choice: a word, or a JSON object. */
-static int read_tool_choice(const char *text, struct texts_tools *out, struct err *e)
+int texts_tool_choice(const char *text, struct texts_tools *out, struct err *e)
 {
     json_t *choice = NULL;
     int rc = 0;
@@ -95,7 +128,7 @@ int texts_tools_read(const struct gallop_chat *c, struct texts_tools *out, struc
     int rc;
 
     *out = (struct texts_tools){.choice = TOOLS_AUTO};
-    if ((rc = read_tool_choice(c->tool_choice, out, e)) != 0)
+    if ((rc = texts_tool_choice(c->tool_choice, out, e)) != 0)
         return rc;
     if (c->tools && (rc = json_pull_load_exact(&out->list, c->tools, strlen(c->tools), "tools", e)) != 0)
         return rc;
@@ -115,6 +148,16 @@ void texts_tools_close(struct texts_tools *x)
     json_decref(x->list);
     json_decref(x->names);
     *x = (struct texts_tools){0};
+}
+
+int texts_last_message(const char *messages, struct buf *out, struct err *e)
+{
+    json_t *list = NULL;
+    int rc = json_pull_load_exact(&list, messages, strlen(messages), "messages", e);
+
+    conversation_last_text(list, out);
+    json_decref(list);
+    return rc || !out->oom ? rc : err_nomem(e, "messages");
 }
 
 /* ---- the description ---- */
@@ -145,7 +188,8 @@ static int name_model(struct texts *t, const char *model, struct err *e)
     return copy(t, model + from, n - from, &t->info.name, e);
 }
 
-/* Returns the id of the special token that the files of the chat template call NAME; OTHERWISE: there is none. */
+/* Returns the id of the special token that the files of the chat template call NAME; OTHERWISE: there is
+ * none. */
 static int32_t named_id(const struct texts *t, const char *name, int32_t otherwise)
 {
     size_t n = 0;
@@ -268,7 +312,7 @@ int texts_open(struct texts *t, const struct llm *m, const struct sampling *conf
     }
     template_cache_init(t->templates);
     mem_lib_failed(); /* resets the flag of an earlier failure */
-    if ((rc = open_chat(t, m, e)) == 0)
+    if ((rc = open_chat(t, m, e)) == 0 && (rc = open_embedder(t, m, e)) == 0)
         rc = describe_all(t, m, config, model, e);
     if (mem_lib_failed()) /* a failure inside jansson may have been taken for a template that refuses messages */
         rc = err_nomem(e, "a chat template");
@@ -283,6 +327,7 @@ void texts_close(struct texts *t)
         template_cache_fini(t->templates);
     mem_free(t->templates);
     chat_close(t->chat);
+    embedder_close(&t->embedder);
     arena_fini(&t->arena);
     *t = (struct texts){0};
 }

@@ -1,5 +1,5 @@
 /* texts.h - what the functions of gallop.h about text need of an open engine: the tokenizer, the chat template with
- * the markup that it shows, and the description of the model.
+ * the markup that it shows, the embedder, and the description of the model.
  *
  * Everything is made when the engine is opened and is then immutable, so that all threads may read it; the cache of
  * templates has a lock.
@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "engine/embeddings/embedder.h"
 #include "engine/texts/template_cache.h"
 #include "gallop.h"
 #include "text/markup/markup.h"
@@ -28,6 +29,8 @@ struct texts {
     struct err chat_missing; /* why the model's own template cannot be rendered; code 0: it can */
     struct texts_template own;
     struct template_cache *templates; /* those of programs */
+    struct embedder embedder;
+    struct err embedder_missing; /* why the embedder cannot be used; code 0: it can */
     struct gallop_model_info info;
     struct arena arena; /* memory of `info` */
 };
@@ -36,14 +39,18 @@ struct texts {
  * borrowed from M. */
 void texts_describe_model(struct gallop_model_info *info, const struct llm *m);
 
-/* Reads the chat template of the checkpoint of M and describes M. MODEL is the name or path that the user gave. A
- * template that cannot be used is no error here. M and CONFIG, the model's generation config, are borrowed. */
+/* Reads the chat template and the embedder of M and describes M. MODEL is the name or path that the user gave. Files
+ * that cannot be used are no error here. M and CONFIG, the model's generation config, are borrowed. */
 int texts_open(struct texts *t, const struct llm *m, const struct sampling *config, const char *model,
                struct err *e);
 void texts_close(struct texts *t); /* T may be zeroed */
 
 /* Returns an error that says why T has no tokenizer, or 0. */
 int texts_need_tok(const struct texts *t, struct err *e);
+
+/* Sets *OUT to what GALLOP_POOL_AUTO applies, or to NULL for another POOLING. */
+int texts_embedder(const struct texts *t, enum gallop_pooling pooling, const struct embedder **out,
+                   struct err *e);
 
 /* A use of a template. */
 struct texts_use {
@@ -67,10 +74,16 @@ struct texts_tools {
     json_t *names; /* owned: the functions that tool_choice allows; NULL: all */
 };
 
+/* Reads tool_choice, a word or a JSON object; NULL: "auto". */
+int texts_tool_choice(const char *text, struct texts_tools *out, struct err *e);
+
 /* Reads and checks the tools of C. Only VERBATIM conversations may have tools of another form than OpenAI's.
  * texts_tools_close() frees *OUT, also after an error. */
 int texts_tools_read(const struct gallop_chat *c, struct texts_tools *out, struct err *e);
 void texts_tools_close(struct texts_tools *x);
+
+/* Appends the text of the last of MESSAGES, a JSON array, to OUT. */
+int texts_last_message(const char *messages, struct buf *out, struct err *e);
 
 /* Moves the text of B, which is then empty, to the caller as *TEXT, terminated, and *LEN. ERR_NOMEM: B ran out of
  * memory while it was filled. */

@@ -12,7 +12,7 @@
 
 #include "kern/kern.h"
 
-#ifdef KERN_EMULATE_AVX512
+#if defined(KERN_EMULATE_AVX512) && !defined(KERN_EMULATE_ALL)
 #define AVX512_NAME(x) emu_##x
 #else
 #define AVX512_NAME(x) x

@@ -4,13 +4,18 @@
  * With KERN_EMULATE_AVX512 the same sources are compiled for AVX2 and export emu_<symbol>: the compiler
  * includes simd512_emu.h first (cmake/kernels.cmake), so that tests prove the kernels equal to ref/ on
  * machines without AVX-512. The results must be equal in both cases. Only files that are compiled with
- * AVX-512 F, BW, DQ and VL, or for the emulation, may include this header.
+ * AVX-512 F, BW, DQ and VL, or for the emulation, may include this header. With KERN_EMULATE_ALL, too, the emulation
+ * takes the place of the kernels in a whole build (GALLOP_EMULATE).
  */
 #ifndef GALLOP_KERN_SIMD512_SIMD512_H
 #define GALLOP_KERN_SIMD512_SIMD512_H
 
 #ifdef KERN_EMULATE_AVX512
-#define KERN_NAME(x)   emu_##x
+#ifdef KERN_EMULATE_ALL
+#define KERN_NAME(x) x
+#else
+#define KERN_NAME(x) emu_##x
+#endif
 #define SIMD512_INLINE static inline
 #define SIMD512_UNROLL
 #define SIMD512_LOOP

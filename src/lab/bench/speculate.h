@@ -23,8 +23,8 @@ enum { BENCH_SPECULATE_LIST = 16, BENCH_SPECULATE_REPS = 100 };
 
 /* The values of the options bench_speculate_options. */
 struct bench_speculate_options {
-    size_t
-        guesses;   /* maximum number of guesses of a sequence in a step; 0: this benchmark is not asked for */
+    /* maximum number of guesses of a sequence in a step; 0: this benchmark is not asked for */
+    size_t guesses;
     double accept; /* chance that a guess is right */
     bool adaptive; /* the engine computes only guesses that are expected to pay */
 };

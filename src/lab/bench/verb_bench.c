@@ -30,7 +30,6 @@
 #include "kern/roof.h"
 #include "lab/bench/backends.h"
 #include "lab/bench/cost.h"
-#include "lab/bench/executors.h"
 #include "lab/bench/fill.h"
 #include "lab/bench/kernels.h"
 #include "lab/bench/serve.h"
@@ -54,7 +53,7 @@ struct bench_options {
     const char *kernel; /* prefix of the names of kernels to measure */
     size_t decode, rows, mixed, reps;
     double roof_seconds;
-    bool roof_seconds_given, kernels, backends, executors;
+    bool roof_seconds_given, kernels, backends;
 };
 
 #define INTO(member) OPT_INTO(struct bench_options, member)
@@ -99,11 +98,6 @@ static const struct opt_row rows[] = {
          "measure every linear backend on the model's linears instead of whole steps, with --batch rows (default "
          "1,8,32) and with the rows of --prefill (default 512)",
      INTO(backends)},
-    {"executors", 0, OPT_FLAG, NULL, EVERYDAY,
-     .help =
-         "measure decoding steps of the executors eager and planned alternately instead, for --reps seconds with each "
-         "of --batch and --context: time of a step and of a layer",
-     INTO(executors)},
     {0}};
 
 enum test { PREFILL, DECODE, MIXED };
@@ -563,20 +557,6 @@ static int bench_linears(struct bench_options *o, struct err *e)
     return (rc = load_prepare(&o->load, e)) != 0 ? rc : bench_backends(&b, &o->load.o, e);
 }
 
-static int compare_executors(struct bench_options *o, struct err *e)
-{
-    struct bench_executors b = {.rows = o->rows, .seconds = (double)o->reps, .json = o->out.json};
-    int rc;
-
-    if ((rc = read_list(o->context, "context", b.context, BENCH_EXECUTORS_LIST, &b.n_contexts, e)) != 0 ||
-        (rc = read_list(o->batch, "batch", b.batch, BENCH_EXECUTORS_LIST, &b.n_batches, e)) != 0)
-        return rc;
-    for (size_t i = 0; i < b.n_batches; i++)
-        if (b.batch[i] < 1 || b.batch[i] > MAX_BATCH)
-            return err_set(e, ERR_USAGE, "--batch: found %zu, expected 1 to %d", b.batch[i], MAX_BATCH);
-    return bench_executors(&b, &o->load, e);
-}
-
 static int bench_guesses(struct bench_options *o, struct err *e)
 {
     struct bench_speculate b = {.of = o->speculate,
@@ -619,8 +599,6 @@ static int bench_run(const struct opt_values *v, struct err *e)
         return bench_kernels(o.load.o.threads ? o.load.o.threads : 1, o.kernel, o.out.json, 0.2, e);
     if (o.backends)
         return bench_linears(&o, e);
-    if (o.executors)
-        return compare_executors(&o, e);
     return o.speculate.guesses ? bench_guesses(&o, e) : bench_model(&o, e);
 }
 
@@ -633,10 +611,9 @@ const struct verb verb_bench = {
         "Measures tokens per second of prefill and decoding, and of steps that mix both (--mixed). The roofs of the "
         "machine, the memory bandwidth and arithmetic rates that it sustains, are measured in between, and results are "
         "also given as a share of them. --serve measures a load of many requests instead, --backends every linear"
-        " backend on the linears of the model, --kernels every kernel, --executors the executors eager and "
-        "planned beside each other, and --speculate speculative decoding with guesses of known quality. --trace "
-        "without a file prints, with or without --serve, the time of each operator of a step, its bytes and "
-        "operations per second, its share of the roof, and the time between operators.",
+        " backend on the linears of the model, --kernels every kernel, and --speculate speculative decoding with "
+        "guesses of known quality. --trace without a file prints, with or without --serve, the time of each operator "
+        "of a step, its bytes and operations per second, its share of the roof, and the time between operators.",
     .options = (const struct opt_part[]){OPT_PART(struct bench_options, load, options_model),
                                          OPT_OWN(struct bench_options, rows),
                                          OPT_PART(struct bench_options, speculate, bench_speculate_options),

@@ -20,7 +20,6 @@
 #include "base/mem.h"
 #include "base/opt.h"
 #include "base/threads/pool.h"
-#include "engine/dense.h"
 #include "engine/engine.h"
 #include "engine/sim_executor.h"
 #include "engine/step.h"
@@ -209,7 +208,7 @@ static int read_options(struct simulation *m)
             "the KV cache holds %zu tokens, but a sequence can have %zu; --kv-cache-memory %.2f or more is expected",
             m->kv_tokens, m->max_len,
             ceil((double)(m->max_len + o->block_size) * m->spec.token_bytes / (1 << 30) * 100) / 100);
-    m->step = (struct step_options){.max_seqs = strcmp(engine->scheduler, "iterative") == 0,
+    m->step = (struct step_options){.one_by_one = strcmp(engine->scheduler, "iterative") == 0,
                                     .max_tokens = o->max_batched_tokens,
                                     .max_queued = (size_t)engine->max_num_queued_reqs,
                                     .max_queued_tokens = (size_t)engine->max_num_queued_tokens,

@@ -13,7 +13,7 @@
 #include "text/grammar/automata/pattern.h"
 #include "text/grammar/automata/recognizer.h"
 #include "text/grammar/gbnf.h"
-#include "text/grammar/names.h"
+#include "text/grammar/places.h"
 #include "text/grammar/preface.h"
 #include "text/grammar/schema/json_text.h"
 #include "text/grammar/schema/schema.h"
@@ -24,12 +24,14 @@
 
 /* The limits of steps. A step computes one new transition, in about 100 ns. */
 enum {
-    COMPILE_STEPS = 20000000, /* for compiling a source: at most about 2 s */
-    MASK_STEPS = 1000000,     /* for computing one mask */
+    COMPILE_STEPS =
+        20000000, /* for compiling a source: about 2 s, which are the limit of processor time, too */
     /* A mask or token that takes more is not followed by guesses. Successive tokens take similar work, so guesses stay
-     * far from MASK_STEPS. */
-    GUESS_STEPS = MASK_STEPS / 64,
+     * far from CONSTRAINT_MASK_STEPS. */
+    GUESS_STEPS = CONSTRAINT_MASK_STEPS / 64,
 };
+
+#define COMPILE_NS UINT64_C(2000000000)
 
 struct constraint_vocabulary {
     struct token_trie trie, first_trie; /* FIRST_TRIE: texts of tokens at the start of an answer */
@@ -37,7 +39,6 @@ struct constraint_vocabulary {
     /* [is_compact] The walks inside any string and inside any name of a property, which nearly all schemas have and
      * which take the most time. */
     struct token_masks_walk string[2], name[2];
-    struct names_tokens names; /* tokens that may write names of properties */
 };
 
 struct constraint {
@@ -45,10 +46,10 @@ struct constraint {
     struct grammar g;
     struct recognizer r;
     struct token_masks masks, first_masks;
-    struct names names;               /* zeroed if the grammar has no names that must be distinct */
     struct constraint_budget *budget; /* memory budget shared with other constraints; NULL: none */
     size_t n_counted, n_more;         /* bytes counted in the budget, and the caller's bytes among them */
     size_t last_steps;                /* steps of the last mask or token */
+    struct places places;             /* of the rules that schemas have made */
     char **warning;                   /* [n_warnings] sentences about keywords that are not enforced */
     size_t n_warnings, cap_warnings;
     _Atomic bool is_spent; /* see constraint_is_spent() */
@@ -75,7 +76,7 @@ static void common_strings(struct regex_store *s, bool is_compact, uint32_t *str
 
     json_text_init(&j, s, is_compact);
     *string = regex_concat(s, j.string, quote);
-    *name = regex_concat(s, *string, regex_concat(s, j.space, regex_concat(s, colon, j.space)));
+    *name = regex_concat(s, *string, regex_concat(s, colon, j.space));
 }
 
 static int walk_strings(struct constraint_vocabulary *v, struct err *e)
@@ -103,7 +104,6 @@ int constraint_vocabulary_new(struct constraint_vocabulary **out, const struct t
 
     rc = rc ? rc : token_trie_open(&v->first_trie, tok, true, e);
     rc = rc ? rc : walk_strings(v, e);
-    rc = rc ? rc : names_tokens_open(&v->names, &v->trie, e);
     if (rc) {
         constraint_vocabulary_free(v);
         return rc;
@@ -121,7 +121,6 @@ void constraint_vocabulary_free(struct constraint_vocabulary *v)
         return;
     token_trie_close(&v->trie);
     token_trie_close(&v->first_trie);
-    names_tokens_close(&v->names);
     for (int is_compact = 0; is_compact < 2; is_compact++) {
         token_masks_walk_close(&v->string[is_compact]);
         token_masks_walk_close(&v->name[is_compact]);
@@ -132,12 +131,6 @@ void constraint_vocabulary_free(struct constraint_vocabulary *v)
 size_t constraint_mask_words(const struct constraint_vocabulary *v)
 {
     return (v->trie.n_vocab + 31) / 32;
-}
-
-/* Returns the bytes of the longest text of a token. */
-static size_t longest_token(const struct constraint_vocabulary *v)
-{
-    return v->first_trie.depth > v->trie.depth ? v->first_trie.depth : v->trie.depth;
 }
 
 /* ---- sources ---- */
@@ -186,6 +179,15 @@ struct schemas {
     struct constraint *c; /* receives the warnings */
 };
 
+static struct schema_options schema_options_of(const struct constraint_source *s)
+{
+    return (struct schema_options){.is_loose = s->is_lax,
+                                   .without_space = s->is_compact,
+                                   .space_pattern = s->whitespace,
+                                   .every_spelling = s->every_spelling,
+                                   .is_open = s->is_open};
+}
+
 static int add_warning(struct constraint *c, const char *sentence, struct err *e)
 {
     char *copy = mem_strndup(sentence, strlen(sentence), MEM_TEXT);
@@ -223,15 +225,31 @@ static int add_warnings(struct constraint *c, const struct schema_report *report
     return add_warning(c, "JSON schema: more keywords are ignored", e);
 }
 
+/* Records where the rules from FIRST on come from: the schema of REPORT, which is that of FUNCTION. */
+static int add_places(struct constraint *c, size_t first, const struct schema_report *report,
+                      const char *function, const char *pointer, struct err *e)
+{
+    int rc =
+        places_add(&c->places, (uint32_t)first, (uint32_t)c->g.n_rules, function, pointer ? pointer : "", e);
+
+    for (size_t i = 0; i < report->n_rules && rc == 0; i++)
+        rc = places_add(&c->places, report->rule[i].number, report->rule[i].number + 1, function,
+                        report->rule[i].pointer, e);
+    return rc;
+}
+
+/* Compiles SCHEMA, that of the parameters of FUNCTION; NULL: of no function. */
 static int compile_schema(struct schemas *s, const struct schema_options *o, struct grammar *g,
-                          const json_t *schema, uint32_t *start, struct err *e)
+                          const json_t *schema, const char *function, uint32_t *start, struct err *e)
 {
     struct schema_report report = {.n = 0};
+    size_t first = g->n_rules;
     int rc = schema_compile(g, schema, o, start, &report, e);
 
     snprintf(s->fault->keyword, sizeof(s->fault->keyword), "%s", report.fault.keyword);
     snprintf(s->fault->pointer, sizeof(s->fault->pointer), "%s", report.fault.pointer);
     rc = rc ? rc : add_warnings(s->c, &report, e);
+    rc = rc ? rc : add_places(s->c, first, &report, function, o->pointer, e);
     schema_report_fini(&report);
     return rc;
 }
@@ -241,7 +259,7 @@ static int read_schema(void *context, struct grammar *g, const json_t *schema, u
 {
     struct schemas *s = context;
 
-    return compile_schema(s, &s->options, g, schema, start, e);
+    return compile_schema(s, &s->options, g, schema, NULL, start, e);
 }
 
 /* Compiles the JSON Schema of FUNCTION's parameters (type tool_calls_schema). */
@@ -255,9 +273,11 @@ static int read_parameters(void *context, struct grammar *g, const struct tool_c
 
     o.is_loose |= function->is_lax;
     o.pointer = function->pointer;
-    o.is_object = true;
+    o.is_object = !function->value_close;
+    o.excluded = function->value_close;
     rc = function->parameters || any
-             ? compile_schema(s, &o, g, function->parameters ? function->parameters : any, start, e)
+             ? compile_schema(s, &o, g, function->parameters ? function->parameters : any, function->name,
+                              start, e)
              : err_nomem(e, "a grammar of tool calls");
     json_decref(any);
     return rc;
@@ -269,8 +289,7 @@ static int read_json(struct constraint *c, const struct constraint_source *s, ui
 {
     static const char object[] = "{\"type\":\"object\"}";
     bool is_object = s->kind == CONSTRAINT_JSON_OBJECT, is_tag = s->kind == CONSTRAINT_TAG;
-    struct schemas context = {
-        {.is_loose = s->is_lax, .without_space = s->is_compact, .space_pattern = s->whitespace}, fault, c};
+    struct schemas context = {schema_options_of(s), fault, c};
     json_t *value = NULL;
     int rc = json_pull_load_exact(&value, is_object ? object : s->text, is_object ? sizeof(object) - 1 : s->n,
                                   is_tag ? "the structural tag" : "the JSON schema", e);
@@ -303,8 +322,7 @@ static int read_source(struct constraint *c, const struct constraint_source *s, 
 static int read_tools(struct constraint *c, const struct constraint_source *s, struct tool_calls *calls,
                       uint32_t *start, struct constraint_fault *fault, struct err *e)
 {
-    struct schemas context = {
-        {.is_loose = s->is_lax, .without_space = s->is_compact, .space_pattern = s->whitespace}, fault, c};
+    struct schemas context = {schema_options_of(s), fault, c};
     json_t *value = NULL;
     int rc = strlen(s->tools) > CONSTRAINT_MAX_SOURCE
                  ? err_set(e, ERR_INPUT, "the functions have %zu bytes, expected at most %d",
@@ -359,6 +377,26 @@ static void share_walks(struct constraint *c, bool is_compact)
     token_masks_share(&c->masks, name, &c->v->name[is_compact]);
 }
 
+/* Makes C, which has read S, ready for answers from START on. An error says where it is, as far as that is known. */
+static int make_ready(struct constraint *c, const struct constraint_source *s, uint32_t start,
+                      struct constraint_fault *fault, struct err *e)
+{
+    const struct constraint_vocabulary *v = c->v;
+    int rc = grammar_finish(&c->g, start, e);
+
+    rc = rc ? rc : recognizer_open(&c->r, &c->g, e);
+    rc = rc ? rc : token_masks_open(&c->masks, &c->r, &v->trie, e);
+    if (rc == 0 && v->differs)
+        rc = token_masks_open(&c->first_masks, &c->r, &v->first_trie, e);
+    if (rc == 0)
+        share_walks(c, s->is_compact);
+    rc = rc ? rc : grammar_fault(&c->g, e);
+    fault->is_in_tools = rc && s->kind == CONSTRAINT_NONE;
+    if (rc && rc != ERR_NOMEM && e && places_only(&c->places))
+        err_prefix(e, "%s", places_only(&c->places));
+    return rc;
+}
+
 int constraint_new(struct constraint **out, const struct constraint_source *source,
                    const struct constraint_vocabulary *v, struct constraint_fault *fault, struct err *e)
 {
@@ -378,17 +416,9 @@ int constraint_new(struct constraint **out, const struct constraint_source *sour
         return err_nomem(e, "a constraint");
     }
     c->v = v;
+    c->g.regex.max_ns = c->g.regex.pause_ns = COMPILE_NS;
     rc = read_answer(c, source, &start, fault, e);
-    rc = rc ? rc : grammar_finish(&c->g, start, e);
-    rc = rc ? rc : recognizer_open(&c->r, &c->g, e);
-    rc = rc ? rc : token_masks_open(&c->masks, &c->r, &v->trie, e);
-    if (rc == 0 && v->differs)
-        rc = token_masks_open(&c->first_masks, &c->r, &v->first_trie, e);
-    if (rc == 0 && c->g.has_names)
-        rc = names_open(&c->names, &c->r, &v->names, longest_token(v), e);
-    if (rc == 0)
-        share_walks(c, source->is_compact);
-    rc = rc ? rc : grammar_fault(&c->g, e);
+    rc = rc ? rc : make_ready(c, source, start, fault, e);
     if (rc) {
         constraint_free(c);
         return rc;
@@ -405,7 +435,7 @@ void constraint_free(struct constraint *c)
         atomic_fetch_sub(&c->budget->bytes, c->n_counted);
     token_masks_close(&c->masks);
     token_masks_close(&c->first_masks);
-    names_close(&c->names);
+    places_close(&c->places);
     recognizer_close(&c->r);
     grammar_close(&c->g);
     for (size_t i = 0; i < c->n_warnings; i++)
@@ -427,18 +457,31 @@ size_t constraint_bytes(const struct constraint *c)
 
 int constraint_error(const struct constraint *c, struct err *e)
 {
-    return grammar_fault(&c->g, e);
+    const struct regex_store *s = &c->g.regex;
+    int rc = grammar_fault(&c->g, e);
+
+    if (rc == ERR_NOSPACE && (s->fault != REGEX_OVER_MEMORY || s->max_bytes == CONSTRAINT_MAX_BYTES)) {
+        rc = ERR_UNSUPPORTED;
+        if (e)
+            e->code = rc;
+    }
+    return rc;
 }
 
 bool constraint_matches(struct constraint *c, const char *text, size_t n)
 {
-    c->g.regex.max_steps = c->g.regex.steps + COMPILE_STEPS;
-    return names_match(&c->r, text, n);
+    regex_allow(&c->g.regex, COMPILE_STEPS, COMPILE_STEPS);
+    return recognizer_matches(&c->r, text, n);
 }
 
 bool constraint_is_spent(const struct constraint *c)
 {
     return atomic_load(&c->is_spent);
+}
+
+bool constraint_is_paused(const struct constraint *c)
+{
+    return c->g.regex.fault == REGEX_PAUSED;
 }
 
 /* ---- answers ---- */
@@ -460,73 +503,73 @@ void constraint_share(struct constraint *c, struct constraint_budget *budget, si
     count_bytes(c);
 }
 
-/* Sets the limits for the next mask or token: MASK_STEPS, and the memory that is left in the budget. */
-static void limit_use(struct constraint *c)
-{
-    struct regex_store *s = &c->g.regex;
-    size_t used = c->budget ? atomic_load(&c->budget->bytes) : 0, left = !c->budget ? CONSTRAINT_MAX_BYTES
-                                                                         : used < c->budget->most
-                                                                             ? c->budget->most - used
-                                                                             : 0;
+/* What a thread paid for before it worked on an answer. */
+struct payer {
+    enum mem_charge charge;
+    uint32_t client;
+};
 
-    s->max_steps = s->steps + MASK_STEPS;
+/* Charges the memory that this thread allocates to the request of R, until pay_no_more(). */
+static struct payer pay_for(const struct constraint_run *r)
+{
+    return (struct payer){mem_charge(MEM_CHARGE_OLD), mem_set_client(r->client)};
+}
+
+static void pay_no_more(struct payer before)
+{
+    mem_charge(before.charge);
+    mem_set_client(before.client);
+}
+
+/* Sets the limits for the next mask or token of R: the steps, and the memory that is left in the budget. */
+static void limit_use(const struct constraint_run *r)
+{
+    struct constraint *c = r->c;
+    struct regex_store *s = &c->g.regex;
+    bool is_bounded = c->budget && !mem_budget();
+    size_t used = is_bounded ? atomic_load(&c->budget->bytes) : 0, left = !is_bounded ? CONSTRAINT_MAX_BYTES
+                                                                          : used < c->budget->most
+                                                                              ? c->budget->most - used
+                                                                              : 0;
+
+    regex_allow(s, r->steps ? r->steps->left : CONSTRAINT_MASK_STEPS, CONSTRAINT_MASK_STEPS);
     s->max_bytes = s->bytes < CONSTRAINT_MAX_BYTES && left < CONSTRAINT_MAX_BYTES - s->bytes
                        ? s->bytes + left
                        : CONSTRAINT_MAX_BYTES;
 }
 
 /* Updates the budget, and records the work and whether C can be used for more answers. */
-static void note_use(struct constraint *c)
-{
-    c->last_steps = c->g.regex.steps + MASK_STEPS - c->g.regex.max_steps;
-    if (c->budget)
-        count_bytes(c);
-    if (c->g.regex.fault != REGEX_FINE || c->g.regex.bytes > CONSTRAINT_MAX_BYTES / 2)
-        atomic_store(&c->is_spent, true);
-}
-
-/* Makes room in the text of R for one more token, and counts its memory, of which BEFORE bytes are counted. */
-static bool reserve_text(struct constraint_run *r, size_t before)
+static void note_use(const struct constraint_run *r)
 {
     struct constraint *c = r->c;
-    bool fine = names_text_reserve(r->text, longest_token(c->v) + 1);
+    bool is_paused = constraint_is_paused(c);
 
+    c->last_steps = c->g.regex.steps + CONSTRAINT_MASK_STEPS - c->g.regex.max_steps;
+    if (r->steps) {
+        r->steps->left -= c->last_steps < r->steps->left ? c->last_steps : r->steps->left;
+        r->steps->done += c->last_steps;
+    }
+    if (is_paused) /* how much it takes is not known */
+        c->last_steps = SIZE_MAX;
     if (c->budget)
-        atomic_fetch_add(&c->budget->bytes, names_text_bytes(r->text) - before);
-    return fine;
+        count_bytes(c);
+    if ((c->g.regex.fault != REGEX_FINE && !is_paused) || c->g.regex.bytes > CONSTRAINT_MAX_BYTES / 2)
+        atomic_store(&c->is_spent, true);
 }
 
 int constraint_run_open(struct constraint_run *r, struct constraint *c, size_t cap, struct err *e)
 {
-    bool has_text = c->g.has_names, fine;
-
-    *r = (struct constraint_run){.c = c, .cap = cap};
+    *r = (struct constraint_run){.c = c, .client = mem_client(), .cap = cap};
     r->row = cap < SIZE_MAX / sizeof(*r->row) ? mem_alloc((cap + 1) * sizeof(*r->row), MEM_TEXT) : NULL;
-    r->end = r->row && has_text ? mem_alloc((cap + 1) * sizeof(*r->end), MEM_TEXT) : NULL;
-    r->text = r->end ? mem_zalloc(1, sizeof(*r->text), MEM_TEXT) : NULL;
-    fine = r->row && (!has_text || r->text);
-    if (fine) {
-        r->row[0] = RECOGNIZER_BEGIN;
-        if (has_text)
-            r->end[0] = 0;
-        fine = !has_text || reserve_text(r, 0);
-    }
-    if (fine)
-        return 0;
-    constraint_run_close(r);
-    return err_nomem(e, "the rows of a constrained answer");
+    if (!r->row)
+        return err_nomem(e, "the rows of a constrained answer");
+    r->row[0] = RECOGNIZER_BEGIN;
+    return 0;
 }
 
 void constraint_run_close(struct constraint_run *r)
 {
-    if (r->text) {
-        if (r->c->budget)
-            atomic_fetch_sub(&r->c->budget->bytes, names_text_bytes(r->text));
-        names_text_close(r->text);
-    }
-    mem_free(r->text);
     mem_free(r->row);
-    mem_free(r->end);
     *r = (struct constraint_run){0};
 }
 
@@ -536,29 +579,31 @@ static struct token_masks *masks_of(const struct constraint_run *r)
     return r->n == 0 && r->c->v->differs ? &r->c->first_masks : &r->c->masks;
 }
 
-/* Removes tokens that would write a name twice from MASK, which has N tokens. Returns the number of the others. */
-static size_t filter_names(struct constraint_run *r, uint32_t *mask, size_t n)
+size_t constraint_run_mask(struct constraint_run *r, uint32_t *mask, struct err *e)
 {
-    size_t before = names_text_bytes(r->text);
+    struct payer before = pay_for(r);
+    size_t n;
 
-    n -= names_filter(&r->c->names, masks_of(r)->trie, r->row[r->n], r->text, mask);
-    if (r->c->budget)
-        atomic_fetch_add(&r->c->budget->bytes, names_text_bytes(r->text) - before);
+    limit_use(r);
+    n = token_masks_get(masks_of(r), r->row[r->n], mask);
+    note_use(r);
+    pay_no_more(before);
+    if (n == 0)
+        constraint_run_error(r, e);
     return n;
 }
 
-size_t constraint_run_mask(struct constraint_run *r, uint32_t *mask, struct err *e)
+int constraint_run_error(const struct constraint_run *r, struct err *e)
 {
-    size_t n;
+    const struct constraint *c = r->c;
+    int rc = constraint_error(c, e);
+    const struct recognizer_scan *scan;
+    const char *place = NULL;
+    size_t n = rc ? recognizer_scans(&c->r, r->row[r->n], &scan) : 0;
 
-    limit_use(r->c);
-    n = token_masks_get(masks_of(r), r->row[r->n], mask);
-    if (r->text && n > 0)
-        n = filter_names(r, mask, n);
-    note_use(r->c);
-    if (n == 0)
-        grammar_fault(&r->c->g, e);
-    return n;
+    for (size_t i = 0; i < n && !place; i++)
+        place = places_of(&c->places, scan[i].rule);
+    return place && e ? err_prefix(e, "%s", place) : rc;
 }
 
 /* Returns the longest token of MASK if the texts of all its tokens are beginnings of this token's text, else -1. */
@@ -616,27 +661,19 @@ bool constraint_run_may_end(const struct constraint_run *r)
 
 bool constraint_run_add(struct constraint_run *r, int32_t token)
 {
-    const struct token_trie *trie = masks_of(r)->trie;
-    size_t before = r->text ? names_text_bytes(r->text) : 0;
-    bool fine = true;
+    struct payer before;
     uint32_t row;
 
     if (r->n == r->cap)
         return false;
-    limit_use(r->c);
-    row = r->text ? names_add(&r->c->names, trie, r->row[r->n], r->text, token)
-                  : token_masks_next(masks_of(r), r->row[r->n], token);
-    if (r->text)
-        fine = reserve_text(r, before);
-    note_use(r->c);
-    if (row == RECOGNIZER_DEAD || !fine) {
-        if (r->text)
-            names_text_cut(r->text, r->end[r->n]);
+    before = pay_for(r);
+    limit_use(r);
+    row = token_masks_next(masks_of(r), r->row[r->n], token);
+    note_use(r);
+    pay_no_more(before);
+    if (row == RECOGNIZER_DEAD)
         return false;
-    }
     r->row[++r->n] = row;
-    if (r->text)
-        r->end[r->n] = (uint32_t)r->text->n;
     return true;
 }
 
@@ -644,6 +681,4 @@ void constraint_run_truncate(struct constraint_run *r, size_t n)
 {
     ASSERT(n <= r->n, "%zu %zu", n, r->n);
     r->n = n;
-    if (r->text)
-        names_text_cut(r->text, r->end[n]);
 }

@@ -46,8 +46,10 @@ struct constraint_source {
     enum constraint_kind kind;
     const char *text; /* [n] borrowed */
     size_t n;
-    bool is_lax;     /* schemas: unsupported keywords are ignored with a warning instead of refused */
-    bool is_compact; /* schemas: no white space between tokens */
+    bool is_lax;         /* schemas: unsupported keywords are ignored with a warning instead of refused */
+    bool is_compact;     /* schemas: no white space between tokens */
+    bool is_open;        /* schemas: objects may have properties that no keyword describes */
+    bool every_spelling; /* schemas: names, `enum` and `const` have every spelling (schema_options) */
     /* Schemas: a regular expression for the white space between tokens; NULL: the default. */
     const char *whitespace;
     /* The mark that ends the free text before the constrained part, such as the end of reasoning. White space
@@ -69,7 +71,7 @@ struct constraint_fault {
     bool is_in_tools;  /* the error is in TOOLS */
 };
 
-/* The limits of one constraint (docs/GENERATION.md). */
+/* The limits of one constraint (docs/STRUCTURED-OUTPUT.md). */
 enum {
     CONSTRAINT_MAX_SOURCE = 1 << 20, /* bytes of a source */
     CONSTRAINT_MAX_BYTES = 64 << 20, /* bytes of memory, caches included */
@@ -78,7 +80,7 @@ enum {
 /* A memory limit that several constraints share. An answer that needs more memory ends with an error. */
 struct constraint_budget {
     _Atomic size_t bytes; /* bytes of all constraints together, as last measured */
-    size_t most;
+    size_t most; /* without effect if requests have a budget (mem_budget()), which then is the limit */
 };
 
 struct constraint;
@@ -103,8 +105,12 @@ const char *const *constraint_warnings(const struct constraint *c, size_t *n);
 /* Returns the memory of C in bytes. */
 size_t constraint_bytes(const struct constraint *c);
 
-/* Returns the code of the limit that C has reached, and sets *E to its message. 0: none; *E does not change. */
+/* Returns the code of the limit that C has reached, and sets *E to its message. ERR_UNSUPPORTED: it is a limit of each
+ * constraint, which a later attempt would reach, too. ERR_NOSPACE: one of all together. 0: none; *E does not change. */
 int constraint_error(const struct constraint *c, struct err *e);
+
+/* True if the last function on a run of C stopped because its steps were used up: see constraint_run.steps. */
+bool constraint_is_paused(const struct constraint *c);
 
 /* True if C allows TEXT as a whole answer, regardless of its division into tokens. False also if C reaches a limit
  * first: see constraint_error(). */
@@ -112,17 +118,25 @@ bool constraint_matches(struct constraint *c, const char *text, size_t n);
 
 /* ---- answers ---- */
 
-struct names_text;
+/* Maximum steps of work for a mask or a token of an answer, of about 100 ns each; then the constraint has reached a
+ * limit. */
+enum { CONSTRAINT_MASK_STEPS = 1000000 };
+
+/* Steps that functions on runs may still do, and have done. */
+struct constraint_steps {
+    size_t left, done;
+};
 
 /* The state of one answer. */
 struct constraint_run {
     struct constraint *c; /* borrowed */
-    uint32_t *row;        /* [n + 1] recognizer rows: before the first token, and after each token */
-    size_t n, cap;        /* N: number of tokens so far */
-    /* Where names of properties must be distinct: the text so far, and its length before the first token and after each
-     * token [n + 1]. Otherwise NULL. */
-    struct names_text *text;
-    uint32_t *end;
+    /* The steps that functions on this run may do now. If these do not suffice, the function fails,
+     * constraint_is_paused() is true, and the same call may be made again, on any thread. NULL: no such limit. */
+    struct constraint_steps *steps;
+    /* mem_client() at the start of the answer: masks and tokens are charged to its request, on every thread. */
+    uint32_t client;
+    uint32_t *row; /* [n + 1] recognizer rows: before the first token, and after each token */
+    size_t n, cap; /* N: number of tokens so far */
 };
 
 /* Starts an answer with room for CAP tokens. ERR_NOMEM. */
@@ -131,8 +145,12 @@ void constraint_run_close(struct constraint_run *r); /* R may be zeroed */
 
 /* Sets the bits of the tokens that may come next in MASK [constraint_mask_words()]. End tokens are not
  * included: see constraint_run_may_end(). Returns the number of allowed tokens. 0: the answer can only end,
- * or the constraint has reached a limit, and *E has the error. */
+ * or the call is paused, or the constraint has reached a limit, and *E has its constraint_run_error(). */
 size_t constraint_run_mask(struct constraint_run *r, uint32_t *mask, struct err *e);
+
+/* Like constraint_error(). The message begins with the function and the schema that the answer has come to, as far as
+ * they are known. */
+int constraint_run_error(const struct constraint_run *r, struct err *e);
 
 /* True if tokens that may be wrong can be added to R, and their masks computed: the last token or mask took little
  * work, and the constraint has used less than half of its memory. Otherwise wrong tokens could bring the constraint
@@ -147,7 +165,8 @@ size_t constraint_run_guess(struct constraint_run *r, uint32_t *mask, int32_t *t
 /* True if the answer so far is complete. */
 bool constraint_run_may_end(const struct constraint_run *r);
 
-/* Adds TOKEN. False: TOKEN is not allowed, or there is no room; the run does not change. */
+/* Adds TOKEN. False: TOKEN is not allowed, there is no room, the call is paused, or a limit is reached; the run does
+ * not change. */
 bool constraint_run_add(struct constraint_run *r, int32_t token);
 
 /* Removes all tokens but the first N from the answer. */

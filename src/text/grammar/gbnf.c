@@ -25,6 +25,7 @@ enum { MOST_INLINED = 2000 };
 /* A node of the tree. Members of a sequence or choice are linked from the last to the first. */
 struct part {
     uint8_t kind;
+    uint16_t depth; /* number of quantifiers that are nested in the part */
     /* ONE: a regular expression. REFERENCE: a rule. SEQUENCE, CHOICE: last member. REPEAT: the part. */
     uint32_t a;
     uint32_t before; /* index of the previous member; 0: this is the first member */
@@ -338,6 +339,7 @@ static uint32_t read_quantifiers(struct reader *r, uint32_t part)
 
         skip_blanks(r);
         at = r->in.at;
+        x.depth = r->part[part].depth + 1;
         if (cursor_skip(&r->in, "?")) {
             x.most = 1;
         } else if (cursor_skip(&r->in, "+")) {
@@ -357,6 +359,8 @@ static uint32_t read_quantifiers(struct reader *r, uint32_t part)
         } else if (!cursor_skip(&r->in, "*")) {
             return part;
         }
+        if (x.depth > GBNF_MOST_DEPTH)
+            return fail(r, ERR_NOSPACE, at, "quantifiers are nested deeper than %d", GBNF_MOST_DEPTH);
         part = add_part(r, x);
     }
 }
@@ -380,7 +384,8 @@ static uint32_t read_group(struct reader *r)
     if (!cursor_skip(&r->in, ")"))
         fail(r, ERR_INPUT, at, "a group without )");
     /* The group needs a part of its own, which is linked as a member of the enclosing sequence. */
-    return add_part(r, (struct part){.kind = REPEAT, .a = part, .least = 1, .most = 1});
+    return add_part(
+        r, (struct part){.kind = REPEAT, .depth = r->part[part].depth, .a = part, .least = 1, .most = 1});
 }
 
 /* Reads a name of N bytes: a reference to a rule, or a macro. */
@@ -427,6 +432,16 @@ static uint32_t read_element(struct reader *r)
     return 0;
 }
 
+/* Appends PART to the members of X, a sequence or choice. */
+static void add_member(struct reader *r, struct part *x, uint32_t part)
+{
+    struct part *p = &r->part[part];
+
+    p->before = x->a;
+    x->a = part;
+    x->depth = p->depth > x->depth ? p->depth : x->depth;
+}
+
 static uint32_t read_sequence(struct reader *r)
 {
     struct part x = {.kind = SEQUENCE};
@@ -439,8 +454,7 @@ static uint32_t read_sequence(struct reader *r)
         part = part ? read_quantifiers(r, part) : 0;
         if (!part || r->in.code)
             break;
-        r->part[part].before = x.a;
-        x.a = part;
+        add_member(r, &x, part);
     }
     x.kind = x.a ? SEQUENCE : EMPTY;
     return add_part(r, x);
@@ -456,8 +470,7 @@ static uint32_t read_choice(struct reader *r)
 
         if (r->in.code)
             return 0;
-        r->part[part].before = x.a;
-        x.a = part;
+        add_member(r, &x, part);
         n++;
     } while (cursor_skip(&r->in, "|"));
     return n == 1 ? x.a : add_part(r, x);

@@ -39,12 +39,6 @@ static uint32_t mark(struct grammar *g, const struct token_trie *trie, const cha
     return grammar_term(g, preface_mark(&g->regex, trie, text));
 }
 
-/* Returns the expression of TEXT either as plain text or with its control tokens. */
-static uint32_t either_way(struct regex_store *s, const struct token_trie *trie, const char *text)
-{
-    return regex_or(s, regex_literal(s, text, strlen(text)), preface_mark(s, trie, text));
-}
-
 /* ---- reasoning ---- */
 
 uint32_t preface_after(struct grammar *g, const struct token_trie *trie, const char *close, uint32_t excluded,
@@ -55,17 +49,16 @@ uint32_t preface_after(struct grammar *g, const struct token_trie *trie, const c
              blanks = regex_repeat(s, regex_or(s, regex_range(s, '\t', '\n'), regex_literal(s, " ", 1)), 0,
                                    MOST_BLANKS);
 
-    return grammar_sequence(g, grammar_term(g, free_text(s, regex_or(s, spelled, excluded))),
-                            grammar_sequence(g, grammar_term(g, either_way(s, trie, close)),
-                                             grammar_sequence(g, grammar_term(g, blanks), rest)));
+    return grammar_sequence(
+        g, grammar_term(g, free_text(s, regex_or(s, spelled, excluded))),
+        grammar_sequence(g, mark(g, trie, close), grammar_sequence(g, grammar_term(g, blanks), rest)));
 }
 
 uint32_t preface_between(struct grammar *g, const struct token_trie *trie, const char *open,
                          const char *close, uint32_t excluded, uint32_t rest)
 {
-    return grammar_either(g, rest,
-                          grammar_sequence(g, grammar_term(g, either_way(&g->regex, trie, open)),
-                                           preface_after(g, trie, close, excluded, rest)));
+    return grammar_either(
+        g, rest, grammar_sequence(g, mark(g, trie, open), preface_after(g, trie, close, excluded, rest)));
 }
 
 /* ---- harmony ---- */

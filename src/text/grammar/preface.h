@@ -2,8 +2,8 @@
  * messages with headers in OpenAI's harmony format.
  *
  * A mark that is a control token of the tokenizer must be generated as this token; other marks may be generated
- * as any tokens with the same text. Free text never contains the text of a mark, because a parser of answers
- * would take it for the mark.
+ * as any tokens with the same text. Free text never contains the text of a mark, because a parser that does not
+ * know the tokens of an answer would take it for the mark.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_PREFACE_H
 #define GALLOP_TEXT_GRAMMAR_PREFACE_H
@@ -19,8 +19,7 @@
 uint32_t preface_mark(struct regex_store *s, const struct token_trie *trie, const char *text);
 
 /* Returns the expression of reasoning whose opening mark is already written: free text, the mark CLOSE, white
- * space, and then REST. The free text contains no match of the regular expression EXCLUDED. CLOSE may be a
- * control token or plain text. */
+ * space, and then REST. The free text contains no match of the regular expression EXCLUDED. */
 uint32_t preface_after(struct grammar *g, const struct token_trie *trie, const char *close, uint32_t excluded,
                        uint32_t rest);
 

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 
 enum {
+    NODES_OF_STEP = 32,  /* nodes of the trie that are visited in the time of a step */
     MOST_KEPT = 8 << 20, /* bytes of cached masks of rows */
     WIDE = 24,           /* minimum number of first bytes of a state whose walk is cached */
     SMALL_PART =
@@ -111,8 +112,10 @@ static size_t keep_set(struct token_masks *m, const uint32_t *bits, struct token
 static void walk_rows(struct token_masks *m, uint32_t first, uint32_t end, uint32_t row, uint32_t *bits)
 {
     uint32_t *at = m->path_row;
+    struct regex_store *s = &m->r->g->regex;
+    size_t n = 0;
 
-    for (uint32_t i = first; i < end;) {
+    for (uint32_t i = first; i < end && s->fault == REGEX_FINE; n++) {
         const struct token_trie_node *x = &m->trie->node[i];
 
         at[x->depth] = i == first ? row : at[x->depth];
@@ -126,17 +129,39 @@ static void walk_rows(struct token_masks *m, uint32_t first, uint32_t end, uint3
             set_bits(m, x, bits);
         i++;
     }
+    regex_charge(s, n / NODES_OF_STEP);
 }
 
 /* Appends node I to the nodes at which the expression may end. */
-static bool add_end(struct token_masks *m, struct token_masks_term *out, size_t *cap, uint32_t i)
+static void add_end(struct token_masks *m, struct token_masks_term *out, size_t *cap, uint32_t i)
 {
-    if (!mem_grow((void **)&out->end, cap, out->n_ends + 1, sizeof(*out->end), MEM_TEXT)) {
+    if (mem_grow((void **)&out->end, cap, out->n_ends + 1, sizeof(*out->end), MEM_TEXT))
+        out->end[out->n_ends++] = i;
+    else
         no_memory(m);
-        return false;
-    }
-    out->end[out->n_ends++] = i;
-    return true;
+}
+
+/* Frees what a walk that did not come to its end has found. */
+static void forget_walk(struct token_masks_term *t)
+{
+    mem_free(t->inside.word);
+    mem_free(t->end);
+    t->inside = (struct token_masks_set){0};
+    t->end = NULL;
+    t->n_ends = 0;
+}
+
+/* Ends a walk with the bits m->bits and CAP allocated ends: completes OUT. False after a fault. */
+static bool end_walk(struct token_masks *m, struct token_masks_term *out, size_t cap)
+{
+    struct regex_store *s = &m->r->g->regex;
+    size_t bytes = s->fault == REGEX_FINE ? keep_set(m, m->bits, &out->inside) : 0;
+
+    if (s->fault == REGEX_FINE)
+        s->bytes += bytes + cap * sizeof(*out->end);
+    else
+        forget_walk(out);
+    return s->fault == REGEX_FINE;
 }
 
 /* Walks over the whole trie inside the regular expression STATE, and fills OUT's members up to IS_WALKED. */
@@ -145,12 +170,12 @@ static bool walk_term(struct token_masks *m, uint32_t state, struct token_masks_
     struct regex_store *s = &m->r->g->regex;
     const struct token_trie *t = m->trie;
     uint32_t *at = m->path_row, *table = m->path_node, below_end = 0;
-    size_t cap = 0;
+    size_t cap = 0, n = 0;
 
     memset(m->bits, 0, m->words * sizeof(*m->bits));
     at[0] = state;
     table[0] = regex_table(s, state);
-    for (uint32_t i = 0; i < t->n;) {
+    for (uint32_t i = 0; i < t->n && s->fault == REGEX_FINE; n++) {
         const struct token_trie_node *x = &t->node[i];
         size_t d = x->depth;
 
@@ -167,20 +192,19 @@ static bool walk_term(struct token_masks *m, uint32_t state, struct token_masks_
             table[d + 1] = regex_table(s, state);
         /* If a node has the state of its parent, the parent is an end too, and is already recorded. */
         if ((state != at[d] || d == 0) && i >= below_end && x->skip > 1 && regex_matches_empty(s, state)) {
-            if (!add_end(m, out, &cap, i))
-                return false;
+            add_end(m, out, &cap, i);
             below_end = i + x->skip;
         }
         if (x->token >= 0)
             set_bits(m, x, m->bits);
         i++;
     }
-    s->bytes += keep_set(m, m->bits, &out->inside) + cap * sizeof(*out->end);
-    return s->fault == REGEX_FINE;
+    regex_charge(s, n / NODES_OF_STEP);
+    return end_walk(m, out, cap);
 }
 
 /* Appends the ends of BASE in the nodes [first, end). */
-static bool add_base_ends(struct token_masks *m, struct token_masks_term *out, size_t *cap,
+static void add_base_ends(struct token_masks *m, struct token_masks_term *out, size_t *cap,
                           const struct token_masks_term *base, uint32_t first, uint32_t end)
 {
     size_t low = 0, high = base->n_ends;
@@ -194,9 +218,7 @@ static bool add_base_ends(struct token_masks *m, struct token_masks_term *out, s
             high = middle;
     }
     for (; low < base->n_ends && base->end[low] < end; low++)
-        if (!add_end(m, out, cap, base->end[low]))
-            return false;
-    return true;
+        add_end(m, out, cap, base->end[low]);
 }
 
 static void clear_below(struct token_masks *m, uint32_t first, uint32_t end)
@@ -231,8 +253,8 @@ static bool walk_difference(struct token_masks *m, uint32_t state, uint32_t base
         state = regex_next(s, at[d], x->byte);
         base_state = regex_next(s, base_at[d], x->byte);
         if (state == base_state && (i >= below_base_end || i < below_end)) {
-            if (i >= below_end && !add_base_ends(m, out, &cap, base, i, end))
-                break;
+            if (i >= below_end)
+                add_base_ends(m, out, &cap, base, i, end);
             i = end;
             continue;
         }
@@ -246,22 +268,17 @@ static bool walk_difference(struct token_masks *m, uint32_t state, uint32_t base
         if (i >= below_base_end && regex_matches_empty(s, base_state))
             below_base_end = end;
         if (i >= below_end && x->skip > 1 && regex_matches_empty(s, state)) {
-            if (!add_end(m, out, &cap, i))
-                break;
+            add_end(m, out, &cap, i);
             below_end = end;
         }
         if (x->token >= 0)
             set_bits(m, x, m->bits);
         i++;
     }
-    if (n_left == 0 || s->fault != REGEX_FINE) {
-        mem_free(out->end);
-        out->end = NULL;
-        out->n_ends = 0;
-        return false;
-    }
-    s->bytes += keep_set(m, m->bits, &out->inside) + cap * sizeof(*out->end);
-    return s->fault == REGEX_FINE;
+    regex_charge(s, (SMALL_PART + t->n / 8 - n_left) / NODES_OF_STEP);
+    if (n_left == 0)
+        forget_walk(out);
+    return n_left > 0 && end_walk(m, out, cap);
 }
 
 /* True if STATE and BASE have the same next state for most of some frequent bytes. */
@@ -364,7 +381,7 @@ static bool count_term(struct token_masks *m, uint32_t state, uint32_t loop, uin
     m->path_open[0] = true;
     if (!regex_leads_to(s, state, loop, &is_open))
         return false;
-    s->steps += t->n / 16;
+    regex_charge(s, t->n / 16);
     for (uint32_t i = 0; i < t->n && s->fault == REGEX_FINE;) {
         const struct token_trie_node *x = &t->node[i];
         size_t d = x->depth;
@@ -462,6 +479,8 @@ static const struct token_masks_term *counted_term_of(struct token_masks *m, uin
         t->counting = count_term(m, state, loop, c->element, t) ? COUNTED : NOT_COUNTABLE;
         if (t->counting == NOT_COUNTABLE)
             forget_counts(t);
+        if (s->fault != REGEX_FINE) /* it is not known */
+            t->counting = NOT_COUNTED;
     }
     return t && t->counting == COUNTED ? t : NULL;
 }
@@ -474,7 +493,7 @@ static void walk_ends(struct token_masks *m, uint32_t row, const uint32_t *end, 
     size_t known = 0; /* path_row[1 .. known] are the rows after path_node[0 .. known - 1] */
 
     m->path_row[0] = row;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && regex_charge(&m->r->g->regex, i % 4 == 0); i++) {
         size_t depth = node[end[i]].depth + 1u, shared = 0;
         uint32_t at = end[i];
 
@@ -608,9 +627,9 @@ size_t token_masks_get(struct token_masks *m, uint32_t row, uint32_t *mask)
     const struct token_masks_set *known;
 
     memset(mask, 0, m->words * sizeof(*mask));
-    if (row == RECOGNIZER_DEAD)
-        return 0;
     row = recognizer_clamp(m->r, row, (uint32_t)m->trie->depth);
+    if (row == RECOGNIZER_DEAD || m->r->g->regex.fault != REGEX_FINE)
+        return 0;
     if (row < m->cap_rows && m->mask_of[row]) {
         known = &m->mask[m->mask_of[row] - 1];
         join_set(known, mask, m->words);

@@ -36,8 +36,8 @@ struct token_masks {
     size_t n_terms, cap_terms;
     uint32_t *term_of; /* [cap_states] state of a regular expression -> 1 + index in TERM; 0: none */
     size_t cap_states;
-    uint32_t
-        base[TOKEN_MASKS_MOST_BASES]; /* [n_bases] states whose walks are borrowed: token_masks_share() */
+    /* [n_bases] states whose walks are borrowed: token_masks_share() */
+    uint32_t base[TOKEN_MASKS_MOST_BASES];
     size_t n_bases;
     struct token_masks_set *mask; /* [n_masks] cached masks of rows */
     size_t n_masks, cap_masks;

@@ -68,21 +68,6 @@ static void trie_lay_out(struct token_trie *t, const struct entry *entries, size
         t->node[path[depth - 1]].skip = (uint32_t)(t->n - path[depth - 1]);
 }
 
-/* Sets first and has_quote from the nodes. */
-static void trie_index(struct token_trie *t)
-{
-    memset(t->first, 0xff, sizeof(t->first));
-    for (size_t i = t->n; i-- > 0;) {
-        struct token_trie_node *x = &t->node[i];
-
-        x->has_quote = x->has_quote || x->byte == '"';
-        if (x->parent == UINT32_MAX)
-            t->first[x->byte] = (uint32_t)i;
-        else if (x->has_quote)
-            t->node[x->parent].has_quote = true;
-    }
-}
-
 int token_trie_make(struct token_trie *t, const char *const *text, const size_t *len, size_t n, struct err *e)
 {
     struct entry *entries = mem_zalloc(n, sizeof(*entries), MEM_TEXT);
@@ -110,10 +95,8 @@ int token_trie_make(struct token_trie *t, const char *const *text, const size_t 
     t->node = mem_zalloc(n_nodes + 1, sizeof(*t->node), MEM_TEXT);
     path = mem_alloc((t->depth + 1) * sizeof(*path), MEM_TEXT);
     is_complete = t->node && path;
-    if (is_complete) {
+    if (is_complete)
         trie_lay_out(t, entries, n_entries, path);
-        trie_index(t);
-    }
 out:
     mem_free(entries);
     mem_free(path);

@@ -24,8 +24,7 @@ struct token_trie_node {
     uint32_t parent; /* UINT32_MAX: the node has no parent */
     uint16_t depth;  /* number of bytes of the text before this node */
     uint8_t byte;
-    bool has_more : 1;  /* more tokens have the same text: see token_trie.same */
-    bool has_quote : 1; /* this node or one below it has the byte '"' */
+    bool has_more; /* more tokens have the same text: see token_trie.same */
 };
 
 /* The most bytes of a token's text. Longer tokens are left out. */
@@ -38,8 +37,6 @@ struct token_trie {
     uint32_t *ending; /* [n_vocab] the node where the token's text ends; UINT32_MAX: the trie lacks it */
     size_t n_vocab;   /* number of ids of the tokenizer */
     size_t depth;     /* bytes of the longest text */
-    /* The first node of the texts that begin with a byte; UINT32_MAX: there are none. */
-    uint32_t first[256];
 };
 
 /* Makes the trie of the tokens of TOK. FIRST: uses the texts that tokens have at the start of an answer,

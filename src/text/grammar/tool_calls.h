@@ -17,6 +17,8 @@
 #include "text/grammar/automata/grammar.h"
 #include "text/grammar/token_trie.h"
 
+enum { TOOL_CALLS_OTHERS = 5, TOOL_CALLS_MADE_BYTES = 1024 };
+
 /* The format in which a model writes tool calls:
  *
  *     OPEN (BEFORE name BETWEEN arguments AFTER) SEPARATOR (BEFORE name ...) CLOSE
@@ -24,7 +26,7 @@
  * In these strings a tab means an optional blank.
  */
 struct tool_calls_form {
-    /* Name of the tool call parser (docs/TOOLS.md), with a suffix if the parser accepts several spellings. */
+    /* Name of the tool call parser (docs/TOOL-CALLS.md), with a suffix if the parser accepts several spellings. */
     const char *name;
     const char *open, *before, *between, *after;
     const char *separator; /* text between two parallel tool calls */
@@ -41,22 +43,38 @@ struct tool_calls_form {
     const char *optional; /* mark that the model may write before OPEN, or NULL */
     /* Regular expression of other spellings of the mark, which free text must not contain; or NULL. */
     const char *excluded;
+    /* Arguments that are no JSON: KEY_BEFORE key KEY_BETWEEN value VALUE_AFTER for each; strings are text without
+     * the marks VALUE_MARKS. NULL: the arguments are JSON. */
+    const char *key_before, *key_between, *value_after;
+    const char *value_marks[2];
+    /* Further marks that free text must not contain; unused ones are NULL */
+    const char *others[TOOL_CALLS_OTHERS];
 };
 
-/* Returns the format called NAME (hermes, llama3_json, mistral, mistral_list, phi4_mini_json, openai), or NULL if
- * there is no such format. */
-const struct tool_calls_form *tool_calls_form_named(const char *name);
+/* A format that is made from a row of markup. It must stay where it is. */
+struct tool_calls_made {
+    struct tool_calls_form form;
+    char text[TOOL_CALLS_MADE_BYTES];
+};
+
+/* Returns the format called NAME, the name of a row of markup (or mistral_list); NULL: there is no such row, or
+ * calls in it cannot be constrained yet. A format that has no form of its own here is made in MADE from the example
+ * of its row: the arguments are JSON, and what stands around them is as in the example. */
+const struct tool_calls_form *tool_calls_form_named(const char *name, struct tool_calls_made *made);
 
 struct tool_calls_function {
     const char *name;
     const json_t *parameters; /* JSON Schema of the arguments; NULL: any object */
     const char *pointer;      /* JSON pointer to PARAMETERS in the request, for error messages; or NULL */
-    bool is_lax;              /* unsupported keywords are ignored with a warning instead of refused */
+    /* PARAMETERS are the schema of a value of any type, which does not contain this mark; NULL: of the arguments */
+    const char *value_close;
+    bool is_lax; /* unsupported keywords are ignored with a warning instead of refused */
 };
 
 /* The functions that an answer may call, and whether and how often it must call them. */
 struct tool_calls {
-    const struct tool_calls_form *form;
+    const struct tool_calls_form *form; /* perhaps in MADE */
+    struct tool_calls_made made;
     const struct tool_calls_function *function; /* [n] */
     size_t n;
     bool is_free;     /* text beside or instead of tool calls is allowed (tool_choice auto) */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "text/jinja/format.h"
 #include "text/jinja/value/characters.h"
 #include "text/jinja/value/origin.h"
 #include "text/jinja/value/print.h"
@@ -331,7 +332,8 @@ static struct value join(struct rendering *r, struct value self, const struct bu
 const struct builtin jinja_string_methods[] = {
     {"capitalize", jinja_change_case, "", 0, STRING_CAPITALIZED, 0},
     {"count", search, "sub$", 1, COUNT, true}, {"endswith", ends, "suffix", 1, STRING_RIGHT, true},
-    {"find", search, "sub$", 1, FIND, true}, {"index", search, "sub$", 1, INDEX, true},
+    {"find", search, "sub$", 1, FIND, true}, {"format", jinja_format, NULL, 0, false, 0},
+    {"format_map", jinja_format, NULL, 0, true, 0}, {"index", search, "sub$", 1, INDEX, true},
     {"join", join, "iterable", 1, 0, true}, {"lower", jinja_change_case, "", 0, STRING_LOWER, 0},
     {"lstrip", jinja_strip, "chars?$", 0, STRING_LEFT, true},
     {"removeprefix", remove_end, "prefix$", 1, STRING_LEFT, true},

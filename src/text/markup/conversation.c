@@ -34,6 +34,24 @@ const json_t *conversation_part_text(const json_t *part)
     return NULL;
 }
 
+void conversation_last_text(const json_t *messages, struct buf *out)
+{
+    const json_t *content =
+        json_object_get(json_array_get(messages, json_array_size(messages) - 1), "content");
+    bool is_list = json_is_array(content), begun = false;
+
+    for (size_t i = 0; i < (is_list ? json_array_size(content) : 1); i++) {
+        const json_t *one = is_list ? conversation_part_text(json_array_get(content, i)) : content;
+
+        if (!json_is_string(one))
+            continue;
+        if (begun)
+            buf_char(out, '\n');
+        begun = true;
+        buf_add(out, json_string_value(one), json_string_length(one));
+    }
+}
+
 /* Returns a new string that joins the texts of the parts of CONTENT; NULL: an error. MESSAGE: index of the
  * message, for errors. */
 static json_t *join_parts(const json_t *content, size_t message, struct err *e)

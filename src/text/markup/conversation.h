@@ -34,6 +34,10 @@ int conversation_fit(const struct conversation *c, json_t **out, struct err *e);
  * offset FROM of OUT. ERR_INPUT: the template does not write the last message. */
 int conversation_leave_open(struct buf *out, size_t from, struct err *e);
 
+/* Appends the text of the last of MESSAGES, which the answer continues, to OUT: its parts are joined by line
+ * ends. */
+void conversation_last_text(const json_t *messages, struct buf *out);
+
 /* Returns the text of PART, an element of a message's content, borrowed: a JSON string or null; another
  * JSON value if the text is missing or has a wrong type; NULL if parts of this type have no text. */
 const json_t *conversation_part_text(const json_t *part);

@@ -1,4 +1,4 @@
-/* markup.c - the two tables of markup, and how a row is chosen from a chat template. */
+/* markup.c - finds rows by their names and from chat templates, and finds marks in texts. */
 #include "text/markup/markup.h"
 
 #include <string.h>
@@ -7,76 +7,80 @@
 #include "base/err.h"
 #include "base/utf8.h"
 
-static const struct markup_calls calls[] = {
-    {.name = "hermes",
-     .open = {"<tool_call>"},
-     .close = "</tool_call>",
-     .shapes = MARKUP_OBJECT | MARKUP_LIST,
-     .special = true,
-     .example = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>"},
-    {.name = "llama3_json",
-     .alias = "llama4_json",
-     .open = {"<|python_tag|>"},
-     .shapes = MARKUP_OBJECT,
-     .bare = true,
-     .special = true,
-     .example = "{\"name\": \"f\", \"parameters\": {\"a\": 1}}"},
-    {.name = "mistral",
-     .open = {"[TOOL_CALLS]"},
-     .shapes = MARKUP_OBJECT | MARKUP_LIST | MARKUP_NAMED,
-     .special = true,
-     .short_id = true,
-     .example = "[TOOL_CALLS]f[ARGS]{\"a\": 1}"},
-    {.name = "phi4_mini_json",
-     .open = {"functools", "<|tool_call|>"},
-     .close = "<|/tool_call|>",
-     .shapes = MARKUP_LIST,
-     .special = true,
-     .example = "functools[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]"},
-    {.name = "openai",
-     .special = true,
-     .channels = true,
-     .stop = {"<|call|>", "<|return|>"},
-     .example = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\": 1}<|call|>"},
-};
-
-static const struct markup_reasoning reasoning[] = {
-    {.name = "deepseek_r1", .open = "<think>", .close = "</think>", .implied = true},
-    {.name = "qwen3", .open = "<think>", .close = "</think>"},
-    {.name = "mistral", .open = "[THINK]", .close = "[/THINK]", .special = true},
-    {.name = "gemma4", .open = "<|channel>thought\n", .close = "<channel|>", .special = true},
-    {.name = "openai_gptoss", .special = true, .channels = true},
-};
-
-enum {
-    N_CALLS = sizeof(calls) / sizeof(calls[0]),
-    N_REASONING = sizeof(reasoning) / sizeof(reasoning[0]),
-};
-
 const struct markup_calls *markup_calls_row(size_t i)
 {
-    return i < N_CALLS ? &calls[i] : NULL;
+    return i < markup_n_calls_rows ? &markup_calls_rows[i] : NULL;
 }
 
 const struct markup_reasoning *markup_reasoning_row(size_t i)
 {
-    return i < N_REASONING ? &reasoning[i] : NULL;
+    return i < markup_n_reasoning_rows ? &markup_reasoning_rows[i] : NULL;
+}
+
+/* Returns whether a row with OWN and ALIASES is called NAME. */
+static bool is_called(const char *own, const char *aliases, const char *name)
+{
+    size_t n = strlen(name);
+
+    if (strcmp(own, name) == 0)
+        return true;
+    for (const char *p = aliases; p && n; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
+        if (strcspn(p, "|") == n && memcmp(p, name, n) == 0)
+            return true;
+    return false;
 }
 
 const struct markup_calls *markup_calls_named(const char *name)
 {
-    for (size_t i = 0; i < N_CALLS; i++)
-        if (strcmp(calls[i].name, name) == 0 || (calls[i].alias && strcmp(calls[i].alias, name) == 0))
-            return &calls[i];
+    for (size_t i = 0; i < markup_n_calls_rows; i++)
+        if (is_called(markup_calls_rows[i].name, markup_calls_rows[i].aliases, name))
+            return &markup_calls_rows[i];
     return NULL;
 }
 
 const struct markup_reasoning *markup_reasoning_named(const char *name)
 {
-    for (size_t i = 0; i < N_REASONING; i++)
-        if (strcmp(reasoning[i].name, name) == 0)
-            return &reasoning[i];
+    for (size_t i = 0; i < markup_n_reasoning_rows; i++)
+        if (is_called(markup_reasoning_rows[i].name, markup_reasoning_rows[i].aliases, name))
+            return &markup_reasoning_rows[i];
     return NULL;
+}
+
+static bool is_any(char c)
+{
+    return (unsigned char)c > ' ' && !strchr("<>[]{}()|\"'`", c);
+}
+
+size_t markup_match(const char *s, size_t n, const char *mark, bool *more)
+{
+    size_t at = 0;
+
+    *more = false;
+    for (; *mark; mark++) {
+        if (*mark == MARKUP_ANY) {
+            for (size_t i = 0; at < n && i < MARKUP_MOST_ANY && is_any(s[at]); i++)
+                at++;
+            *more = at == n;
+            if (*more)
+                return 0;
+        } else if (at == n) {
+            *more = true;
+            return 0;
+        } else if (s[at++] != *mark) {
+            return 0;
+        }
+    }
+    return at;
+}
+
+bool markup_is_fixed(const char *mark)
+{
+    return !strchr(mark, MARKUP_ANY);
+}
+
+const char *markup_fixed(const char *mark)
+{
+    return mark && markup_is_fixed(mark) ? mark : NULL;
 }
 
 static bool shows(const char *template, const char *what)
@@ -89,21 +93,65 @@ static bool shows_channels(const char *template)
     return shows(template, "<|channel|>") && shows(template, "<|message|>");
 }
 
+/* Returns whether TEMPLATE has each tag of MARK, and the text between them. */
+static bool shows_parts(const char *template, const char *mark)
+{
+    char part[128];
+    size_t n;
+
+    if (!markup_is_fixed(mark) || strlen(mark) >= sizeof(part))
+        return false;
+    for (; *mark; mark += n) {
+        n = *mark == '<' ? strcspn(mark, ">") : strcspn(mark, "<");
+        n += *mark == '<' && mark[n] == '>';
+        memcpy(part, mark, n);
+        part[n] = 0;
+        if (!shows(template, part))
+            return false;
+    }
+    return true;
+}
+
+/* Returns the number of bytes of the marks of ROW if TEMPLATE has them all; 0: it does not, or they are too
+ * few to tell. */
+static size_t n_shown(const char *template, const struct markup_calls *row)
+{
+    const char *const marks[] = {row->open[0], row->call[0],
+                                 row->shapes & MARKUP_NAMED ? row->name_end[0] : NULL, row->key_open[0],
+                                 row->value_open};
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+        if (marks[i] && !shows_parts(template, marks[i]))
+            return 0;
+        n += marks[i] ? strlen(marks[i]) : 0;
+    }
+    if (row->shapes & MARKUP_OBJECT && !row->args_key && !shows(template, "arguments") &&
+        !shows(template, "parameters"))
+        return 0;
+    return row->bare || n < strlen("<tool_call>") ? 0 : n;
+}
+
 const struct markup_calls *markup_calls_shown(const char *template)
 {
+    const struct markup_calls *best = NULL;
+    size_t most = 0;
+
     if (shows_channels(template))
         return markup_calls_named("openai");
     if (shows(template, "[TOOL_CALLS]"))
         return markup_calls_named("mistral");
-    /* Other models put XML between these marks: Qwen3-Coder <function=...>, GLM <arg_key>. */
-    if (shows(template, "<tool_call>") && shows(template, "arguments") && !shows(template, "<function=") &&
-        !shows(template, "<arg_key>"))
-        return markup_calls_named("hermes");
     if (shows(template, "<|tool|>") && shows(template, "<|/tool|>"))
         return markup_calls_named("phi4_mini_json");
     if (shows(template, "<|start_header_id|>") && shows(template, "\"name\": function name, \"parameters\":"))
         return markup_calls_named("llama3_json");
-    return NULL;
+    for (size_t i = 0; i < markup_n_calls_rows; i++) {
+        size_t n = n_shown(template, &markup_calls_rows[i]);
+
+        best = n > most ? &markup_calls_rows[i] : best;
+        most = n > most ? n : most;
+    }
+    return best;
 }
 
 const struct markup_reasoning *markup_reasoning_shown(const char *template)
@@ -119,44 +167,67 @@ const struct markup_reasoning *markup_reasoning_shown(const char *template)
     return NULL;
 }
 
+void markup_shown(const char *template, struct markup *out)
+{
+    *out =
+        (struct markup){.calls = markup_calls_shown(template), .reasoning = markup_reasoning_shown(template)};
+    out->calls_origin = out->calls ? MARKUP_SHOWN : MARKUP_NO_ORIGIN;
+    out->reasoning_origin = out->reasoning ? MARKUP_SHOWN : MARKUP_NO_ORIGIN;
+}
+
 void markup_calls_names(struct buf *out)
 {
-    for (size_t i = 0; i < N_CALLS; i++)
-        buf_fmt(out, "%s%s", i ? ", " : "", calls[i].name);
+    for (size_t i = 0; i < markup_n_calls_rows; i++)
+        buf_fmt(out, "%s%s", i ? ", " : "", markup_calls_rows[i].name);
 }
 
 void markup_reasoning_names(struct buf *out)
 {
-    for (size_t i = 0; i < N_REASONING; i++)
-        buf_fmt(out, "%s%s", i ? ", " : "", reasoning[i].name);
+    for (size_t i = 0; i < markup_n_reasoning_rows; i++)
+        buf_fmt(out, "%s%s", i ? ", " : "", markup_reasoning_rows[i].name);
 }
 
-int markup_choose(struct markup *out, const char *calls_name, const char *reasoning_name,
-                  const char *template, struct err *e)
+const char *markup_origin_name(enum markup_origin origin)
 {
-    bool shown = template && strcmp(calls_name, "auto") == 0, known = strcmp(calls_name, "auto") == 0;
-    struct buf names;
-    int rc = 0;
+    static const char *const names[] = {[MARKUP_NO_ORIGIN] = "none",
+                                        [MARKUP_NAMED_ROW] = "as configured",
+                                        [MARKUP_RENDERED] = "rendered",
+                                        [MARKUP_SHOWN] = "shown in the template"};
 
-    out->calls = shown ? markup_calls_shown(template) : markup_calls_named(calls_name);
-    out->plain_calls = strcmp(calls_name, "none") == 0;
-    known |= out->plain_calls || out->calls;
+    return names[origin];
+}
+
+/* Says in E that NAME of the option SUBJECT is none of the names that WRITE_NAMES writes. */
+static int refuse(const char *subject, const char *name, void (*write_names)(struct buf *), struct err *e)
+{
+    struct buf names;
+    int rc;
+
     buf_init(&names, MEM_TEXT);
-    if (!known) {
-        markup_calls_names(&names);
-        rc = err_about(e, ERR_USAGE, "tool_call_parser", "found '%.40s', expected auto, none, %s", calls_name,
-                       names.data);
-    }
-    shown = template && strcmp(reasoning_name, "auto") == 0;
-    out->reasoning = shown ? markup_reasoning_shown(template) : markup_reasoning_named(reasoning_name);
-    known = out->reasoning || strcmp(reasoning_name, "auto") == 0 || strcmp(reasoning_name, "none") == 0;
-    if (rc == 0 && !known) {
-        markup_reasoning_names(&names);
-        rc = err_about(e, ERR_USAGE, "reasoning_parser", "found '%.40s', expected auto, none, %s",
-                       reasoning_name, names.data);
-    }
+    write_names(&names);
+    rc = err_about(e, ERR_USAGE, subject, "found '%.40s', expected auto, none, %s", name, names.data);
     buf_fini(&names);
     return rc;
+}
+
+int markup_choose(struct markup *out, const char *calls, const char *reasoning, const struct markup *found,
+                  struct err *e)
+{
+    *out = found ? *found : (struct markup){.calls = NULL};
+    if (strcmp(calls, "auto") != 0) {
+        out->calls = markup_calls_named(calls);
+        out->calls_origin = out->calls ? MARKUP_NAMED_ROW : MARKUP_NO_ORIGIN;
+        out->plain_calls = strcmp(calls, "none") == 0;
+        if (!out->calls && !out->plain_calls)
+            return refuse("tool_call_parser", calls, markup_calls_names, e);
+    }
+    if (strcmp(reasoning, "auto") != 0) {
+        out->reasoning = markup_reasoning_named(reasoning);
+        out->reasoning_origin = out->reasoning ? MARKUP_NAMED_ROW : MARKUP_NO_ORIGIN;
+        if (!out->reasoning && strcmp(reasoning, "none") != 0)
+            return refuse("reasoning_parser", reasoning, markup_reasoning_names, e);
+    }
+    return 0;
 }
 
 /* Returns the length of S [n] without trailing white space. */
@@ -167,24 +238,63 @@ static size_t trimmed(const char *s, size_t n)
     return n;
 }
 
-static bool ends_with(const char *s, size_t n, const char *end)
+/* Returns whether S [n] ends with MARK, whose white space at the end counts as trimmed. NULL: no. */
+static bool ends_with(const char *s, size_t n, const char *mark)
 {
-    size_t len = trimmed(end, strlen(end));
+    char bare[128];
+    size_t len = mark ? trimmed(mark, strlen(mark)) : 0;
+    bool more;
 
-    return n >= len && memcmp(s + n - len, end, len) == 0;
+    if (len == 0 || len >= sizeof(bare))
+        return false;
+    memcpy(bare, mark, len);
+    bare[len] = 0;
+    for (size_t at = n > len + MARKUP_MOST_ANY ? n - len - MARKUP_MOST_ANY : 0; at < n; at++)
+        if (markup_match(s + at, n - at, bare, &more) == n - at)
+            return true;
+    return false;
 }
 
-bool markup_begins_inside(const struct markup_reasoning *r, const char *prompt, size_t n)
+/* Returns the end of the last occurrence of MARK in S [n]; 0: there is none. */
+static size_t last_of(const char *s, size_t n, const char *mark)
 {
+    bool more;
+
+    for (size_t at = n; at-- > 0;) {
+        size_t len = markup_match(s + at, n - at, mark, &more);
+
+        if (len)
+            return at + len;
+    }
+    return 0;
+}
+
+bool markup_in_text(const struct markup_reasoning *r, const char *prompt, size_t n)
+{
+    n = trimmed(prompt, n);
+    return r && (ends_with(prompt, n, r->text_open[0]) || ends_with(prompt, n, r->text_open[1]));
+}
+
+enum markup_place markup_place(const struct markup_reasoning *r, const char *prompt, size_t n,
+                               const char *continued, size_t n_continued)
+{
+    bool is_new = !continued || trimmed(continued, n_continued) == 0;
+
     if (!r || r->channels)
-        return false;
+        return is_new ? MARKUP_BEFORE : MARKUP_CONTENT;
     n = trimmed(prompt, n);
     if (ends_with(prompt, n, r->open))
-        return true;
-    return r->implied && !ends_with(prompt, n, r->close);
+        return MARKUP_OPENED;
+    if (ends_with(prompt, n, r->close) || markup_in_text(r, prompt, n))
+        return MARKUP_CLOSED;
+    if (is_new)
+        return r->implied ? MARKUP_OPENED : MARKUP_BEFORE;
+    return last_of(continued, n_continued, r->open) > last_of(continued, n_continued, r->close)
+               ? MARKUP_INSIDE
+               : MARKUP_CONTENT;
 }
 
-bool markup_is_closed(const struct markup_reasoning *r, const char *prompt, size_t n)
+bool markup_reasons(enum markup_place place)
 {
-    return ends_with(prompt, trimmed(prompt, n), r->close);
+    return place == MARKUP_OPENED || place == MARKUP_INSIDE;
 }

@@ -1,9 +1,9 @@
 /* markup.h - the markup by which model families mark tool calls and reasoning in generated text.
  *
- * There are two tables, for tool calls and for reasoning, with a row for each markup. Rows have the names
- * of vLLM's parsers, so that the server's options tool-call-parser and reasoning-parser mean the same as
- * in vLLM. A row is found by its name, or by the marks in the source of the model's chat template, which writes earlier
- * answers in the same markup. parser.h applies a row to generated text.
+ * There are two tables, for tool calls and for reasoning, with a row for each markup. Rows have the names of
+ * vLLM's parsers, so that the server's options tool-call-parser and reasoning-parser mean the same as in
+ * vLLM. A row is found by its name, or by the marks in the source of the model's chat template, which writes
+ * earlier answers in the same markup. parser.h applies a row to generated text.
  */
 #ifndef GALLOP_TEXT_MARKUP_MARKUP_H
 #define GALLOP_TEXT_MARKUP_MARKUP_H
@@ -14,39 +14,89 @@
 struct buf;
 struct err;
 
-/* Bits: the formats that may follow the mark that opens tool calls. */
+/* Bits: what may follow the marks that open tool calls. */
 enum markup_shape {
-    /* {"name": "f", "arguments": {...}} in any order; `parameters` is read like `arguments` */
-    MARKUP_OBJECT = 1,
-    MARKUP_LIST = 2,  /* [object, object ...] */
-    MARKUP_NAMED = 4, /* f[ARGS]{...} or f[CALL_ID]id[ARGS]{...} or f{...} */
+    MARKUP_OBJECT =
+        1, /* {"name": "f", "arguments": {...}} in any order; `parameters` is read like `arguments` */
+    MARKUP_LIST = 2,     /* [object, object ...] */
+    MARKUP_KEYED = 4,    /* the objects are {"f": {...}} */
+    MARKUP_NAMED = 8,    /* a name, a mark behind it, and the arguments as JSON */
+    MARKUP_XML = 16,     /* a name, and keys and values between marks */
+    MARKUP_TREE = 32,    /* with MARKUP_XML: a value may consist of keys and values */
+    MARKUP_PYTHON = 64,  /* f(a="x", b=1), perhaps in a list */
+    MARKUP_BRACES = 128, /* call:f{a:1,b:{...}} */
 };
 
-enum { MARKUP_MAX_OPEN = 2, MARKUP_MAX_STOP = 2 };
+/* In a mark: any text of at most MARKUP_MOST_ANY characters without white space, brackets, quotes and
+ * bars. */
+enum { MARKUP_ANY = 1, MARKUP_MOST_ANY = 64 };
 
+enum { MARKUP_MAX_OPEN = 3, MARKUP_MAX_MARKS = 2, MARKUP_MAX_STOP = 2 };
+
+/* Unused marks are NULL. An answer has, with white space anywhere between marks:
+ *
+ *     OPEN (CALL name NAME_END arguments CALL_CLOSE) (CALL ...) CLOSE */
 struct markup_calls {
     const char *name;
-    const char *alias;                 /* vLLM's second name of the parser, or NULL */
-    const char *open[MARKUP_MAX_OPEN]; /* marks that open tool calls; unused entries are NULL */
-    const char *close;                 /* mark that closes tool calls, optional in an answer; NULL: none */
+    const char *aliases; /* further names of vLLM for the same markup, "a|b", or NULL */
     unsigned shapes;
-    bool bare;    /* an answer that begins with '{' may consist of calls without marks, separated by ';' */
+    const char *open[MARKUP_MAX_OPEN];  /* marks that open tool calls */
+    const char *call[MARKUP_MAX_MARKS]; /* marks before each call; they open tool calls, too */
+    /* Marks behind a call, optional in an answer; with MARKUP_XML the first ends the call */
+    const char *call_close[MARKUP_MAX_MARKS];
+    const char *close[MARKUP_MAX_MARKS];    /* marks that close tool calls, optional in an answer */
+    const char *name_key, *args_key;        /* OBJECT, LIST: further names of the members */
+    const char *name_open;                  /* NAMED: a beginning of names that is dropped */
+    const char *name_end[MARKUP_MAX_MARKS]; /* NAMED, XML: marks behind a name */
+    const char *key_open[MARKUP_MAX_MARKS], *key_end, *value_open, *value_close; /* XML */
+    /* XML: marks around the type of a value, optional before VALUE_OPEN */
+    const char *type_open, *type_close;
+    const char *type_attribute; /* XML: the attribute of a key that gives the type of its value */
+    const char *quote;          /* BRACES: the mark around strings */
+    /* '{' or '[': an answer that begins with it may consist of calls without marks, separated by ';' */
+    char bare;
+    bool needs_open;  /* the marks CALL count only behind OPEN */
+    bool quoted;      /* names and keys are attributes: "f", 'f' or f, and further attributes may follow */
+    bool is_numbered; /* NAMED: names end in ":" and a number */
+    bool trims_lines; /* XML: one line end on both sides of a value belongs to the markup */
+    bool echoes;  /* behind CLOSE, models may repeat the calls without their first byte; this is dropped */
+    bool no_mark; /* NAMED: the arguments may follow their name directly */
     bool special; /* marks may be special tokens, so special tokens must be kept in the text */
     /* OpenAI's harmony format: a header before each message states its channel and recipient */
     bool channels;
     bool short_id; /* ids of calls have 9 letters and digits, as the family's templates require */
     /* Tokens that end an answer after a tool call, besides the model's end tokens. */
     const char *stop[MARKUP_MAX_STOP];
-    const char *example; /* an example of the markup, for documentation and tests */
+    const char *models;  /* families that write this markup, for documentation */
+    const char *example; /* an example of the markup, for documentation and tests: f is called with a = 1 */
 };
 
 struct markup_reasoning {
     const char *name;
+    const char *aliases;      /* as in markup_calls */
     const char *open, *close; /* marks around the reasoning; NULL if CHANNELS is set */
+    /* Marks around content, and marks between the parts of an answer */
+    const char *text_open[MARKUP_MAX_MARKS], *text_close[MARKUP_MAX_MARKS], *skip[MARKUP_MAX_MARKS];
     bool implied;  /* an answer begins inside reasoning unless its prompt closes it, as with DeepSeek R1 */
     bool special;  /* marks may be special tokens, as in markup_calls */
     bool channels; /* OpenAI's harmony format, as in markup_calls */
+    const char *models; /* families that write this markup, for documentation */
 };
+
+/* The rows, [n]; formats.c. */
+extern const struct markup_calls markup_calls_rows[];
+extern const struct markup_reasoning markup_reasoning_rows[];
+extern const size_t markup_n_calls_rows, markup_n_reasoning_rows;
+
+/* Returns the number of bytes of S [n] that MARK matches at its beginning; 0: none. *MORE: S ends before it
+ * is decided whether it begins with MARK. */
+size_t markup_match(const char *s, size_t n, const char *mark, bool *more);
+
+/* Returns whether the text of MARK is fixed, so that it can be searched, and generated, as it stands. */
+bool markup_is_fixed(const char *mark);
+
+/* Returns MARK if its text is fixed; otherwise, and for NULL, returns NULL. */
+const char *markup_fixed(const char *mark);
 
 /* Returns row I of the table, or NULL if I is beyond the last row. */
 const struct markup_calls *markup_calls_row(size_t i);
@@ -60,30 +110,60 @@ const struct markup_reasoning *markup_reasoning_named(const char *name);
 const struct markup_calls *markup_calls_shown(const char *template);
 const struct markup_reasoning *markup_reasoning_shown(const char *template);
 
+/* Sets *OUT to these two rows. */
+struct markup;
+void markup_shown(const char *template, struct markup *out);
+
 /* Appends the names of all rows, "hermes, llama3_json, ...", for messages. */
 void markup_calls_names(struct buf *out);
 void markup_reasoning_names(struct buf *out);
+
+/* How a row was chosen. */
+enum markup_origin {
+    MARKUP_NO_ORIGIN, /* none was */
+    MARKUP_NAMED_ROW, /* by its name */
+    MARKUP_RENDERED,  /* its parser reads what the chat template renders */
+    MARKUP_SHOWN,     /* its marks are in the source of the chat template */
+};
+
+/* Returns the words for an origin: "none", "as configured", "rendered" or "shown in the template". */
+const char *markup_origin_name(enum markup_origin origin);
 
 /* The rows chosen for the served model. */
 struct markup {
     const struct markup_calls *calls;         /* NULL: no tool calls are parsed */
     bool plain_calls;                         /* "none" was chosen: tool calls stay text */
     const struct markup_reasoning *reasoning; /* NULL: no reasoning is parsed */
+    enum markup_origin calls_origin, reasoning_origin;
 };
 
-/* Chooses the rows called CALLS and REASONING. "none" chooses no row; "auto" chooses the row whose markup
- * occurs in TEMPLATE (NULL: no template). ERR_USAGE: a name is unknown; the subject is tool_call_parser or
- * reasoning_parser. */
-int markup_choose(struct markup *out, const char *calls, const char *reasoning, const char *template,
+/* Chooses the rows called CALLS and REASONING. "none" chooses no row; "auto" chooses the row of FOUND, the
+ * markup of the chat template (detect.h; NULL: no template). ERR_USAGE: a name is unknown; the subject is
+ * tool_call_parser or reasoning_parser. */
+int markup_choose(struct markup *out, const char *calls, const char *reasoning, const struct markup *found,
                   struct err *e);
 
-/* Returns whether the answer to a rendered prompt begins inside reasoning: the prompt ends with the opening
- * mark, or R->implied is set and the prompt does not end with the closing mark, by which templates switch
- * thinking off. R may be NULL. */
-bool markup_begins_inside(const struct markup_reasoning *r, const char *prompt, size_t n);
+/* Where an answer begins. */
+enum markup_place {
+    MARKUP_BEFORE,  /* before any text: reasoning may open */
+    MARKUP_OPENED,  /* behind the mark that opens reasoning */
+    MARKUP_INSIDE,  /* inside reasoning that has text */
+    MARKUP_CLOSED,  /* behind the mark that closes reasoning */
+    MARKUP_CONTENT, /* in content */
+};
 
-/* Returns whether a rendered prompt ends with the mark that closes reasoning; the answer then contains no
- * reasoning. */
-bool markup_is_closed(const struct markup_reasoning *r, const char *prompt, size_t n);
+/* Returns where the answer to a rendered prompt begins. CONTINUED [n_continued] is the text of the last
+ * message if the answer continues it: its last mark decides, and text without a mark is content. NULL or
+ * white space: the answer is a new message. Its reasoning is open if the prompt ends with the opening mark,
+ * or if R->implied is set and the prompt does not end with the closing mark, by which templates switch
+ * thinking off. R may be NULL. */
+enum markup_place markup_place(const struct markup_reasoning *r, const char *prompt, size_t n,
+                               const char *continued, size_t n_continued);
+
+/* Returns whether PROMPT [n] ends with a mark that opens content. R may be NULL. */
+bool markup_in_text(const struct markup_reasoning *r, const char *prompt, size_t n);
+
+/* Returns whether an answer that begins at PLACE begins with reasoning. */
+bool markup_reasons(enum markup_place place);
 
 #endif

@@ -1,10 +1,11 @@
 /* parser.h - separates the text that a model generates into content, reasoning and tool calls.
  *
- * The caller feeds text in portions that may end at any character, and takes typed pieces. Text that may
- * be the beginning of a mark is held back until it is decided. The joined pieces do not depend on how the
- * text was split. No text is lost: text that looked like a tool call but is not one becomes content. The
- * parser adds only ids, "{}" for a call without arguments, and a line end between two messages of one
- * kind.
+ * The caller feeds text in portions that may end at any character, and takes typed pieces. Text that may be
+ * the beginning of a mark is held back until it is decided. The joined pieces do not depend on how the text
+ * was split. A mark that is a special token of the tokenizer counts only where this token was generated, so
+ * that a model can mention marks, and copy them from a document. No text is lost: text that looked like a
+ * tool call but is not one becomes content. The parser adds only ids, "{}" for a call without arguments, and
+ * a line end between two messages of one kind.
  *
  * The arguments of a call are passed on unchanged and need not be valid JSON: they end where their
  * brackets and quotes are closed. A call begins when its name is known and its arguments begin; a syntax
@@ -15,6 +16,7 @@
 #ifndef GALLOP_TEXT_MARKUP_PARSER_H
 #define GALLOP_TEXT_MARKUP_PARSER_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +24,7 @@
 #include "text/markup/markup.h"
 
 struct err;
+struct tok;
 
 enum parser_kind {
     PARSER_CONTENT,
@@ -53,13 +56,25 @@ struct parser_piece {
 struct parser_options {
     const struct markup_calls *calls;         /* NULL: the parser does not look for calls */
     const struct markup_reasoning *reasoning; /* NULL: the parser does not look for reasoning */
-    const char *prompt;                       /* the rendered prompt; NULL: an empty prompt */
+    /* Used by parser_open() only. A mark that begins with a special token of it counts only if this token
+     * wrote that beginning; NULL: marks count wherever they are */
+    const struct tok *tok;
+    const char *prompt; /* the rendered prompt; NULL: an empty prompt */
     size_t prompt_len;
+    /* The text of the last message if the answer continues it (markup_place()); NULL: the answer is a new
+     * message */
+    const char *continued;
+    size_t n_continued;
     /* The names of the request's functions, borrowed. A call without a mark, or a harmony message whose
      * recipient does not begin with "functions.", is a tool call only if its name is in this list. */
     const char *const *names;
     size_t n_names;
-    bool one_call; /* parallel_tool_calls is false: calls after the first are dropped */
+    /* The request's functions as a JSON array in OpenAI's form; NULL: none. Formats that write values as text
+     * take the types of the values from their JSON Schemas; for these, the parser keeps a reference. */
+    const json_t *tools;
+    bool one_call; /* the answer has one call at most: calls after the first are dropped */
+    /* CALLS are forced: text beside them, which is the beginning of another one that was cut, is dropped */
+    bool is_forced;
     uint64_t seed; /* seed of the random ids */
 };
 
@@ -68,8 +83,10 @@ struct parser;
 int parser_open(struct parser **out, const struct parser_options *o, struct err *e); /* 0 or ERR_NOMEM */
 void parser_close(struct parser *a);                                                 /* A may be NULL */
 
-/* Feeds the next TEXT [n]. Pieces that were not taken yet stay available. 0 or ERR_NOMEM. */
-int parser_feed(struct parser *a, const char *text, size_t n, struct err *e);
+/* Feeds the next TEXT [n]. Special tokens wrote the bytes whose SPECIAL [n] is not 0; NULL: it is unknown who
+ * wrote them, and marks count wherever they are. Pieces that were not taken yet stay available. 0 or
+ * ERR_NOMEM. */
+int parser_feed(struct parser *a, const char *text, const char *special, size_t n, struct err *e);
 
 enum parser_end {
     PARSER_ENDED,   /* the model ended its answer */

@@ -18,16 +18,30 @@ enum { SHORT_ID = 9 };
 
 static const char probe_id[] = "abcdefgh1", probe_long_id[] = "call_abcdefghijklmn1";
 
+/* Returns whether the template writes TOOL, which it releases, from the variable `tools`. */
+static bool writes(struct probe *p, json_t *tool)
+{
+    return probe_render(p, json_pack("{s:[{s:s,s:s}],s:[o]}", "messages", "role", "user", "content", "u",
+                                     "tools", tool)) &&
+           probe_shows(p, PROBE_NAME);
+}
+
+/* Returns whether the template refuses a tool without the member MEMBER of its function, or of its parameters. */
+static bool needs(struct probe *p, const char *member)
+{
+    json_t *tool = probe_tool(), *function = json_object_get(tool, "function"),
+           *parameters = json_object_get(function, "parameters");
+
+    json_object_del(strcmp(member, "properties") == 0 ? parameters : function, member);
+    return !writes(p, tool);
+}
+
 static enum tools_place probe_place(struct probe *p)
 {
-    json_t *tool = probe_tool(), *given;
+    json_t *given;
 
-    given = json_pack("{s:[{s:s,s:s}],s:[O]}", "messages", "role", "user", "content", "u", "tools", tool);
-    if (probe_render(p, given) && probe_shows(p, PROBE_NAME)) {
-        json_decref(tool);
+    if (writes(p, probe_tool()))
         return TOOLS_IN_VARIABLE;
-    }
-    json_decref(tool);
     given = json_pack("{s:[{s:s,s:s,s:s},{s:s,s:s}]}", "messages", "role", "system", "content", "s", "tools",
                       PROBE_NAME, "role", "user", "content", "u");
     return probe_render(p, given) && probe_shows(p, PROBE_NAME) ? TOOLS_IN_SYSTEM : TOOLS_NOWHERE;
@@ -63,6 +77,11 @@ int tools_probe(const struct chat *chat, const struct jinja *template, struct to
     struct probe p = {.chat = chat, .template = template, .out = {.tag = MEM_TEXT}, .e = e};
 
     *out = (struct tools_style){.place = probe_place(&p)};
+    if (out->place == TOOLS_IN_VARIABLE) {
+        out->needs_description = needs(&p, "description");
+        out->needs_parameters = needs(&p, "parameters");
+        out->needs_properties = needs(&p, "properties");
+    }
     out->text_arguments = !takes_object(&p, probe_id) && takes_text(&p);
     out->short_ids =
         render_call(&p, json_object(), probe_id) && !render_call(&p, json_object(), probe_long_id);
@@ -99,6 +118,61 @@ int tools_check(const json_t *list, const char **names, struct err *e)
             names[i] = json_string_value(name);
     }
     return 0;
+}
+
+/* Removes the member KEY of O if it is null. If it is missing and FILLS, sets it to VALUE, which is released. 0, or -1:
+ * out of memory. */
+static int complete(json_t *o, const char *key, bool fills, json_t *value)
+{
+    int rc = 0;
+
+    if (json_is_null(json_object_get(o, key)))
+        json_object_del(o, key);
+    if (fills && !json_object_get(o, key))
+        rc = json_object_set(o, key, value);
+    json_decref(value);
+    return rc;
+}
+
+/* Returns a copy of TOOL as tools_complete() does; NULL: out of memory. */
+static json_t *complete_tool(const struct tools_style *s, const json_t *tool)
+{
+    json_t *copy = json_copy((json_t *)(uintptr_t)tool),
+           *function = json_copy(json_object_get(tool, "function")), *parameters;
+    int bad = !copy || !function;
+
+    bad = bad || complete(function, "description", s->needs_description, json_string("")) != 0 ||
+          complete(function, "parameters", s->needs_parameters, json_pack("{s:s}", "type", "object")) != 0;
+    parameters = json_copy(json_object_get(function, "parameters"));
+    if (parameters)
+        bad = bad ||
+              complete(parameters, "properties", s->needs_properties || s->needs_parameters, json_object()) !=
+                  0 ||
+              json_object_set(function, "parameters", parameters) != 0;
+    bad = bad || json_object_set(copy, "function", function) != 0;
+    json_decref(parameters);
+    json_decref(function);
+    if (!bad)
+        return copy;
+    json_decref(copy);
+    return NULL;
+}
+
+int tools_complete(const struct tools_style *s, const json_t *tools, json_t **out, struct err *e)
+{
+    const json_t *tool;
+    json_t *list = json_array();
+    int bad = !list;
+    size_t i;
+
+    json_array_foreach(tools, i, tool)
+    {
+        bad = bad || json_array_append_new(list, complete_tool(s, tool)) != 0;
+    }
+    if (bad)
+        json_decref(list);
+    *out = bad ? NULL : list;
+    return bad ? err_nomem(e, "tools") : 0;
 }
 
 /* Sets *OUT to the choice named WORD. Returns false if the word is unknown. */
@@ -152,6 +226,11 @@ static int read_allowed(const json_t *choice, enum tools_choice *out, json_t *na
     return rc;
 }
 
+bool tools_forces(enum tools_choice choice)
+{
+    return choice == TOOLS_REQUIRED || choice == TOOLS_NAMED;
+}
+
 int tools_choose(const json_t *choice, enum tools_choice *out, json_t **names, struct err *e)
 {
     const char *word = json_string_value(choice), *type = json_string_value(json_object_get(choice, "type"));
@@ -159,14 +238,14 @@ int tools_choose(const json_t *choice, enum tools_choice *out, json_t **names, s
 
     *out = TOOLS_AUTO;
     *names = NULL;
-    if (!choice || json_is_null(choice) || read_word(word, out))
+    if (!choice || json_is_null(choice) || read_word(word, out) || read_word(type, out))
         return 0;
     if (word)
         return err_set(e, ERR_INPUT, "tool_choice: '%.40s' is none of auto, none, required", word);
     if (!json_is_object(choice))
         return err_set(e, ERR_INPUT, "tool_choice: expected auto, none, required or an object");
     *names = json_array();
-    *out = TOOLS_REQUIRED;
+    *out = TOOLS_NAMED;
     if (!*names)
         rc = err_nomem(e, "tool_choice");
     else

@@ -3,7 +3,8 @@
  *
  * Templates expect different forms and do not declare which. tools_probe() detects the form by rendering
  * test conversations: where the template reads the list of tools, whether it expects the arguments of
- * earlier calls as an object or as JSON text, and whether it refuses ids that do not have its own format.
+ * earlier calls as an object or as JSON text, whether it refuses ids that do not have its own format, and functions
+ * without optional members.
  */
 #ifndef GALLOP_TEXT_MARKUP_TOOLS_H
 #define GALLOP_TEXT_MARKUP_TOOLS_H
@@ -25,13 +26,20 @@ struct tools_style {
     enum tools_place place;
     bool text_arguments; /* arguments of calls are JSON text; false: an object */
     bool short_ids;      /* ids of calls must have 9 letters and digits (Mistral) */
+    /* Members that the template refuses to miss, though they are optional: the description and the parameters of
+     * a function, and the properties of the parameters */
+    bool needs_description, needs_parameters, needs_properties;
 };
 
 enum tools_choice {
     TOOLS_AUTO,
     TOOLS_NONE,
-    TOOLS_REQUIRED, /* the answer must call a function */
+    TOOLS_REQUIRED, /* the answer must call functions */
+    TOOLS_NAMED,    /* the answer must call one function, once */
 };
+
+/* Returns whether CHOICE forces tool calls, so that an answer has nothing else but reasoning before them. */
+bool tools_forces(enum tools_choice choice);
 
 /* Detects how TEMPLATE (NULL: CHAT's own) expects tools. */
 int tools_probe(const struct chat *chat, const struct jinja *template, struct tools_style *out,
@@ -40,9 +48,13 @@ int tools_probe(const struct chat *chat, const struct jinja *template, struct to
 /* Checks that each tool in LIST is a function with a name. NAMES (or NULL) gets the names, borrowed. */
 int tools_check(const json_t *list, const char **names, struct err *e);
 
-/* Reads tool_choice in the forms of chat completions and of Responses: a word, a function, or allowed_tools
- * with a mode and functions. CHOICE NULL means TOOLS_AUTO. *NAMES gets a new list of the names of the
- * functions that may be called; NULL: all of them. */
+/* Sets *OUT to a new list of the functions TOOLS for the template: what is null is left out, and what the style S needs
+ * is filled in, as an empty description or parameters without properties. TOOLS is not modified. ERR_NOMEM. */
+int tools_complete(const struct tools_style *s, const json_t *tools, json_t **out, struct err *e);
+
+/* Reads tool_choice in the forms of chat completions and of Responses: a word, which may be the type of an
+ * object, a function, or allowed_tools with a mode and functions. CHOICE NULL means TOOLS_AUTO. *NAMES gets a new
+ * list of the names of the functions that may be called; NULL: all of them. */
 int tools_choose(const json_t *choice, enum tools_choice *out, json_t **names, struct err *e);
 
 /* Converts the messages of LIST, which the caller owns, to the style S. Message objects are replaced and

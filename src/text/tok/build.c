@@ -110,6 +110,25 @@ void tok_scratch_free(struct tok_scratch *s)
     mem_free(s);
 }
 
+/* Creates a scratch. No request is charged for it, since it may be kept. */
+static struct tok_scratch *new_scratch(const struct tok *t)
+{
+    enum mem_charge before = mem_charge(MEM_CHARGE_NONE);
+    struct tok_scratch *s = mem_zalloc(1, sizeof(*s), MEM_TEXT);
+
+    if (s) {
+        s->re = pattern_work_new();
+        s->norm.re = s->re;
+        if (!s->re || !split_work_init(&s->pre, &t->pre, s->re) ||
+            (t->model == TOK_BPE && !(s->bpe = bpe_work_new(&t->bpe)))) {
+            tok_scratch_free(s);
+            s = NULL;
+        }
+    }
+    mem_charge(before);
+    return s;
+}
+
 struct tok_scratch *tok_scratch_take(const struct tok *t)
 {
     struct tok *m = (struct tok *)(uintptr_t)t; /* the tokenizer stays constant but for its idle scratches */
@@ -119,17 +138,7 @@ struct tok_scratch *tok_scratch_take(const struct tok *t)
         if (atomic_load_explicit(&m->idle[i], memory_order_relaxed) &&
             (s = atomic_exchange(&m->idle[i], NULL)) != NULL)
             return s;
-    s = mem_zalloc(1, sizeof(*s), MEM_TEXT);
-    if (!s)
-        return NULL;
-    s->re = pattern_work_new();
-    if (!s->re || !split_work_init(&s->pre, &t->pre, s->re) ||
-        (t->model == TOK_BPE && !(s->bpe = bpe_work_new(&t->bpe)))) {
-        tok_scratch_free(s);
-        return NULL;
-    }
-    s->norm.re = s->re;
-    return s;
+    return new_scratch(t);
 }
 
 void tok_scratch_give(const struct tok *t, struct tok_scratch *s)

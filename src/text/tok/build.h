@@ -46,14 +46,15 @@ struct tok {
     struct tok_added_set added;
     struct steps norm; /* the normalizer */
     struct split pre;  /* the pre-tokenizer */
+    size_t n_first; /* steps of the first member of a Sequence of pre-tokenizers; 0: there is no Sequence */
     enum tok_model model;
     struct bpe bpe;
     struct unigram uni;
     struct steps chain;            /* the decoder */
     struct tok_ids prefix, suffix; /* ids before and after a text with TOK_ADD_SPECIAL */
     int32_t eos;                   /* id of the end-of-sequence token; -1: unknown */
-    /* The file names the tokens of infill.h: before the text before the gap and the text behind it, and at the
-     * end. */
+    /* The file names the tokens of infill.h: before the text before the gap and the text behind it, and at
+     * the end. */
     bool has_infill;
     int32_t infill[3];
     bool split_special; /* special tokens in a text are always encoded as ordinary text */

@@ -1,8 +1,8 @@
 /* decode.c - runs the steps of a decoder: each step passes its output to the next one, and the last step
  * writes to the caller's buffer.
  *
- * A step holds back text in HOLD: the first bytes of a character (ByteLevel), a run of byte pieces
- * (ByteFallback), or the last token (BPEDecoder).
+ * A step holds back text in HOLD: the first bytes of a character (ByteLevel, ByteFallback), a whole run of byte
+ * pieces (ByteFallback, if asked for), or the last token (BPEDecoder).
  */
 #include "text/tok/decode.h"
 
@@ -20,15 +20,20 @@ struct state {
     bool fragments;        /* an earlier step joins tokens, so one token arrives in fragments */
     struct buf hold, made; /* HOLD: text held back; MADE: the output of the step */
     size_t count;          /* characters removed (Strip); tokens seen or held (other steps) */
-    bool done;             /* Strip: no more characters are removed from this token */
+    bool special;          /* Suffix: the token that is held is a special token */
+    bool done;             /* Strip: no more characters are removed from this token; ByteFallback: the run
+                              of byte pieces is no text (byte_fallback()) */
 };
 
 struct decode_run {
     struct state *state;
     size_t n;
+    bool whole; /* runs of byte pieces are judged as a whole (decode_run_new()) */
     struct pattern_work *re;
     struct buf *out;
     struct err *e;
+    bool special;     /* the text that the steps pass on comes from a special token */
+    size_t n_special; /* decode_n_special() */
 };
 
 static bool joins(const struct step *p)
@@ -50,7 +55,7 @@ int decode_check(const struct steps *c, struct err *e)
     return 0;
 }
 
-struct decode_run *decode_run_new(const struct steps *c)
+struct decode_run *decode_run_new(const struct steps *c, bool whole)
 {
     struct decode_run *r = mem_zalloc(1, sizeof(*r), MEM_TEXT);
     bool joined = false, patterns = false, room = true;
@@ -58,6 +63,7 @@ struct decode_run *decode_run_new(const struct steps *c)
     if (!r)
         return NULL;
     r->n = c->n;
+    r->whole = whole;
     r->state = mem_zalloc(c->n, sizeof(*r->state), MEM_TEXT);
     for (size_t i = 0; r->state && i < c->n; i++) {
         r->state[i] = (struct state){.p = &c->step[i], .fragments = joined};
@@ -98,22 +104,15 @@ static int feed_made(struct decode_run *r, size_t k)
     return made->oom ? err_nomem(r->e, "decoder") : feed(r, k + 1, made->data ? made->data : "", made->len);
 }
 
-/* Turns the letters S into bytes; if a character of S is not a letter of GPT-2's alphabet, S itself is the
- * bytes. Passes on the complete characters and holds back an incomplete one. */
-static int byte_level(struct decode_run *r, size_t k, const char *s, size_t n)
+/* Passes on the complete characters of the bytes that step K holds back, and keeps an incomplete one. Bytes that are
+ * no character become U+FFFD, one for a sequence that is cut short; with BREAKS, they and all bytes behind them become
+ * U+FFFD, one for each byte. */
+static int pass_characters(struct decode_run *r, size_t k, bool breaks)
 {
     struct state *x = &r->state[k];
-    size_t at = 0, m;
+    size_t at = 0;
     int rc = 0;
 
-    buf_clear(&x->made);
-    buf_add(&x->made, s, n); /* reserves room for the bytes */
-    if (x->made.oom)
-        return err_nomem(r->e, "decoder");
-    if (n && unicode_unspell(s, n, x->made.data, &m))
-        buf_add(&x->hold, x->made.data, m);
-    else
-        buf_add(&x->hold, s, n);
     buf_clear(&x->made);
     while (at < x->hold.len) {
         bool good;
@@ -121,9 +120,13 @@ static int byte_level(struct decode_run *r, size_t k, const char *s, size_t n)
 
         if (!good && utf8_is_partial(x->hold.data + at, x->hold.len - at))
             break;
+        if (!good && breaks) {
+            x->done = true;
+            len = x->hold.len - at;
+        }
         if (good)
             buf_add(&x->made, x->hold.data + at, len);
-        else
+        for (size_t i = 0; !good && i < (breaks ? len : 1); i++)
             buf_str(&x->made, "\xef\xbf\xbd");
         at += len;
     }
@@ -136,6 +139,24 @@ static int byte_level(struct decode_run *r, size_t k, const char *s, size_t n)
     if (x->made.len)
         rc = feed(r, k + 1, x->made.data, x->made.len);
     return rc;
+}
+
+/* Turns the letters S into bytes; if a character of S is not a letter of GPT-2's alphabet, S itself is the
+ * bytes. Passes on the complete characters and holds back an incomplete one. */
+static int byte_level(struct decode_run *r, size_t k, const char *s, size_t n)
+{
+    struct state *x = &r->state[k];
+    size_t m;
+
+    buf_clear(&x->made);
+    buf_add(&x->made, s, n); /* reserves room for the bytes */
+    if (x->made.oom)
+        return err_nomem(r->e, "decoder");
+    if (n && unicode_unspell(s, n, x->made.data, &m))
+        buf_add(&x->hold, x->made.data, m);
+    else
+        buf_add(&x->hold, s, n);
+    return pass_characters(r, k, false);
 }
 
 /* Returns the byte of a byte piece <0xHH>, or -1. "+A" counts as "0A", as in the Hugging Face library. */
@@ -197,26 +218,37 @@ size_t decode_inside(const struct steps *c, const char *token, size_t n, char *o
 static int end_bytes(struct decode_run *r, size_t k)
 {
     struct state *x = &r->state[k];
+    bool special = r->special;
     size_t n = x->hold.len;
     int rc = 0;
 
+    x->done = false;
     if (n == 0)
         return 0;
     x->hold.len = 0;
+    r->special = false; /* byte pieces are no special tokens */
     if (utf8_valid_prefix(x->hold.data, n) == n)
-        return feed(r, k + 1, x->hold.data, n);
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = feed(r, k + 1, "\xef\xbf\xbd", 3);
+        rc = feed(r, k + 1, x->hold.data, n);
+    else
+        for (size_t i = 0; i < n && rc == 0; i++)
+            rc = feed(r, k + 1, "\xef\xbf\xbd", 3);
+    r->special = special;
     return rc;
 }
 
+/* A run of byte pieces that is no valid UTF-8 becomes U+FFFD for each of its bytes, as in the Hugging Face library.
+ * Where its characters are passed on as they are complete, this begins at the first byte that is no character. */
 static int byte_fallback(struct decode_run *r, size_t k, const char *s, size_t n)
 {
     struct state *x = &r->state[k];
     int byte = fallback_byte(s, n), rc;
 
+    if (byte >= 0 && x->done)
+        return feed(r, k + 1, "\xef\xbf\xbd", 3);
     if (byte >= 0) {
         buf_char(&x->hold, (char)byte);
+        if (!r->whole)
+            return pass_characters(r, k, true);
         return x->hold.oom ? err_nomem(r->e, "decoder") : 0;
     }
     rc = end_bytes(r, k);
@@ -306,8 +338,12 @@ static int end_suffix(struct decode_run *r, size_t k, const char *between)
 static int suffix(struct decode_run *r, size_t k, const char *s, size_t n)
 {
     struct state *x = &r->state[k];
-    int rc = end_suffix(r, k, " ");
+    bool special = r->special;
+    int rc;
 
+    r->special = x->special;
+    rc = end_suffix(r, k, " ");
+    r->special = x->special = special;
     if (rc)
         return rc;
     buf_add(&x->hold, s, n);
@@ -318,8 +354,12 @@ static int suffix(struct decode_run *r, size_t k, const char *s, size_t n)
 static int join(struct decode_run *r, size_t k, const char *s, size_t n)
 {
     struct state *x = &r->state[k];
-    int rc = x->count++ ? feed(r, k + 1, " ", 1) : 0;
+    bool special = r->special;
+    int rc;
 
+    r->special = false;
+    rc = x->count++ ? feed(r, k + 1, " ", 1) : 0;
+    r->special = special;
     return rc ? rc : feed(r, k + 1, s, n);
 }
 
@@ -328,6 +368,7 @@ static int feed(struct decode_run *r, size_t k, const char *s, size_t n)
 {
     if (k == r->n) {
         buf_add(r->out, s, n);
+        r->n_special = r->special ? r->n_special + n : 0;
         return r->out->oom ? err_nomem(r->e, "text") : 0;
     }
     switch (r->state[k].p->kind) {
@@ -349,15 +390,18 @@ static int finish(struct decode_run *r, size_t k)
     case DECODE_BYTE_LEVEL: /* HOLD has the first bytes of an incomplete character */
         return r->state[k].hold.len ? feed(r, k + 1, "\xef\xbf\xbd", 3) : 0;
     case DECODE_BYTE_FALLBACK: return end_bytes(r, k);
-    case DECODE_SUFFIX: return end_suffix(r, k, "");
+    case DECODE_SUFFIX: r->special = r->state[k].special; return end_suffix(r, k, "");
     default: return 0;
     }
 }
 
-int decode_put(struct decode_run *r, const char *token, size_t n, struct buf *out, struct err *e)
+int decode_put(struct decode_run *r, const char *token, size_t n, bool special, struct buf *out,
+               struct err *e)
 {
     r->out = out;
     r->e = e;
+    r->special = special;
+    r->n_special = 0;
     return feed(r, 0, token, n);
 }
 
@@ -367,14 +411,22 @@ int decode_end(struct decode_run *r, struct buf *out, struct err *e)
 
     r->out = out;
     r->e = e;
-    for (size_t k = 0; k < r->n && rc == 0; k++)
+    r->n_special = 0;
+    for (size_t k = 0; k < r->n && rc == 0; k++) {
+        r->special = false;
         rc = finish(r, k);
+    }
     for (size_t k = 0; k < r->n; k++) {
         buf_clear(&r->state[k].hold);
         r->state[k].count = 0;
         r->state[k].done = false;
     }
     return rc;
+}
+
+size_t decode_n_special(const struct decode_run *r)
+{
+    return r->n_special;
 }
 
 int decode_copy(struct decode_run *to, const struct decode_run *from, struct err *e)
@@ -389,6 +441,7 @@ int decode_copy(struct decode_run *to, const struct decode_run *from, struct err
         buf_add(&b->hold, a->hold.data ? a->hold.data : "", a->hold.len);
         b->count = a->count;
         b->done = a->done;
+        b->special = a->special;
         room = room && !b->hold.oom;
     }
     return room ? 0 : err_nomem(e, "decoder");

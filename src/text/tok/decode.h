@@ -29,12 +29,20 @@ size_t decode_inside(const struct steps *c, const char *token, size_t n, char *o
 /* The state of the decoder for one sequence. */
 struct decode_run;
 
-struct decode_run *decode_run_new(const struct steps *c); /* NULL: out of memory */
-void decode_run_free(struct decode_run *r);               /* NULL is fine */
+/* WHOLE: a run of byte pieces that is not UTF-8 becomes U+FFFD for each byte, as in a whole text of Hugging Face's
+ * library; otherwise each character of a run is passed on when it is complete, and U+FFFD begins at the first byte
+ * that is not part of a character. NULL: out of memory. */
+struct decode_run *decode_run_new(const struct steps *c, bool whole);
+void decode_run_free(struct decode_run *r); /* NULL is fine */
 
-/* Decodes one token (valid UTF-8) and appends the text that is final to OUT. Fails with ERR_NOMEM, or if a
- * pattern exceeds its match limit. */
-int decode_put(struct decode_run *r, const char *token, size_t n, struct buf *out, struct err *e);
+/* Decodes one token (valid UTF-8) and appends the text that is final to OUT. SPECIAL: it is a special token.
+ * Fails with ERR_NOMEM, or if a pattern exceeds its match limit. */
+int decode_put(struct decode_run *r, const char *token, size_t n, bool special, struct buf *out,
+               struct err *e);
+
+/* Returns the number of bytes at the end of what the last decode_put() or decode_end() appended that come
+ * from a special token. */
+size_t decode_n_special(const struct decode_run *r);
 
 /* Ends the sequence: appends the text that was held back, and resets R for another sequence. */
 int decode_end(struct decode_run *r, struct buf *out, struct err *e);

@@ -171,6 +171,16 @@ bool tok_is_special(const struct tok *t, int32_t id)
     return a && a->special;
 }
 
+size_t tok_special_prefix(const struct tok *t, const char *text)
+{
+    size_t n = strlen(text);
+    int32_t id;
+
+    while (n > 0 && !(tok_id_of(t, text, n, &id) && tok_is_special(t, id)))
+        n--;
+    return n;
+}
+
 /* bytes; a hostile word of this size needs 30 times as much memory to encode. */
 enum { LARGE_TEXT = 1 << 20 };
 
@@ -228,6 +238,12 @@ static int add_fixed(const struct tok_ids *ids, bool wanted, struct tok_ids *out
     return !wanted || tok_ids_add(out, (const uint32_t *)ids->id, ids->n) ? 0 : err_nomem(e, "ids");
 }
 
+void tok_n_around(const struct tok *t, size_t *before, size_t *behind)
+{
+    *before = t->prefix.n;
+    *behind = t->suffix.n;
+}
+
 int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out,
                struct err *e)
 {
@@ -262,14 +278,16 @@ struct tok_stream {
     const struct tok *t; /* borrowed */
     bool skip_special;
     struct decode_run *run;
+    size_t n_special; /* tok_stream_n_special() */
 };
 
-int tok_stream_new(struct tok_stream **out, const struct tok *t, bool skip_special, struct err *e)
+static int stream_new(struct tok_stream **out, const struct tok *t, bool skip_special, bool whole,
+                      struct err *e)
 {
     struct tok_stream *d = mem_zalloc(1, sizeof(*d), MEM_TEXT);
 
     *out = NULL;
-    if (!d || !(d->run = decode_run_new(&t->chain))) {
+    if (!d || !(d->run = decode_run_new(&t->chain, whole))) {
         mem_free(d);
         return err_nomem(e, "decoder");
     }
@@ -277,6 +295,11 @@ int tok_stream_new(struct tok_stream **out, const struct tok *t, bool skip_speci
     d->skip_special = skip_special;
     *out = d;
     return 0;
+}
+
+int tok_stream_new(struct tok_stream **out, const struct tok *t, bool skip_special, struct err *e)
+{
+    return stream_new(out, t, skip_special, false, e);
 }
 
 void tok_stream_free(struct tok_stream *d)
@@ -289,17 +312,30 @@ void tok_stream_free(struct tok_stream *d)
 
 int tok_stream_put(struct tok_stream *d, int32_t id, struct buf *out, struct err *e)
 {
+    bool special = tok_is_special(d->t, id);
     const char *s;
     size_t n;
+    int rc;
 
-    if ((d->skip_special && tok_is_special(d->t, id)) || !tok_piece(d->t, id, &s, &n))
+    d->n_special = 0;
+    if ((d->skip_special && special) || !tok_piece(d->t, id, &s, &n))
         return 0;
-    return decode_put(d->run, s, n, out, e);
+    rc = decode_put(d->run, s, n, special, out, e);
+    d->n_special = decode_n_special(d->run);
+    return rc;
 }
 
 int tok_stream_end(struct tok_stream *d, struct buf *out, struct err *e)
 {
-    return decode_end(d->run, out, e);
+    int rc = decode_end(d->run, out, e);
+
+    d->n_special = decode_n_special(d->run);
+    return rc;
+}
+
+size_t tok_stream_n_special(const struct tok_stream *d)
+{
+    return d->n_special;
 }
 
 int tok_stream_copy(struct tok_stream *to, const struct tok_stream *from, struct err *e)
@@ -311,7 +347,7 @@ int tok_decode(const struct tok *t, const int32_t *ids, size_t n, bool skip_spec
                struct err *e)
 {
     struct tok_stream *d;
-    int rc = tok_stream_new(&d, t, skip_special, e);
+    int rc = stream_new(&d, t, skip_special, true, e);
 
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = tok_stream_put(d, ids[i], out, e);

@@ -114,6 +114,12 @@ size_t tok_text(const struct tok *t, int32_t id, char *out, size_t size);
 
 bool tok_is_special(const struct tok *t, int32_t id); /* false also for ids that do not exist */
 
+/* Sets *BEFORE and *BEHIND to the number of ids that TOK_ADD_SPECIAL puts before and behind a text. */
+void tok_n_around(const struct tok *t, size_t *before, size_t *behind);
+
+/* Returns the length of the longest special token that is a prefix of TEXT; 0: there is none. */
+size_t tok_special_prefix(const struct tok *t, const char *text);
+
 /* Returns the largest number of bytes of text that one id of tok_encode() can cover, so that a text of N
  * bytes has at least N / result ids. SIZE_MAX: unknown, because the tokenizer may remove or shorten text. */
 size_t tok_most_bytes(const struct tok *t);
@@ -122,10 +128,11 @@ const char *tok_kind(const struct tok *t); /* "bpe (byte-level)", "unigram" and 
 
 /* Turns ids into text one at a time.
  *
- * The pieces of text, joined, are tok_decode() of all ids byte for byte (tok_decode() uses this). Every piece
- * is valid UTF-8. Text is held back only while a later id could change it: an incomplete character, a run of
- * byte pieces (<0xE2>...), blanks that a decoder strips at the end. Not thread-safe; the tokenizer must
- * outlive it.
+ * The pieces of text, joined, are tok_decode() of all ids byte for byte, except where a run of byte pieces
+ * (<0xE2>...) begins with characters and then is not UTF-8: tok_decode() makes U+FFFD of each byte of the run,
+ * as Hugging Face's library does, and a stream has already given the characters before the first byte that is
+ * not part of one. Every piece is valid UTF-8. Text is held back only while a later id could change it: an
+ * incomplete character, blanks that a decoder strips at the end. Not thread-safe; the tokenizer must outlive it.
  */
 struct tok_stream;
 
@@ -138,7 +145,12 @@ int tok_stream_put(struct tok_stream *d, int32_t id, struct buf *out, struct err
 /* Ends the sequence: appends the text that was held back. The next tok_stream_put() begins a new sequence. */
 int tok_stream_end(struct tok_stream *d, struct buf *out, struct err *e);
 
-/* Makes TO, a stream of the same tokenizer, a copy of the state of FROM. The only possible error is ERR_NOMEM. */
+/* Returns the number of bytes at the end of what the last tok_stream_put() or tok_stream_end() appended that
+ * a special token wrote. A character that such a token cuts short counts as its text. */
+size_t tok_stream_n_special(const struct tok_stream *d);
+
+/* Makes TO, a stream of the same tokenizer, a copy of the state of FROM. The only possible error is
+ * ERR_NOMEM. */
 int tok_stream_copy(struct tok_stream *to, const struct tok_stream *from, struct err *e);
 
 void tok_stream_free(struct tok_stream *d); /* NULL is fine */

@@ -62,14 +62,14 @@ def reference(x, prompt, output, p, nudge=0.0):
     """Computes the chain in float64. NUDGE moves every cut slightly."""
     x = x.double()[None]
     ids = torch.tensor([prompt + output])
+    for t, v in p.get('logit_bias', {}).items():  # as SequenceBiasLogitsProcessor, the first processor of generate()
+        x[0, int(t)] += v
     if len(output) < p.get('min_new_tokens', 0):
         x[0, p['eos_token_id']] = -float('inf')
     if 'repetition_penalty' in p:
         x = hf.RepetitionPenaltyLogitsProcessor(p['repetition_penalty'])(ids, x)
     for t in set(output):
         x[0, t] -= p.get('frequency_penalty', 0) * output.count(t) + p.get('presence_penalty', 0)
-    for t, v in p.get('logit_bias', {}).items():
-        x[0, int(t)] += v
     x = hf.TemperatureLogitsWarper(p.get('temperature', 1.0))(ids, x) if p.get('temperature', 1.0) != 1 else x
     if 'top_k' in p:
         x = hf.TopKLogitsWarper(p['top_k'])(ids, x)

@@ -101,6 +101,26 @@ REFUSED = [
 ]
 
 
+@pytest.mark.parametrize("kind", [int, bool, float, np.float32, np.bool_, np.int8])
+def test_masks_of_every_type_of_number(kind):
+    ids, mask = [[9, 9, 5], [9, 6, 7]], np.array([[0, 0, 1], [0, 1, 1]], kind)
+    assert read({"input_ids": np.array(ids), "attention_mask": mask}) == (ids, [1, 2])
+    lists = np.array([[0, 1, 1]], kind).tolist()
+    assert read({"input_ids": [[9, 6, 7]], "attention_mask": lists})[1] == [2]
+
+
+@pytest.mark.parametrize("value", [2, 0.5, -1, float("-inf"), float("nan"), "1"])
+def test_masks_of_other_values_are_refused(value):
+    with pytest.raises(ValueError, match="attention_mask: "):
+        read({"input_ids": [[9, 6]], "attention_mask": [[value, 1]]})
+
+
+def test_ids_of_bool_or_float_are_refused():
+    for kind in (bool, float):
+        with pytest.raises(ValueError, match="input_ids: expected integers"):
+            read({"input_ids": np.array([[1, 0]], kind)})
+
+
 @pytest.mark.parametrize("form, prompt, error", REFUSED, ids=[r[0] for r in REFUSED])
 def test_refused(form, prompt, error):
     with pytest.raises(error):

@@ -1,6 +1,7 @@
 """Names, enums, defaults and signatures of AMD PACE's Python API."""
 
 import dataclasses
+import importlib
 import inspect
 import subprocess
 import sys
@@ -175,6 +176,60 @@ def test_model_arguments_have_paces_order():
 def test_parts_of_paces_engine_say_what_to_use_instead(name):
     with pytest.raises(NotImplementedError, match=name):
         getattr(llm, name)()
+
+
+#: Modules that AMD's programs import, with the names that they take from them.
+IMPORTS = [
+    ("llm.llm", "LLMModel"),
+    ("llm.ops", "LLMOperatorType LLMBackendType BackendType OperatorType DataType"),
+    ("llm.configs", "SamplingConfig OperatorConfig PardSpecDecodeConfig SamplingMode"),
+    ("llm.attention", "AttentionBackendType KVCacheType Attention KVCacheBase BMCKVCache"),
+    ("llm.attention", "DynamicKVCache ContiguousAttentionBackend PagedAttentionBackend"),
+    ("llm.attention", "SlabAttentionBackend SlabPoolLayerView create_slab_pool get_kv_cache_class"),
+    ("llm.attention.base", "AttentionType AttentionBackendType KVCacheType KVCacheBase"),
+    ("llm.attention.base", "CacheContext Cache KVCacheManager AttentionBackend"),
+    ("ops.enum", "BackendType OperatorType FusedOperatorType DataType"),
+    ("utils.worker", "Worker MultipleProcesses"),
+    ("utils.inference_dataset", "LLMInferenceDataset"),
+    ("version", "__version__ __version_tuple__"),
+]
+
+
+@pytest.mark.parametrize("module, names", IMPORTS)
+def test_modules_that_programs_import(module, names):
+    found = importlib.import_module("gallop.pace." + module)
+    assert [n for n in names.split() if not hasattr(found, n)] == []
+    for package in (llm, attention, pace):
+        for n in names.split():
+            assert getattr(found, n) is getattr(package, n, getattr(found, n)), n
+
+
+@pytest.mark.parametrize("module", ["llm.attention.slab", "llm.attention.slab.cache", "llm.models.llama",
+                                    "ops.mlp", "utils.mxfp4", "llm.sampler"])
+def test_modules_of_paces_engine_are_refused_by_name(module):
+    for kind in (NotImplementedError, ModuleNotFoundError):
+        with pytest.raises(kind, match="gallop.pace.%s.*is a part of AMD PACE's engine" % module[:7]):
+            importlib.import_module("gallop.pace." + module)
+    for other in ("gallop.pace.llm.nothing", "gallop.pace.ops.mlps", "gallop.mlp"):
+        with pytest.raises(ModuleNotFoundError, match="No module named '%s'" % other):
+            importlib.import_module(other)
+
+
+def test_finder_refuses_only_whole_names():
+    from gallop.pace.llm.engine_parts import Finder
+
+    for name in ("gallop.pace.ops.mlp", "gallop.pace.llm.models.llama"):
+        with pytest.raises(NotImplementedError, match=name):
+            Finder.find_spec(name)
+    for name in ("gallop.pace.ops.mlps", "ops.mlp", "x.gallop.pace.ops.mlp", "gallop.pace.ops"):
+        assert Finder.find_spec(name) is None
+
+
+def test_values_of_enums_of_operators():
+    enums = importlib.import_module("gallop.pace.ops.enum")
+    assert enums.OperatorType.LINEAR == "linear" and len(enums.OperatorType) == 15
+    assert enums.FusedOperatorType.FUSEDMOE == "fusedmoe" and len(enums.FusedOperatorType) == 8
+    assert [x.value for x in enums.DataType] == ["float32", "bfloat16"]
 
 
 def test_operators_on_tensors_are_refused_by_name():

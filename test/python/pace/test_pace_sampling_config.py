@@ -58,6 +58,20 @@ def test_text_in_place_of_a_number_is_a_value_error(name):
         finalized(**{name: "many"})
 
 
+@pytest.mark.parametrize("value", ["many", "5", 2.7, 2.0, None, True])
+def test_min_new_tokens_is_an_int(value):
+    with pytest.raises(AssertionError) as e:
+        finalized(**{"min_new_tokens": value})
+    assert str(e.value) == "min_new_tokens should be of type int, got: %s" % type(value)
+
+
+@pytest.mark.parametrize("value", [5, [5], ["a", None], {"a": 1}])
+def test_stop_strings_are_strings(value):
+    with pytest.raises(AssertionError, match="stop_strings should be a string or a list of strings"):
+        finalized(stop_strings=value)
+    assert finalized(stop_strings="a").stop_strings == ["a"]
+
+
 @pytest.mark.parametrize(
     "name, value", [("top_p", 0.0), ("top_p", 1.0), ("min_p", 1.0), ("top_k", 0)]
 )

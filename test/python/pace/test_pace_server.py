@@ -26,9 +26,9 @@ def test_defaults():
     assert (
         argv
         == (
-            "serve -m facebook/opt-6.7b --host 0.0.0.0 --port 8080 --dtype bf16 --kv-cache-type bmc "
+            "serve -m facebook/opt-6.7b --host 127.0.0.1 --port 8080 --dtype bf16 --kv-cache-type bmc "
             "--scheduler iterative --generation-config pace --max-num-seqs 128 "
-            "--max-num-batched-tokens 2048 --allow-no-keys"
+            "--max-num-batched-tokens 2048"
         ).split()
     )
     assert remarks == []
@@ -65,9 +65,38 @@ def test_speculation():
     assert config == {"method": "draft_model", "model": "draft", "num_speculative_tokens": 8}
 
 
-def test_server_with_keys_or_on_this_machine_needs_no_leave():
-    for argv in (["--router_host", "127.0.0.1"], ["--api-key", "k"], ["--api-key=k"]):
-        assert "--allow-no-keys" not in serve(*argv)[0]
+@pytest.mark.parametrize(
+    "more", [["--api-key", "k"], ["--api-key=k"], ["--api-key-file", "F"], ["--allow-no-keys"]]
+)
+def test_other_machines_may_use_a_server_with_keys(more):
+    argv, remarks = serve(*more)
+    assert value(argv, "--host") == "0.0.0.0" and argv[-len(more) :] == more and remarks == []
+    assert ("--allow-no-keys" in argv) == ("--allow-no-keys" in more)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "localhost"])
+def test_an_address_that_is_asked_for_is_that_of_the_server(host):
+    """The program refuses one that other machines can reach, without keys."""
+    argv, remarks = serve("--router_host", host)
+    assert value(argv, "--host") == host and remarks == [] and "--allow-no-keys" not in argv
+
+
+def test_server_for_other_machines_without_keys_does_not_start(demo):
+    command = [sys.executable, "-m", "gallop.pace.server", "--server_model", demo]
+    done = subprocess.run(
+        command + ["--router_host", "0.0.0.0", "--router_port", "0"],
+        capture_output=True, text=True, timeout=60,
+    )
+    assert done.returncode == 2 and "needs --api-key" in done.stderr
+
+
+def test_server_says_that_only_this_machine_can_use_it(demo, monkeypatch, capsys):
+    hosts = []
+    monkeypatch.setattr(server.os, "execv", lambda path, argv: hosts.append(value(argv, "--host")))
+    for more, n in (([], 1), (["--api-key", "k"], 0), (["--router_host", "127.0.0.1"], 0)):
+        server.main(["--server_model", demo, *more])
+        assert capsys.readouterr().err.count("only this machine") == n
+    assert hosts == ["127.0.0.1", "0.0.0.0", "127.0.0.1"]
 
 
 def test_options_without_counterpart_are_accepted():
@@ -134,9 +163,12 @@ def test_server_answers(demo):
     command += [str(min(os.sched_getaffinity(0)))]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
+            said = []
             for line in process.stderr:
+                said.append(line)
                 if "served at" in line:
                     break
+            assert not any("only this machine" in line for line in said)
             body = {"model": "demo", "prompt": "Once upon a time", "max_tokens": 4}
             url = "http://127.0.0.1:%d/v1/completions" % port
             request = urllib.request.Request(

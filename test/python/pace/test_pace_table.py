@@ -222,6 +222,8 @@ FIELDS = [
     ({"max_tokens": 3, "top_k": 5, "min_p": 0.1, "repetition_penalty": 1.1}, 200, 3),
     ({"max_tokens": 3, "min_tokens": 2, "ignore_eos": True, "do_sample": False}, 200, 3),
     ({"max_tokens": 3, "mlperf_mode": False, "skip_special_tokens": True}, 200, 3),
+    ({"max_tokens": 3, "mlperf_mode": True}, 400, None),
+    ({"max_tokens": 3, "do_sample": 1}, 400, None),
     ({"max_tokens": 3, "presence_penalty": 0.5, "logit_bias": {}}, 200, 3),
     ({"max_tokens": 3, "logprobs": 5}, 200, 3),
     ({"max_tokens": 3, "temperature": -1}, 400, None),
@@ -235,10 +237,20 @@ def test_fields_of_completions(router, fields, status, n):
     assert n is None or answer["usage"]["completion_tokens"] == n
 
 
-@pytest.mark.parametrize("temperature, greedy", [(None, True), (0, True), (1.5, False)])
-def test_only_a_temperature_makes_the_router_sample(router, temperature, greedy):
+@pytest.mark.parametrize(
+    "fields, greedy",
+    [
+        ({}, True),
+        ({"temperature": 0}, True),
+        ({"temperature": 1.5}, False),
+        ({"do_sample": True}, True),
+        ({"do_sample": True, "temperature": 1.5}, False),
+        ({"do_sample": False, "temperature": 1.5}, True),
+    ],
+    ids=str,
+)
+def test_only_a_temperature_makes_the_router_sample(router, fields, greedy):
     """For completions and for chats."""
-    fields = {} if temperature is None else {"temperature": temperature}
     for path, prompt in (
         ("/v1/completions", {"prompt": "Once upon a time"}),
         (

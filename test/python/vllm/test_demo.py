@@ -58,7 +58,6 @@ SLOTS = {"additional_config": {"gallop": {"mode": "slots"}}}
     pytest.param({**INT8, "async_scheduling": True, "max_num_batched_tokens": 64},
                  {"quant": "int8", "kv_cache_dtype": "int8"}, id="int8-async"),
     pytest.param({"dtype": "float32"}, {"dtype": "fp32"}, id="fp32"),
-    pytest.param({"additional_config": {"gallop": {"executor": "planned"}}}, {}, id="planned"),
 ])
 def test_greedy_tokens_are_those_of_the_engine(options, own):
     with engine(**options) as llm:

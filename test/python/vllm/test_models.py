@@ -8,7 +8,7 @@ import shutil
 import sys
 
 import pytest
-from reference import ROOT, answers
+from reference import DEMO, ROOT, answers
 from vllm import LLM, SamplingParams
 
 sys.path.insert(0, os.path.join(ROOT, "test", "cli"))
@@ -60,6 +60,13 @@ def test_a_gguf_file_gives_the_weights_of_a_folder():
     """vLLM reads config.json, and Gallop the file."""
     file = os.path.join(ROOT, "test", "data", "gguf", "qwen2.gguf")
     assert tokens(golden("qwen2"), additional_config={"gallop": {"model": file}}) == expected(file)
+
+
+def test_a_file_of_another_model_is_refused():
+    file = os.path.join(ROOT, "test", "data", "gguf", "qwen2.gguf")
+    for model in (golden("mistral"), DEMO):
+        with pytest.raises(Exception, match="it is another model"):
+            tokens(model, additional_config={"gallop": {"model": file}})
 
 
 def test_formats_that_cannot_be_read_are_refused_by_name(tmp_path):

@@ -2,11 +2,12 @@
 import importlib.metadata
 import os
 import re
+import types
 
 import gallop_vllm
 import numpy as np
 import pytest
-from gallop_vllm import options
+from gallop_vllm import options, rules
 from gallop_vllm.drafts import lookup
 from gallop_vllm.sequences import Part, divide, pack
 from reference import ROOT
@@ -98,3 +99,26 @@ def test_formats_of_kv_rows_are_refused_by_name(dtype):
     assert options.kv_dtype({}, "int4_per_token_head") == "int4"
     with pytest.raises(ValueError, match="differ"):
         options.kv_dtype({"kv_cache_dtype": "int8"}, "bfloat16")
+
+
+@pytest.mark.parametrize("name", ["logprobs", "prompt_logprobs"])
+@pytest.mark.parametrize("value, says", [
+    (None, None), (0, None), (1024, None), (1025, "is 1025, but gallop-vllm supports at most 1024"),
+    (-1, "is -1 .all tokens., but gallop-vllm supports at most 1024")])
+def test_more_log_probabilities_than_are_computed_are_refused(name, value, says):
+    params = types.SimpleNamespace(**{"logprobs": None, "prompt_logprobs": None, name: value})
+    found = rules.unsupported(params)
+    assert found is None if says is None else re.fullmatch(f"{name} {says}", found)
+
+
+@pytest.mark.parametrize("value, n_vocab, want", [(None, 9, -1), (0, 9, 0), (9, 9, 9), (20, 9, 9)])
+def test_log_probabilities_are_counted(value, n_vocab, want):
+    assert rules.Rules._count(value, n_vocab) == want
+
+
+def test_weights_of_another_model_are_refused():
+    options.check_weights({}, (4, 2048), (5, 2048))
+    options.check_weights({"model": "F"}, (5, 2048), (5, 2048))
+    for found in ((4, 2048), (5, 2047)):
+        with pytest.raises(ValueError, match="model F has %d layers and a vocabulary of %d" % found):
+            options.check_weights({"model": "F"}, found, (5, 2048))

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_priv.h"
+#include "text/chat.h"
 
 enum { PATIENCE_S = 600 };
 
@@ -43,6 +44,22 @@ const struct executor *demo_compute_by(demo_run_step *run)
     replaced.run = run;
     engine_loop(demo.engine)->x = &replaced;
     return inner;
+}
+
+struct executor *demo_replaced(void)
+{
+    return (struct executor *)(uintptr_t)engine_loop(demo.engine)->x;
+}
+
+int demo_open_chat(struct chat **out, const char *template)
+{
+    json_t *config = json_pack("{s:s}", "chat_template", template);
+    char *text = json_dumps(config, 0);
+    int rc = chat_open_text(out, text, strlen(text), "t", NULL);
+
+    mem_free(text);
+    json_decref(config);
+    return rc;
 }
 
 int demo_open(struct api_options a)

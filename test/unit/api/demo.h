@@ -24,6 +24,13 @@ int demo_close(void **state);
 /* Between the two: RUN computes steps in place of the executor that is returned. */
 typedef int demo_run_step(void *ctx, const struct executor_rows *rows, size_t n, struct err *e);
 const struct executor *demo_compute_by(demo_run_step *run);
+/* The executor that demo_compute_by() has put in place, whose other functions a test may replace, too. */
+struct executor *demo_replaced(void);
+
+struct chat;
+
+/* Opens the chat template TEMPLATE. Returns 0, as set-up functions do. */
+int demo_open_chat(struct chat **out, const char *template);
 
 /* Send a request and return the socket on which its answer comes. HEADS are lines that end in CR LF. */
 int demo_send(const char *request, size_t n);

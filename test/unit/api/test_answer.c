@@ -28,7 +28,7 @@ static int end(void **state)
 
 static void add(const char *text)
 {
-    assert_int_equal(answer_add_text(&choice, text, strlen(text)), 0);
+    assert_int_equal(answer_add_text(&choice, text, NULL, strlen(text)), 0);
 }
 
 /* The calls that may be written now: "name(arguments)", or "+arguments" for the rest of one. */

@@ -122,8 +122,8 @@ static void memory_that_runs_out_ends_one_request(void **state)
             if (status != 200 && status != 0 && !(failed && (status == 503 || status == 500)))
                 fail_msg("allocation %ld of request %d: %s", n, i, text);
             if (status == 200 && i && strstr(text, "[DONE]")) /* else it was cut */
-                assert_non_null(strstr(text, strstr(text, "\"error\"") ? "\"code\":500"
-                                                                       : "\"finish_reason\":\"length\""));
+                assert_non_null(
+                    strstr(text, strstr(text, "\"error\"") ? "\"code\":50" : "\"finish_reason\":\"length\""));
             else if (i)
                 assert_true(failed);
             else if (status == 200)
@@ -163,7 +163,8 @@ static void a_stream_in_silence_is_pinged(void **state)
 
     await_text(fd[0], &out[0], "\"index\":7");
     fd[1] = demo_post("/v1/completions", "", waiting);
-    await_text(fd[1], &out[1], "\r\n\r\n: ping\n\n");
+    /* An empty line behind a comment would end an event for some clients. */
+    await_text(fd[1], &out[1], "\r\n\r\n: ping\n: ping\n");
     assert_non_null(strstr(out[1].data, "text/event-stream"));
     api_abort(demo.api);
     receive(fd, 2, out);
@@ -248,7 +249,7 @@ static void an_embedding_that_was_ended_is_an_error(void **state)
         fd[1] = demo_post("/abort_requests", "", "{\"request_ids\":\"mine\"}");
         receive(fd, 2, out);
         assert_non_null(strstr(out[1].data, "{\"aborted\":1}"));
-        assert_int_equal(demo_status(out[0].data), 503);
+        assert_int_equal(demo_status(out[0].data), 400); /* which clients do not repeat */
         buf_fini(&out[0]);
         buf_fini(&out[1]);
         demo_await_silence();

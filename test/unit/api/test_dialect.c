@@ -6,10 +6,12 @@
 #include "api/api.h"
 #include "api/dialect/blocks.h"
 #include "api/dialect/dialect.h"
+#include "api/dialect/openai.h"
 #include "api/request.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "engine/sampling/sampling.h"
+#include "text/markup/markup.h"
 
 static struct answer_prompt prompt;
 static struct answer_choice choice;
@@ -128,6 +130,91 @@ static void only_the_last_item_of_a_cut_response_is_incomplete(void **state)
     assert_non_null(strstr(said.data, "\"type\":\"message\",\"status\":\"incomplete\""));
 }
 
+/* The usage with which a stream begins does not depend on the tokens that there are by then. */
+static void a_stream_begins_with_no_tokens(void **state)
+{
+    static const char *const names[] = {"m"};
+    const struct markup markup = {.reasoning = markup_reasoning_named("qwen3")};
+    struct api_options o = {.name = names, .n_names = 1, .markup = &markup};
+    struct request_prompt asked = {.n_ids = 7};
+    struct request q = {.server = &o,
+                        .endpoint = FIELDS_CHAT,
+                        .prompt = &asked,
+                        .n_prompts = 1,
+                        .n = 1,
+                        .n_prompt_tokens = 7};
+    struct dialect_writer w = {.q = &q, .a = &answer};
+
+    q.field.output.continuous_usage = true;
+    choice.n_output = 5;
+    choice.n_reasoning = 3;
+    prompt.n_cached = 2;
+    openai_chat.introduce(&w, &said);
+    assert_non_null(strstr(said.data, "\"completion_tokens\":0"));
+    assert_non_null(strstr(said.data, "\"reasoning_tokens\":0"));
+    buf_clear(&said);
+    openai_chat.part(&w, 0, &said);
+    assert_non_null(strstr(said.data, "\"completion_tokens\":5"));
+    assert_non_null(strstr(said.data, "\"cached_tokens\":2"));
+    assert_non_null(strstr(said.data, "\"reasoning_tokens\":3"));
+    buf_clear(&said);
+    q.endpoint = FIELDS_COMPLETIONS; /* whose text is not parsed */
+    openai_chat.part(&w, 0, &said);
+    assert_null(strstr(said.data, "reasoning_tokens"));
+    buf_clear(&said);
+    q.endpoint = FIELDS_MESSAGES;
+    anthropic_dialect.begin(&w, &said);
+    assert_non_null(strstr(said.data, "\"usage\":{\"input_tokens\":7,\"cache_creation_input_tokens\":0,"
+                                      "\"cache_read_input_tokens\":0,\"output_tokens\":0}"));
+    buf_clear(&said);
+    anthropic_dialect.whole(&w, &said);
+    assert_non_null(strstr(said.data, "\"usage\":{\"input_tokens\":5,\"cache_creation_input_tokens\":0,"
+                                      "\"cache_read_input_tokens\":2,\"output_tokens\":5}"));
+    prompt.n_cached = 0;
+}
+
+/* Two answers to each of two prompts, of which each has its own numbers in every event. */
+static void usage_of_an_event_is_of_its_own_prompt(void **state)
+{
+    static const char *const names[] = {"m"};
+    static const struct markup markup = {.reasoning = NULL};
+    static struct answer_prompt prompts[2] = {{.n_cached = 1}, {.n_cached = 4}};
+    static struct answer_choice choices[4];
+    struct answer all = {.prompt = prompts, .n_prompts = 2, .choice = choices, .n_choices = 4};
+    struct api_options o = {.name = names, .n_names = 1, .markup = &markup};
+    struct request_prompt asked[2] = {{.n_ids = 7}, {.n_ids = 9}};
+    struct request q = {
+        .server = &o, .endpoint = FIELDS_COMPLETIONS, .prompt = asked, .n_prompts = 2, .n = 2};
+    struct dialect_writer w = {.q = &q, .a = &all};
+
+    for (size_t i = 0; i < 4; i++) {
+        char usage[200];
+
+        choices[i].n_output = 3 + i;
+        for (int begins = 0; begins < 2; begins++) {
+            size_t n = begins ? 0 : 3 + i;
+
+            snprintf(usage, sizeof(usage),
+                     ",\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,\"total_tokens\":%zu,"
+                     "\"prompt_tokens_details\":{\"cached_tokens\":%d}}",
+                     asked[i / 2].n_ids, n, asked[i / 2].n_ids + n, i < 2 ? 1 : 4);
+            buf_clear(&said);
+            openai_put_choice_usage(&w, i, begins, &said);
+            assert_string_equal(said.data, usage);
+        }
+    }
+}
+
+/* Clients of Anthropic's API go on without `thread` if they find this code. */
+static void an_error_about_threads_has_its_code(void **state)
+{
+    anthropic_dialect.error(&said, 400, "so", "thread");
+    assert_string_equal(
+        said.data, "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"so\","
+                   "\"param\":\"thread\",\"details\":{\"error_code\":\"thread_unsupported_request\","
+                   "\"unsupported\":[\"thread\"]}}}");
+}
+
 /* What clients tell errors apart by: the type in OpenAI's form and in Anthropic's. */
 static void an_error_has_the_type_of_another_status(void **state)
 {
@@ -204,6 +291,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(pieces_alone_are_blocks_one_behind_another, begin, end),
         cmocka_unit_test_setup_teardown(the_rest_of_a_call_does_not_become_text, begin, end),
         cmocka_unit_test_setup_teardown(an_error_has_the_type_of_another_status, begin, end),
+        cmocka_unit_test_setup_teardown(a_stream_begins_with_no_tokens, begin, end),
+        cmocka_unit_test_setup_teardown(usage_of_an_event_is_of_its_own_prompt, begin, end),
+        cmocka_unit_test_setup_teardown(an_error_about_threads_has_its_code, begin, end),
         cmocka_unit_test(reasons_for_the_log_hold_no_text_of_prompts),
         cmocka_unit_test_setup_teardown(only_the_last_item_of_a_cut_response_is_incomplete, begin, end)};
 

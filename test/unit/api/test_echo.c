@@ -27,11 +27,11 @@ static double workers_s(void)
 {
     double sum = 0;
 
-    for (size_t i = 0; i < demo.api->workers.n; i++) {
+    for (size_t i = 0; i < demo.api->workers.front.n; i++) {
         struct timespec t;
         clockid_t clock;
 
-        assert_int_equal(pthread_getcpuclockid(demo.api->workers.thread[i].id, &clock), 0);
+        assert_int_equal(pthread_getcpuclockid(demo.api->workers.front.thread[i].id, &clock), 0);
         assert_int_equal(clock_gettime(clock, &t), 0);
         sum += (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
     }

@@ -56,6 +56,7 @@ static double least_gap(int threads, bool written)
     struct engine_thread r;
 
     o.threads = threads;
+    o.prefix_index = "none"; /* rows that nothing has computed are not published */
     g = engines_open("demo", &o);
     nothing = *engine_loop(g)->x;
     nothing.run = run_nothing;
@@ -129,6 +130,8 @@ static void a_batch_keeps_what_it_told_before(void **state)
             assert_int_equal(e->text, text);
             top += e->ev.n_top;
             text += e->ev.text_len;
+            for (size_t k = 0; e->ev.type == GALLOP_TEXT && k < e->ev.text_len; k++)
+                assert_int_equal(b->text[text++], 0); /* no special token wrote it */
             if (e->ev.type == GALLOP_TOKEN) {
                 assert_int_equal(e->ev.n_top, N_TOP);
                 for (size_t k = 1; k < N_TOP; k++)

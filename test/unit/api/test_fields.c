@@ -210,6 +210,36 @@ static void the_number_of_values_is_limited(void **state)
     assert_int_equal(code_of_many("1", FIELDS_MAX_VALUES + 2), ERR_INPUT);
 }
 
+/* A body with N_FIELDS members, the last of which has N_INNER members: the code. */
+static int code_of_members(size_t n_fields, size_t n_inner)
+{
+    struct buf text = {0};
+    int rc;
+
+    buf_char(&text, '{');
+    for (size_t i = 1; i < n_fields; i++)
+        buf_fmt(&text, "\"k%zu\":\":\",", i);
+    buf_str(&text, "\"last\":{");
+    for (size_t i = 0; i < n_inner; i++)
+        buf_fmt(&text, "%s\"%zu\":0", i ? "," : "", i);
+    buf_str(&text, "}}");
+    rc = fields_read(&f, FIELDS_CHAT, text.data, text.len, say_unknown, NULL, &e);
+    fields_fini(&f);
+    buf_fini(&text);
+    return rc;
+}
+
+/* A member takes more time than a value of a list. Colons within strings are none. */
+static void the_number_of_members_is_limited(void **state)
+{
+    assert_int_equal(code_of_members(FIELDS_MAX_FIELDS, 3), 0);
+    assert_int_equal(code_of_members(FIELDS_MAX_FIELDS + 1, 0), ERR_INPUT);
+    assert_string_equal(e.msg, "the body has more than 1024 fields");
+    assert_int_equal(code_of_members(1, FIELDS_MAX_MEMBERS - 1), 0);
+    assert_int_equal(code_of_members(1, FIELDS_MAX_MEMBERS), ERR_INPUT);
+    assert_string_equal(e.msg, "the body has more than 262144 members of objects");
+}
+
 static void what_is_not_built_is_refused_unless_it_asks_for_nothing(void **state)
 {
     static const struct {
@@ -361,6 +391,39 @@ static void an_option_that_is_not_built_is_told(void **state)
     }
 }
 
+static void a_member_without_effect_is_told(void **state)
+{
+    static const struct {
+        unsigned endpoint;
+        const char *field, *told;
+    } cases[] = {
+        {FIELDS_CHAT, "\"stream_options\":{\"include_usage\":true,\"include_obfuscation\":false}", ""},
+        {FIELDS_CHAT, "\"stream_options\":{\"bogus\":1}", "stream_options.bogus"},
+        {FIELDS_CHAT, "\"response_format\":{\"type\":\"json_object\",\"schema\":{}}", ""},
+        {FIELDS_CHAT, "\"response_format\":{\"type\":\"json_object\",\"zzz\":1}", "response_format.zzz"},
+        {FIELDS_CHAT, "\"response_format\":{\"type\":\"structural_tag\",\"structures\":[]}", ""},
+        {FIELDS_CHAT,
+         "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"n\",\"strict\":true,"
+         "\"description\":\"d\",\"schema\":{\"zzz\":1}}}",
+         ""},
+        {FIELDS_CHAT,
+         "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{},\"zzz\":1}}",
+         "response_format.json_schema.zzz"},
+        {FIELDS_RESPONSES, "\"text\":{\"format\":{\"type\":\"text\"},\"verbosity\":\"low\"}", ""},
+        {FIELDS_RESPONSES, "\"text\":{\"zzz\":1}", "text.zzz"},
+        {FIELDS_RESPONSES, "\"text\":{\"format\":{\"type\":\"text\",\"zzz\":1}}", "text.format.zzz"},
+        {FIELDS_MESSAGES, "\"thinking\":{\"type\":\"adaptive\",\"display\":\"omitted\"}", ""},
+        {FIELDS_MESSAGES, "\"thinking\":{\"type\":\"adaptive\",\"zzz\":1}", "thinking.zzz"},
+        {FIELDS_MESSAGES, "\"output_config\":{\"effort\":\"low\",\"zzz\":1}", "output_config.zzz"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(code_of(cases[i].endpoint, "{%s}", cases[i].field), 0);
+        assert_string_equal(unknown, cases[i].told);
+        fields_fini(&f);
+    }
+}
+
 static void what_was_found_is_said_as_it_was_given(void **state)
 {
     static const struct {
@@ -431,6 +494,7 @@ int main(void)
         cmocka_unit_test(lengths_of_texts_are_limited),
         cmocka_unit_test(a_body_is_read_strictly),
         cmocka_unit_test(the_number_of_values_is_limited),
+        cmocka_unit_test(the_number_of_members_is_limited),
         cmocka_unit_test(what_is_not_built_is_refused_unless_it_asks_for_nothing),
         cmocka_unit_test(values_arrive),
         cmocka_unit_test(of_equal_keys_the_last_counts),
@@ -439,6 +503,7 @@ int main(void)
         cmocka_unit_test(whole_numbers_may_be_written_as_floats),
         cmocka_unit_test(a_tool_without_a_type_is_a_function),
         cmocka_unit_test(an_option_that_is_not_built_is_told),
+        cmocka_unit_test(a_member_without_effect_is_told),
         cmocka_unit_test(what_was_found_is_said_as_it_was_given),
         cmocka_unit_test(memory_that_runs_out_is_said)};
 

@@ -125,7 +125,7 @@ static void wait_late(void *ctx, double seconds)
 static int open_failing(void **state)
 {
     int rc = open_all(state);
-    struct executor *x = (struct executor *)(uintptr_t)engine_loop(demo.engine)->x;
+    struct executor *x = demo_replaced();
 
     x->run = fail_once;
     x->reopen = open_late;

@@ -545,6 +545,11 @@ static void written_as(const json_t *v, bool spaced, const char *wanted)
     buf_fini(&b);
 }
 
+static int load_large(json_t **out, const char *text, size_t n, const char *path, struct err *e)
+{
+    return json_pull_load_large(out, text, n, path, NULL, e);
+}
+
 /* Reads an integer in a tree that keeps all digits, and below the members of a tree that does not. */
 static void integer_is_kept(const char *text)
 {
@@ -555,11 +560,11 @@ static void integer_is_kept(const char *text)
     written_as(v, false, text);
     json_decref(v);
     snprintf(deep, sizeof(deep), "{\"a\": [%s], \"b\": {\"c\": %s}}", text, text);
-    v = load_as(deep, json_pull_load_large);
+    v = load_as(deep, load_large);
     written_as(v, true, deep);
     json_decref(v);
     snprintf(member, sizeof(member), "{\"a\":%s}", text);
-    v = load_as(member, json_pull_load_large);
+    v = load_as(member, load_large);
     assert_true(json_is_number(json_object_get(v, "a")));
     json_decref(v);
     v = load_as(member, json_pull_load_exact);
@@ -577,7 +582,7 @@ static void the_last_of_equal_keys_counts(void **state)
     (void)state;
     written_as(v, false, "{\"a\":{\"d\":4},\"b\":{\"c\":[3]}}");
     json_decref(v);
-    v = load_as(text, json_pull_load_large);
+    v = load_as(text, load_large);
     written_as(v, false, "{\"a\":{\"d\":4},\"b\":{\"c\":[3]}}");
     json_decref(v);
     assert_int_equal(json_pull_load(&v, text, strlen(text), "t", &e), ERR_INPUT);
@@ -634,12 +639,81 @@ static void integers_beyond_64_bits_are_refused_unless_they_may_be_reals(void **
         assert_int_equal(json_pull_load(&v, cases[i].text, strlen(cases[i].text), "t", &e),
                          cases[i].value == 0 ? 0 : ERR_INPUT);
         json_decref(v);
-        assert_int_equal(json_pull_load_large(&v, cases[i].text, strlen(cases[i].text), "t", &e), 0);
+        assert_int_equal(load_large(&v, cases[i].text, strlen(cases[i].text), "t", &e), 0);
         assert_true(cases[i].value == 0 ? json_is_integer(v)
                                         : json_is_real(v) && json_real_value(v) == cases[i].value);
         json_decref(v);
         integer_is_kept(cases[i].text);
     }
+}
+
+/* The seed of a request is the one field whose 64 bits count; a member of that name further inside is like any other.
+ * */
+static void one_member_keeps_its_digits(void **state)
+{
+    static const char text[] =
+        "{\"a\":18446744073709551615,\"seed\":18446744073709551615,\"b\":18446744073709551615,"
+        "\"c\":{\"seed\":18446744073709551615},\"seeds\":18446744073709551616}";
+    struct err e = {0};
+    uint64_t bits;
+    json_t *v;
+
+    assert_int_equal(json_pull_load_large(&v, text, strlen(text), "t", "seed", &e), 0);
+    assert_true(json_is_real(json_object_get(v, "a")) && json_is_real(json_object_get(v, "b")));
+    assert_true(json_is_real(json_object_get(v, "seeds")));
+    assert_true(json_bits(json_object_get(v, "seed"), &bits) && bits == UINT64_MAX);
+    assert_true(json_bits(json_object_get(json_object_get(v, "c"), "seed"), &bits) && bits == UINT64_MAX);
+    json_decref(v);
+}
+
+static void seeds_of_64_bits_survive_a_round_trip(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t bits;
+        bool good;
+    } cases[] = {{"0", 0, true},
+                 {"-1", UINT64_MAX, true},
+                 {"-9223372036854775808", UINT64_C(1) << 63, true},
+                 {"9223372036854775807", INT64_MAX, true},
+                 {"9223372036854775808", UINT64_C(1) << 63, true},
+                 {"18446744073709551611", UINT64_MAX - 4, true},
+                 {"18446744073709551615", UINT64_MAX, true},
+                 {"18446744073709551616", 0, false},
+                 {"-9223372036854775809", 0, false},
+                 {"1.0", 0, false},
+                 {"\"5\"", 0, false},
+                 {"{}", 0, false}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        json_t *v = load_as(cases[i].text, json_pull_load_exact), *back;
+        struct buf text = {.tag = MEM_BASE};
+        uint64_t bits = 1;
+
+        assert_int_equal(json_bits(v, &bits), cases[i].good);
+        if (cases[i].good) {
+            assert_true(bits == cases[i].bits);
+            back = json_unsigned(bits);
+            buf_json_tree(&text, back, false);
+            buf_char(&text, 0);
+            assert_true(strtoull(text.data, NULL, 10) == bits && text.data[0] != '-');
+            json_decref(back);
+            buf_fini(&text);
+        }
+        json_decref(v);
+    }
+}
+
+static void rounded_reals_stay_reals(void **state)
+{
+    json_t *v = load_as("[1, 2.0, -0.1234567891234, 1e20, 1e-7, 18446744073709551615]", json_pull_load_exact);
+    struct buf text = {.tag = MEM_BASE};
+
+    json_tree_put_rounded(&text, v, 9);
+    buf_char(&text, 0);
+    assert_string_equal(text.data, "[1,2.0,-0.123456789,1e+20,1e-07,18446744073709551615]");
+    buf_fini(&text);
+    json_decref(v);
 }
 
 /* Strings of every length fill the buffers of a reader at every byte, including the closing quote. */
@@ -689,6 +763,9 @@ int main(void)
         cmocka_unit_test(a_difference_would_be_seen),
         cmocka_unit_test(a_tree_is_jansson_s),
         cmocka_unit_test(integers_beyond_64_bits_are_refused_unless_they_may_be_reals),
+        cmocka_unit_test(one_member_keeps_its_digits),
+        cmocka_unit_test(seeds_of_64_bits_survive_a_round_trip),
+        cmocka_unit_test(rounded_reals_stay_reals),
         cmocka_unit_test(the_last_of_equal_keys_counts),
         cmocka_unit_test(an_integer_has_more_digits_than_are_read),
         cmocka_unit_test(a_tree_is_written_otherwise_than_python_writes_it),

@@ -1,12 +1,9 @@
 /* test_mem.c - the heap functions: exact accounting, failure on demand, and the guard that aborts on
  * allocations inside a step. */
 #include <pthread.h>
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/mem.h"
+#include "help.h"
 
 static void bytes_are_counted_by_tag(void **state)
 {
@@ -124,33 +121,6 @@ static void the_chosen_allocation_fails_and_no_other(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-/* Returns true if F aborts and writes all of TEXT to standard error. */
-static bool dies(void (*f)(void), const char *text)
-{
-    char out[1000] = "";
-    size_t n = 0;
-    ssize_t got;
-    int fd[2], status;
-    pid_t pid;
-
-    assert_int_equal(pipe(fd), 0);
-    pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        setrlimit(RLIMIT_CORE, &(struct rlimit){0});
-        signal(SIGABRT, SIG_DFL); /* cmocka would catch the signal. */
-        dup2(fd[1], STDERR_FILENO);
-        f();
-        _exit(0);
-    }
-    close(fd[1]);
-    while (n + 1 < sizeof(out) && (got = read(fd[0], out + n, sizeof(out) - 1 - n)) > 0)
-        n += (size_t)got;
-    close(fd[0]);
-    waitpid(pid, &status, 0);
-    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && strstr(out, text);
-}
-
 static void *block;
 
 static void alloc_in_step(void)
@@ -200,13 +170,13 @@ static void nothing(void)
 static void the_guard_aborts_whoever_allocates_in_a_step(void **state)
 {
     block = mem_alloc(1, MEM_BASE);
-    assert_true(dies(alloc_in_step, "77 bytes (kv) asked for inside a step"));
-    assert_true(dies(zalloc_in_step, "77 bytes (kv)"));
-    assert_true(dies(realloc_in_step, "realloc to 10 bytes"));
-    assert_true(dies(free_in_step, "free inside a step"));
-    assert_true(dies(free_what_is_not_ours, "was freed or is not ours"));
-    assert_true(dies(guard_down_twice, "guard_depth > 0"));
-    assert_false(dies(nothing, ""));
+    assert_true(help_aborts(alloc_in_step, "77 bytes (kv) asked for inside a step"));
+    assert_true(help_aborts(zalloc_in_step, "77 bytes (kv)"));
+    assert_true(help_aborts(realloc_in_step, "realloc to 10 bytes"));
+    assert_true(help_aborts(free_in_step, "free inside a step"));
+    assert_true(help_aborts(free_what_is_not_ours, "was freed or is not ours"));
+    assert_true(help_aborts(guard_down_twice, "guard_depth > 0"));
+    assert_false(help_aborts(nothing, ""));
     mem_guard_up();
     assert_true(mem_guarded());
     mem_guard_down();
@@ -291,10 +261,57 @@ static void a_budget_holds_all_that_is_charged(void **state)
     assert_int_equal(mem_charged_bytes(), before);
 }
 
+/* Blocks count for the client that allocated them, whoever grows or frees them. With shares a client leaves a quarter
+ * of the budget to the others. */
+static void clients_share_the_budget(void **state)
+{
+    void *a, *b;
+
+    assert_int_equal(mem_charged_bytes(), 0);
+    mem_set_budget(100000);
+    mem_share_budget(true);
+    mem_charge(MEM_CHARGE_OLD);
+    assert_int_equal(mem_set_client(5), 0);
+    a = mem_alloc(70000, MEM_API);
+    assert_non_null(a);
+    assert_null(mem_alloc(6000, MEM_API));
+    assert_true(mem_over_budget());
+    assert_int_equal(mem_set_client(6), 5);
+    assert_int_equal(mem_client(), 6);
+    b = mem_alloc(6000, MEM_API); /* Another client gets them. */
+    assert_non_null(b);
+    assert_int_equal(mem_client_bytes(5) + mem_client_bytes(6), mem_charged_bytes());
+    assert_in_range(mem_client_bytes(6), 6000, 6100);
+    a = mem_realloc(a, 1000, MEM_API);
+    assert_in_range(mem_client_bytes(5), 1000, 1100);
+    assert_null(mem_realloc(a, 73000, MEM_API)); /* The share that counts is that of client 5. */
+    a = mem_realloc(a, 60000, MEM_API);
+    assert_in_range(mem_client_bytes(5), 60000, 60100);
+    mem_free(a);
+    assert_int_equal(mem_client_bytes(5), 0);
+    a = mem_alloc(64000, MEM_API);
+    assert_non_null(a);
+    mem_free(a);
+    mem_charge(MEM_CHARGE_NEW); /* for which 87500 bytes are there */
+    assert_null(mem_alloc(64000, MEM_API));
+    mem_share_budget(false);
+    a = mem_alloc(64000, MEM_API);
+    assert_non_null(a);
+    mem_charge(MEM_CHARGE_NONE);
+    mem_free(a);
+    mem_free(b);
+    assert_int_equal(mem_charged_bytes(), 0);
+    assert_int_equal(mem_client_bytes(6), 0);
+    mem_set_client(0);
+    mem_set_budget(0);
+    mem_over_budget();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_are_counted_by_tag),
+        cmocka_unit_test(clients_share_the_budget),
         cmocka_unit_test(blocks_are_aligned_and_keep_their_content),
         cmocka_unit_test(sizes_that_overflow_give_nothing),
         cmocka_unit_test(arrays_grow_by_doubling),

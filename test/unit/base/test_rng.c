@@ -96,6 +96,22 @@ static void normal_numbers_have_the_right_moments_and_tails(void **state)
     assert_true(fabs(product / n) < 0.005); /* They are independent of the uniform numbers. */
 }
 
+/* Requests without a seed draw different numbers, those of another engine too. */
+static void fresh_seeds_differ(void **state)
+{
+    struct rng_seeds seeds[2];
+    uint64_t all[2][100];
+
+    for (int k = 0; k < 2; k++) {
+        rng_seeds_init(&seeds[k]);
+        for (int i = 0; i < 100; i++)
+            all[k][i] = rng_seeds_next(&seeds[k]);
+    }
+    for (int i = 0; i < 200; i++)
+        for (int k = 0; k < i; k++)
+            assert_true(all[i / 100][i % 100] != all[k / 100][k % 100]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -104,6 +120,7 @@ int main(void)
         cmocka_unit_test(uniform_numbers_have_53_bits_below_one),
         cmocka_unit_test(uniform_numbers_depend_on_seed_and_index_alone),
         cmocka_unit_test(normal_numbers_have_the_right_moments_and_tails),
+        cmocka_unit_test(fresh_seeds_differ),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

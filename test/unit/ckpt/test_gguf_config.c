@@ -578,6 +578,123 @@ static void every_special_token_that_ends_a_turn_ends_generation(void **state)
     close_file(&o);
 }
 
+/* Returns the generation config of a file with the sampling defaults KEY [n], whose values are V. */
+static json_t *generation_of(const char *const *key, const float *v, size_t n)
+{
+    struct buf text = {.tag = MEM_CKPT};
+    struct ggufwrite w;
+    struct opened o;
+    struct err e;
+    json_t *g;
+
+    put_tokens(&w);
+    for (size_t i = 0; i < n; i++) {
+        char name[64];
+
+        snprintf(name, sizeof(name), "general.sampling.%s", key[i]);
+        if (strcmp(key[i], "sequence") == 0)
+            ggufwrite_str(&w, name, "top_k;temperature");
+        else
+            ggufwrite_f32(&w, name, v[i]);
+    }
+    open_file(&o, &w);
+    help_listen();
+    assert_int_equal(gguf_generation(&text, &o.s, &e), 0);
+    g = parse(&text);
+    buf_fini(&text);
+    close_file(&o);
+    return g;
+}
+
+static void sampling_defaults_of_llama_cpp_become_a_generation_config(void **state)
+{
+    static const char *const keys[] = {"top_k",           "top_p",         "min_p",
+                                       "xtc_probability", "xtc_threshold", "penalty_repeat"},
+                             *const fields[] = {"top_k",           "top_p",         "min_p",
+                                                "xtc_probability", "xtc_threshold", "repetition_penalty"};
+    static const float v[] = {20, 0.5f, 0.25f, 0.75f, 0.125f, 1.5f}, neutral[] = {0, 1, 0, 0, 0.125f, 1.5f};
+    static const char *const hot[] = {"temp"}, *const off[] = {"penalty_repeat", "penalty_last_n"};
+    json_t *g = generation_of(keys, v, 6);
+
+    for (size_t i = 0; i < 6; i++)
+        assert_true(number(g, fields[i]) == v[i]);
+    assert_string_equal(help_said(), "");
+    json_decref(g);
+    /* Without a temperature, a value that has an effect on drawing asks for drawing. */
+    for (size_t i = 0; i < 6; i++) {
+        g = generation_of(&keys[i], &v[i], 1);
+        assert_int_equal(json_is_true(json_object_get(g, "do_sample")), i < 4);
+        json_decref(g);
+        g = generation_of(&keys[i], &neutral[i], 1);
+        assert_null(json_object_get(g, "do_sample"));
+        json_decref(g);
+    }
+    g = generation_of(hot, (const float[]){0}, 1);
+    assert_true(json_is_false(json_object_get(g, "do_sample")));
+    json_decref(g);
+    g = generation_of((const char *const[]){"temp", "top_k"}, (const float[]){0, 20}, 2);
+    assert_true(json_is_false(json_object_get(g, "do_sample")));
+    json_decref(g);
+    g = generation_of(off, (const float[]){1.5f, 0}, 2); /* no last token is penalized */
+    assert_null(json_object_get(g, "repetition_penalty"));
+    json_decref(g);
+    g = generation_of(off, (const float[]){1.5f, -1}, 2);
+    assert_true(number(g, "repetition_penalty") == 1.5);
+    assert_string_equal(help_said(), "");
+    json_decref(g);
+}
+
+static void sampling_defaults_without_an_effect_are_named(void **state)
+{
+    static const char *const keys[] = {"mirostat", "sequence", "penalty_last_n"};
+    static const float v[] = {2, 0, 64}, off[] = {0, 0, -1};
+
+    for (size_t i = 0; i < 3; i++) {
+        char key[64];
+        const char *said;
+
+        json_decref(generation_of(&keys[i], &v[i], 1));
+        said = help_said();
+        snprintf(key, sizeof(key), ": general.sampling.%s is ignored", keys[i]);
+        assert_non_null(strstr(said, key));
+        assert_ptr_equal(strchr(said, '\n') + 1, said + strlen(said));
+        if (i == 1)
+            continue;
+        json_decref(generation_of(&keys[i], &off[i], 1));
+        assert_string_equal(help_said(), "");
+    }
+}
+
+static void suppressed_tokens_are_listed(void **state)
+{
+    static const int32_t ids[] = {5, -1, 2};
+    struct buf text = {.tag = MEM_CKPT};
+    struct ggufwrite w;
+    struct opened o;
+    struct err e;
+    json_t *g, *list;
+
+    put_tokens(&w);
+    ggufwrite_i32s(&w, "tokenizer.ggml.suppress_tokens", ids, 3);
+    open_file(&o, &w);
+    assert_int_equal(gguf_generation(&text, &o.s, &e), 0);
+    g = parse(&text);
+    list = json_object_get(g, "suppress_tokens");
+    assert_int_equal(json_array_size(list), 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(json_integer_value(json_array_get(list, i)), ids[i]);
+    json_decref(g);
+    buf_fini(&text);
+    close_file(&o);
+    put_tokens(&w);
+    ggufwrite_f32s(&w, "tokenizer.ggml.suppress_tokens", (const float[]){1}, 1);
+    open_file(&o, &w);
+    assert_int_equal(gguf_generation(&text, &o.s, &e), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "tokenizer.ggml.suppress_tokens"));
+    buf_fini(&text);
+    close_file(&o);
+}
+
 static void templates_and_tokens_make_a_tokenizer_config(void **state)
 {
     static const char *const names[] = {"default", "tool_use",
@@ -655,6 +772,9 @@ int main(void)
         cmocka_unit_test(stacked_experts_become_one_tensor_each),
         cmocka_unit_test(layouts_that_cannot_be_are_refused),
         cmocka_unit_test(every_special_token_that_ends_a_turn_ends_generation),
+        cmocka_unit_test(sampling_defaults_of_llama_cpp_become_a_generation_config),
+        cmocka_unit_test(sampling_defaults_without_an_effect_are_named),
+        cmocka_unit_test(suppressed_tokens_are_listed),
         cmocka_unit_test(templates_and_tokens_make_a_tokenizer_config),
         cmocka_unit_test(every_allocation_may_fail),
     };

@@ -81,7 +81,7 @@ static int generation(struct folder in, struct err *e)
     int rc;
 
     arena_init(&a, MEM_ENGINE);
-    rc = sampling_from_generation_config(in, &s, &a, e);
+    rc = sampling_from_generation_config(in, SIZE_MAX, &s, &a, e);
     arena_fini(&a);
     return rc;
 }

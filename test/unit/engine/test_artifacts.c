@@ -187,30 +187,122 @@ static void a_file_of_another_program_is_compiled_again(void **state)
     expect_again("program", 0);
 }
 
-/* The bytes are whole, and the process of the plugin ends over them. */
-static void a_program_over_which_the_process_ends_is_deleted(void **state)
+/* Opens the program, and expects that it comes from HOW. */
+static void expect_from(enum artifact how, const char *what)
+{
+    size_t lines;
+    enum artifact found = open_program(&lines);
+
+    if (found != how || lines)
+        fail_msg("%s: %d, %zu lines", what, found, lines);
+}
+
+static void variables_that_compilers_read_are_part_of_the_key(void **state)
+{
+    static const char *const names[] = {"XLA_FLAGS", "TF_XLA_FLAGS", "LIBTPU_INIT_ARGS", "NEURON_CC_FLAGS"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        setenv(names[i], "--a", 1);
+        expect_from(ARTIFACT_KEPT, names[i]);
+        expect_from(ARTIFACT_LOADED, names[i]);
+        setenv(names[i], "--b", 1);
+        expect_from(ARTIFACT_KEPT, names[i]);
+        unsetenv(names[i]);
+        expect_from(ARTIFACT_LOADED, names[i]);
+    }
+    assert_int_equal(system("echo --a > flags"), 0);
+    setenv("XLA_FLAGS", "flags", 1); /* a file */
+    expect_from(ARTIFACT_KEPT, "a file of flags");
+    expect_from(ARTIFACT_LOADED, "a file of flags");
+    assert_int_equal(system("echo --another > flags"), 0);
+    expect_from(ARTIFACT_KEPT, "a file that was changed");
+    unsetenv("XLA_FLAGS");
+    expect_from(ARTIFACT_LOADED, "no flags");
+}
+
+static void what_names_plugin_and_device_is_part_of_the_key(void **state)
+{
+    const struct plugin before = plugin;
+
+    for (int what = 0; what < 6; what++) {
+        plugin.options = what == 0 ? "{\"level\":1}" : before.options;
+        plugin.path = what == 1 ? "elsewhere" : before.path;
+        plugin.device_number = what == 2;
+        plugin.platform[0] = what == 3 ? 'x' : before.platform[0];
+        plugin.version[0] = what == 4 ? 'x' : before.version[0];
+        plugin.kind[0] = what == 5 ? 'x' : before.kind[0];
+        expect_from(ARTIFACT_KEPT, "another plugin");
+        expect_from(ARTIFACT_LOADED, "the same plugin");
+        plugin = before;
+        expect_from(ARTIFACT_LOADED, "the first plugin");
+    }
+}
+
+/* Opens the program in a process in which the first call after plugin_open() ends as HOW says. */
+static int open_in_process(const char *how, struct artifact_counts *n, struct err *e)
 {
     struct buf program = {.data = (char *)(uintptr_t)text, .len = sizeof(text) - 1};
-    struct pjrt_loaded *loaded;
     struct plugin_source s = source;
+    struct pjrt_loaded *loaded;
     struct plugin p;
-    struct artifact_counts counts = {0};
-    struct err e = {0};
-    size_t lines;
+    int rc;
 
-    setenv("FAKE_PJRT_FAIL", "9", 1); /* the call after plugin_open() */
-    setenv("FAKE_PJRT_HOW", "crash", 1);
+    setenv("FAKE_PJRT_FAIL", "9", 1);
+    setenv("FAKE_PJRT_HOW", how, 1);
     if (getenv("GALLOP_BIN"))
         setenv("GALLOP_PROGRAM", getenv("GALLOP_BIN"), 1);
     s.has_process = true;
     log_set_level(LOG_ERROR);
-    assert_int_equal(plugin_open(&p, &s, &e), 0);
-    assert_int_equal(artifacts_open(&p, &program, &loaded, &counts, &e), ERR_OS);
-    assert_non_null(strstr(e.msg, "ended by signal 9"));
+    assert_int_equal(plugin_open(&p, &s, e), 0);
+    if ((rc = artifacts_open(&p, &program, &loaded, n, e)) == 0)
+        plugin_free_program(&p, loaded);
     plugin_close(&p);
-    assert_int_equal(access(file, F_OK), -1);
     log_set_level(LOG_WARN);
     unsetenv("FAKE_PJRT_FAIL");
+    unsetenv("FAKE_PJRT_HOW");
+    return rc;
+}
+
+/* The bytes are whole, and the plugin cannot load them. If it cannot compile the program, either, the reason may be
+ * another one, such as the memory of the device, and the file stays. */
+static void a_program_that_the_plugin_refuses_is_compiled_again(void **state)
+{
+    struct artifact_counts none = {0};
+    struct err why = {0};
+
+    setenv("FAKE_PJRT_TIMES", "2", 1);
+    assert_int_equal(open_in_process("error", &none, &why), ERR_OS);
+    unsetenv("FAKE_PJRT_TIMES");
+    assert_int_equal(access(file, F_OK), 0);
+    for (int keeps = 1; keeps >= 0; keeps--) {
+        struct artifact_counts n = {0};
+        struct err e = {0};
+        size_t lines;
+
+        if (!keeps)
+            unsetenv("FAKE_PJRT_KEEP");
+        assert_int_equal(open_in_process("error", &n, &e), 0);
+        assert_int_equal(n.n_loaded, 0);
+        assert_int_equal(n.n_damaged, 1);
+        assert_int_equal(n.n_compiled, 1);
+        assert_int_equal(n.n_kept, keeps);
+        assert_int_equal(access(file, F_OK), keeps ? 0 : -1); /* replaced, or deleted */
+        assert_int_equal(open_program(&lines), keeps ? ARTIFACT_LOADED : ARTIFACT_COMPILED);
+        assert_int_equal(lines, 0);
+    }
+    setenv("FAKE_PJRT_KEEP", "1", 1);
+}
+
+/* The bytes are whole, and the process of the plugin ends over them. */
+static void a_program_over_which_the_process_ends_is_deleted(void **state)
+{
+    struct artifact_counts counts = {0};
+    struct err e = {0};
+    size_t lines;
+
+    assert_int_equal(open_in_process("crash", &counts, &e), ERR_OS);
+    assert_non_null(strstr(e.msg, "ended by signal 9"));
+    assert_int_equal(access(file, F_OK), -1);
     assert_int_equal(open_program(&lines), ARTIFACT_KEPT);
     assert_int_equal(lines, 0);
 }
@@ -249,6 +341,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_of_another_length_is_compiled_again, open_all, close_all),
         cmocka_unit_test_setup_teardown(what_is_no_file_is_passed_over, open_all, close_all),
         cmocka_unit_test_setup_teardown(a_file_of_another_program_is_compiled_again, open_all, close_all),
+        cmocka_unit_test_setup_teardown(variables_that_compilers_read_are_part_of_the_key, open_all,
+                                        close_all),
+        cmocka_unit_test_setup_teardown(what_names_plugin_and_device_is_part_of_the_key, open_all, close_all),
+        cmocka_unit_test_setup_teardown(a_program_that_the_plugin_refuses_is_compiled_again, open_all,
+                                        close_all),
         cmocka_unit_test_setup_teardown(a_program_over_which_the_process_ends_is_deleted, open_all,
                                         close_all),
         cmocka_unit_test_setup_teardown(every_allocation_may_fail, open_all, close_all),

@@ -17,7 +17,7 @@ enum { N_REQUESTS = 7, LONGEST = 320 };
 
 /* The lengths of the prompts and of the answers differ, so that rows leave the batch at different times. */
 static const size_t lengths[N_REQUESTS] = {1, 3, 17, 64, 65, 130, 300},
-                    n_new[N_REQUESTS] = {50, 40, 30, 20, 6, 7, 8};
+                    n_new[N_REQUESTS] = {70, 70, 70, 90, 6, 7, 8};
 
 static const struct setup {
     const char *model, *dtype, *rows, *sparse, *quant;

@@ -16,8 +16,9 @@ enum { SCHEMA = 5, TOOL = 6, CHOICES = 7 /* three answers */, N = 10 };
 
 static const char city_schema[] =
     "{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\",\"pattern\":\"^[A-Z][a-z]{2,8}$\"},"
-    "\"size\":{\"enum\":[\"small\",\"large\"]},\"n\":{\"type\":\"integer\",\"minimum\":7}},"
-    "\"required\":[\"city\",\"size\",\"n\"],\"additionalProperties\":false}",
+    "\"size\":{\"enum\":[\"small\",\"large\"]},\"n\":{\"type\":\"integer\",\"minimum\":7,\"maximum\":9999},"
+    "\"note\":{\"type\":\"string\",\"pattern\":\"^[a-z ]{60,80}$\"}},"
+    "\"required\":[\"city\",\"size\",\"n\",\"note\"],\"additionalProperties\":false}",
                   forced_call[] =
                       "{\"markup\":\"hermes\",\"required\":true,\"functions\":[{\"name\":\"f\",\"parameters\":{"
                       "\"properties\":{\"a\":{\"enum\":[\"on\",\"off\"]}},\"required\":[\"a\"],"
@@ -104,10 +105,12 @@ static bool is_city(const char *text)
     json_t *v = json_loads(text, 0, NULL);
     const char *city = json_string_value(json_object_get(v, "city")),
                *size = json_string_value(json_object_get(v, "size"));
-    bool is_right = city && size && json_object_size(v) == 3 && strlen(city) >= 3 && strlen(city) <= 9 &&
+    bool is_right = city && size && json_object_size(v) == 4 && strlen(city) >= 3 && strlen(city) <= 9 &&
                     strspn(city + 1, "abcdefghijklmnopqrstuvwxyz") == strlen(city) - 1 && *city >= 'A' &&
                     *city <= 'Z' && (strcmp(size, "small") == 0 || strcmp(size, "large") == 0) &&
-                    json_number_value(json_object_get(v, "n")) >= 7;
+                    json_is_integer(json_object_get(v, "n")) &&
+                    json_integer_value(json_object_get(v, "n")) >= 7 &&
+                    json_integer_value(json_object_get(v, "n")) <= 9999;
 
     json_decref(v);
     return is_right;
@@ -296,6 +299,13 @@ static void wrong_constraints_are_refused_with_a_sentence(void **state)
               "{\"markup\":\"hermes\",\"functions\":[{\"name\":\"f\",\"pointer\":\"/p\",\"parameters\":{"
               "\"properties\":{\"a\":{\"type\":5}}}}]}"},
          "structured_outputs.tool_calls: function \"f\": schema at /p/properties/a: type: "},
+        /* one of several functions whose arguments cannot be written */
+        {{.tool_calls =
+              "{\"markup\":\"hermes\",\"functions\":[{\"name\":\"f\"},{\"name\":\"g\",\"pointer\":\"/p\","
+              "\"parameters\":{\"type\":\"string\"}}]}"},
+         "structured_outputs.tool_calls: function \"g\": schema at /p: no text matches the schema, which must allow "
+         "an object"},
+        {{.json = "{\"enum\":[]}"}, "structured_outputs: schema: no text matches the schema"},
     };
     struct gallop_request r;
     char err[GALLOP_ERR_SIZE];
@@ -361,11 +371,159 @@ static void the_memory_of_all_constraints_is_bounded(void **state)
     memset(out, 0, sizeof(out));
     engines_run(g, out);
     assert_int_equal(out->end.finish, GALLOP_FINISH_ERROR);
+    assert_int_equal(out->end.forbids_all, 0); /* it is a limit of all requests */
     c->budget.most = CONSTRAINTS_MAX_IN_USE;
     assert_int_equal(submit_regex(g, "[a-z]{40}", 0, err), 0); /* what has failed is not used again */
     memset(out, 0, sizeof(out));
     engines_run(g, out);
     assert_int_equal(strlen(out->text), 40);
+    gallop_close(g);
+}
+
+/* Submits as a server does for a client: what is allocated is charged. */
+static int submit_for(struct gallop *g, uint32_t client, const char *regex, size_t which)
+{
+    char err[GALLOP_ERR_SIZE];
+    int rc;
+
+    mem_set_client(client);
+    mem_charge(MEM_CHARGE_NEW);
+    rc = submit_regex(g, regex, which, err);
+    mem_charge(MEM_CHARGE_NONE);
+    mem_set_client(0);
+    return rc;
+}
+
+/* A constraint counts for the client whose request compiles it, and its masks for the client that they are made for.
+ * Everything is given back when the cache drops it, which happens at an eighth of the budget, or if it is needed. */
+static void constraints_count_in_the_budget_of_requests(void **state)
+{
+    static struct engines_answer out[2];
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
+    struct constraints *c = (struct constraints *)(uintptr_t)engine_constraints(g);
+    struct gallop_request r;
+    size_t compiled, used;
+
+    gallop_request_init(&r);
+    r.text = "Once";
+    r.sampling.max_new_tokens = 1;
+    assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0); /* Now the tokenizer has a scratch. */
+    engines_run(g, out);
+    assert_int_equal(mem_charged_bytes(), 0);
+    mem_set_budget((size_t)1 << 30);
+    c->max_admit = 0; /* without effect beside a budget, as is the limit of what may grow */
+    c->budget.most = 1;
+    assert_int_equal(submit_for(g, 3, "[a-z]{40}", 0), 0);
+    compiled = mem_client_bytes(3);
+    assert_true(compiled > atomic_load(&c->budget.bytes) / 2);
+    assert_int_equal(compiled, mem_charged_bytes()); /* The vocabulary is not charged to anyone. */
+    memset(out, 0, sizeof(out));
+    engines_run(g, out);
+    assert_int_equal(strlen(out->text), 40);
+    used = mem_client_bytes(3);
+    assert_int_equal(used, mem_charged_bytes());
+    assert_true(used > atomic_load(&c->budget.bytes) / 2); /* It is kept. */
+    assert_int_equal(submit_for(g, 4, "[a-z]{40}", 0), 0);
+    assert_true(mem_client_bytes(4) < compiled); /* only the request */
+    memset(out, 0, sizeof(out));
+    engines_run(g, out);
+    assert_int_equal(mem_client_bytes(4), 0);
+    assert_int_equal(mem_client_bytes(3), used);
+
+    mem_set_budget((used + compiled / 2) / 7 * 8); /* Entries without users make room, */
+    assert_int_equal(submit_for(g, 4, "[0-9]{40}", 0), 0);
+    assert_int_equal(mem_client_bytes(3), 0);
+    assert_true(mem_client_bytes(4) > compiled / 2);
+    mem_set_budget(mem_charged_bytes() / 7 * 8 + 9000);
+    assert_int_not_equal(submit_for(g, 3, "[A-Z]{40}", 0), 0); /* and others do not. */
+    assert_int_equal(mem_client_bytes(3), 0);
+    assert_int_not_equal(atomic_load(&c->budget.bytes), 0);
+    mem_set_budget(8 * atomic_load(&c->budget.bytes) - 8);
+    memset(out, 0, sizeof(out));
+    engines_run(g, out);
+    assert_int_equal(strlen(out->text), 40);
+    assert_int_equal(mem_charged_bytes(), 0); /* It took more than an eighth. */
+    assert_int_equal(atomic_load(&c->budget.bytes), 0);
+    mem_set_budget(0);
+    mem_over_budget();
+    gallop_close(g);
+}
+
+/* For the tests behind one that has failed. */
+static int no_budget(void **state)
+{
+    mem_set_budget(0);
+    return 0;
+}
+
+/* A refused constraint is refused again without being compiled, with its sentence, until many others were refused. */
+static void refusals_are_remembered(void **state)
+{
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
+    const struct constraints *c = engine_constraints(g);
+    char regex[40], first[GALLOP_ERR_SIZE], err[GALLOP_ERR_SIZE];
+    struct gallop_request r;
+
+    assert_int_equal(submit_regex(g, "(a", 0, first), GALLOP_BAD_INPUT);
+    assert_int_equal(c->n_refused, 1);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(submit_regex(g, "(a", 0, err), GALLOP_BAD_INPUT);
+        assert_string_equal(err, first);
+    }
+    assert_int_equal(c->n_refused, 1);
+    assert_int_equal(c->n_refused_again, 3);
+    gallop_request_init(&r);
+    r.text = "Once";
+    r.structured_outputs.grammar = "(a"; /* the same text, but no regular expression */
+    assert_int_equal(gallop_submit(g, &r, NULL, err), GALLOP_BAD_INPUT);
+    assert_true(strcmp(err, first) != 0);
+    r.structured_outputs.grammar = NULL;
+    r.structured_outputs.json = "{\"$ref\":\"http://x.y/z\"}";
+    assert_int_equal(gallop_submit(g, &r, NULL, err), GALLOP_UNSUPPORTED);
+    r.structured_outputs.ignore_unsupported = 1;
+    assert_int_equal(gallop_submit(g, &r, NULL, err), 0);
+    r.structured_outputs.ignore_unsupported = 0; /* each option makes another constraint */
+    for (int i = 0; i < 5; i++) {
+        r.structured_outputs.disable_any_whitespace = i == 0;
+        r.structured_outputs.allow_additional_properties = i == 1;
+        r.structured_outputs.whitespace_pattern = i == 2 ? " " : NULL;
+        r.structured_outputs.begins_after = i == 3 ? "</t>" : NULL;
+        r.structured_outputs.has_channels = i == 4;
+        assert_int_equal(gallop_submit(g, &r, NULL, err), GALLOP_UNSUPPORTED);
+        assert_int_equal(c->n_refused, 4 + i);
+    }
+    assert_int_equal(c->n_refused_again, 3);
+    for (int i = 0; i < CONSTRAINTS_REFUSALS - 8; i++) {
+        snprintf(regex, sizeof(regex), "(a%d", i);
+        assert_int_equal(submit_regex(g, regex, 0, err), GALLOP_BAD_INPUT);
+    }
+    assert_int_equal(submit_regex(g, "(a", 0, err), GALLOP_BAD_INPUT);
+    assert_int_equal(c->n_refused_again, 4);
+    assert_int_equal(submit_regex(g, "(b", 0, err), GALLOP_BAD_INPUT); /* in the place of the oldest one */
+    assert_int_equal(submit_regex(g, "(a", 0, err), GALLOP_BAD_INPUT);
+    assert_string_equal(err, first);
+    assert_int_equal(c->n_refused_again, 4);
+    assert_int_equal(c->n_refused, CONSTRAINTS_REFUSALS + 2);
+    gallop_close(g);
+    assert_int_equal(mem_live_blocks(), 0);
+}
+
+/* A source with other spellings is another one, although no request can ask for them. */
+static void a_refusal_holds_for_its_spellings(void **state)
+{
+    static const char json[] = "{\"$ref\":\"http://x.y/z\"}";
+    struct gallop *g = ways_open(&ways[0], 64, 1, 0);
+    struct constraints *c = (struct constraints *)(uintptr_t)engine_constraints(g);
+    struct constraint_source source = {.kind = CONSTRAINT_JSON_SCHEMA, .text = json, .n = strlen(json)};
+
+    for (int i = 0; i < 4; i++) {
+        struct constraints_entry *entry;
+
+        source.every_spelling = i % 2;
+        assert_int_equal(constraints_get(c, &source, &entry, NULL, NULL), ERR_UNSUPPORTED);
+        assert_int_equal(c->n_refused, i == 0 ? 1 : 2);
+    }
+    assert_int_equal(c->n_refused_again, 2);
     gallop_close(g);
 }
 
@@ -543,11 +701,12 @@ static void a_refused_allocation_ends_one_request_and_nothing_else(void **state)
         submitted = gallop_submit(g, &r, NULL, NULL) == 0;
         submitted = submitted && !mem_failed();
         mem_fail_at(0);
-        if (!submitted)
-            assert_in_range(mem_live_blocks(), before, before + 40); /* the vocabulary's trie may stay */
+        if (!submitted) /* the vocabulary's trie may stay, and the constraint, if it was compiled */
+            assert_in_range(mem_live_blocks(), before, before + 80);
         memset(out, 0, sizeof(out));
         engines_run(g, out);
         gallop_close(g);
+        assert_int_equal(mem_live_blocks(), 0);
         at += at > 60 ? at / 8 : 0; /* the trie's allocations are tested elsewhere */
     }
 }
@@ -562,6 +721,9 @@ int main(void)
         cmocka_unit_test(tool_calls_are_constrained_alone_and_beside_a_schema),
         cmocka_unit_test(wrong_constraints_are_refused_with_a_sentence),
         cmocka_unit_test(the_memory_of_all_constraints_is_bounded),
+        cmocka_unit_test(refusals_are_remembered),
+        cmocka_unit_test(a_refusal_holds_for_its_spellings),
+        cmocka_unit_test_teardown(constraints_count_in_the_budget_of_requests, no_budget),
         cmocka_unit_test(steps_go_on_while_a_schema_compiles),
         cmocka_unit_test(what_is_left_out_of_a_schema_is_in_the_last_event),
         cmocka_unit_test(warnings_are_limited_for_all_schemas_of_a_constraint),

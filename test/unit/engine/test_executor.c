@@ -668,6 +668,7 @@ static void run_engine(struct engines_answer *all)
     struct gallop_request r;
     struct gallop *g;
 
+    o.has_seed = 1;
     o.seed = 9;
     g = engines_open("llama3-rope", &o);
 
@@ -697,6 +698,7 @@ static void picks_are_those_of_an_engine(void **state)
 
     memset(all, 0, sizeof(all));
     run_engine(all);
+    o.has_seed = 1;
     o.seed = 9;
     o.max_num_seqs = CASES;
     o.max_batched_tokens = CASES * PROMPT;

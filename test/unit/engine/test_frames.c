@@ -1,9 +1,14 @@
 /* test_frames.c - the executor on a PJRT plugin whose calls fail one after the other (test/pjrt/fake.c). */
+#include <dirent.h>
 #include <dlfcn.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "children.h"
 #include "engine/engine_priv.h"
 #include "engine/pjrt/frames.h"
 #include "engines.h"
@@ -12,6 +17,8 @@
 
 static long (*calls)(void), (*objects)(void), (*runs)(void);
 static void (*reset)(void);
+static const int32_t *(*inputs)(size_t *n);
+static int (*let_go)(bool yes);
 
 static void *symbol(void *library, const char *name)
 {
@@ -35,6 +42,10 @@ static int load_fake(void **state)
     memcpy(&runs, &p, sizeof(p));
     p = symbol(library, "fake_pjrt_reset");
     memcpy(&reset, &p, sizeof(p));
+    p = symbol(library, "fake_pjrt_inputs");
+    memcpy(&inputs, &p, sizeof(p));
+    p = symbol(library, "fake_pjrt_let_go");
+    memcpy(&let_go, &p, sizeof(p));
     setenv("XDG_CACHE_HOME", "cache", 1);
     setenv("FAKE_PJRT_FRAMES", "1", 1);
     return 0;
@@ -133,6 +144,7 @@ static void every_call_may_fail_while_a_model_is_opened(void **state)
 static void a_step_that_fails_is_computed_again(void **state)
 {
     struct gallop_options o = options();
+    struct frames_stats s;
     struct gallop *g;
     long before = objects(), n_good;
 
@@ -157,6 +169,8 @@ static void a_step_that_fails_is_computed_again(void **state)
         assert_int_equal(a.n, 3);
         assert_int_equal(restarts(g), n);
     }
+    frames_stats(engine_frames(g), &s); /* new caches are enough for a device that has computed in between */
+    assert_int_equal(s.n_compiled, s.n_programs);
     gallop_close(g);
     assert_int_equal(objects(), before);
 }
@@ -313,6 +327,418 @@ static void a_scored_prompt_is_computed_once(void **state)
     assert_int_equal(objects(), before);
 }
 
+/* ---- which rows a slot gives to the next sequence ---- */
+
+/* Answers IDS [n] with N_NEW greedy tokens. Returns the number of rows that were taken from the slot. */
+static size_t ask(struct gallop *g, const int32_t *ids, size_t n, int64_t n_new, const char *salt,
+                  int32_t *token)
+{
+    struct engines_answer a = {0};
+    struct gallop_request r;
+    char err[GALLOP_ERR_SIZE];
+
+    gallop_request_init(&r);
+    r.ids = ids;
+    r.n_ids = n;
+    r.cache_salt = salt;
+    r.sampling.max_new_tokens = n_new;
+    r.sampling.ignore_eos = 1;
+    if (gallop_submit(g, &r, NULL, err) != 0)
+        fail_msg("%s", err);
+    engines_run(g, &a);
+    assert_int_equal(a.n, n_new);
+    memcpy(token, a.token, (size_t)n_new * sizeof(*token));
+    return a.end.n_cached;
+}
+
+static void rows_of_another_salt_are_not_used(void **state)
+{
+    static const char *const salt[] = {NULL, "a", "b"};
+    struct gallop_options o = options();
+    int32_t ids[30], token[2], right[2];
+    struct gallop *g;
+
+    fail_call(0);
+    o.max_num_seqs = 1;
+    o.batch_buckets = "1";
+    g = engines_open("demo", &o);
+    engines_text(0, 0, 30, ids);
+    ask(g, ids, 30, 2, NULL, right);
+    for (int first = 0; first < 3; first++)
+        for (int second = 0; second < 3; second++) {
+            ask(g, ids, 1, 1, "of nobody else", token);
+            ask(g, ids, 30, 2, salt[first], token);
+            assert_memory_equal(token, right, sizeof(right));
+            assert_int_equal(ask(g, ids, 30, 2, salt[second], token), first == second ? 29 : 0);
+            assert_memory_equal(token, right, sizeof(right));
+        }
+    gallop_close(g);
+}
+
+/* The likeliest token at each position of a scored prompt is that which a greedy answer to the tokens before it has. */
+static void rows_of_a_scored_prompt_have_their_own_logits(void **state)
+{
+    struct gallop_options o = options();
+    struct gallop_request r;
+    struct gallop_event ev;
+    int32_t ids[60], likeliest[60] = {0}, token, next = -1;
+    struct executor_rows rows = {.id = ids, .n = 9, .n_prompt = 9, .n_total = 9, .n_wanted = 3};
+    size_t n = 1;
+    struct executor x;
+    struct err e;
+    struct gallop *g;
+
+    fail_call(0);
+    o.prompt_buckets = "64";
+    o.max_batched_tokens = 64;
+    g = engines_open("demo", &o);
+    engines_text(7, 0, 60, ids);
+    gallop_request_init(&r);
+    r.ids = ids;
+    r.n_ids = 60;
+    r.prompt_logprobs = 1;
+    r.sampling.max_new_tokens = 1;
+    r.sampling.ignore_eos = 1;
+    assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+    while (gallop_next(g, &ev)) {
+        if (ev.type == GALLOP_PROMPT_TOKEN && ev.n_top) {
+            likeliest[n++] = ev.top[0].id;
+        } else if (ev.type == GALLOP_TOKEN) {
+            next = ev.token;
+        }
+    }
+    assert_int_equal(n, 60);
+    for (size_t i = 1; i < 60; i++) {
+        ask(g, ids, i, 1, NULL, &token);
+        assert_int_equal(likeliest[i], token);
+    }
+    ask(g, ids, 60, 1, NULL, &token);
+    assert_int_equal(next, token);
+    frames_executor((struct frames *)(uintptr_t)engine_frames(g), &x);
+    assert_int_equal(x.run(x.ctx, &rows, 1, &e), 0);
+    for (int i = 0; i < 3; i++) /* only logits tell */
+        assert_int_equal(x.best(x.ctx, 0, 3)[i], -1);
+    gallop_close(g);
+}
+
+/* ---- copies of rows ---- */
+
+/* With room for SLOTS sequences, 5 or 2. */
+static struct gallop *open_wide(int slots)
+{
+    struct gallop_options o = options();
+
+    o.max_num_seqs = slots;
+    o.batch_buckets = slots == 5 ? "5" : "2";
+    o.context_buckets = "32,64";
+    return engines_open("demo", &o);
+}
+
+/* Submits 38 tokens for N answers, which fill a context bucket of 64 rows, or for beams. */
+static void submit_copies(struct gallop *g, size_t n, int64_t n_beams, struct gallop_request *r,
+                          const int32_t *ids)
+{
+    char err[GALLOP_ERR_SIZE];
+
+    gallop_request_init(r);
+    r->ids = ids;
+    r->n_ids = 38;
+    r->n = (int)n;
+    r->sampling.num_beams = n_beams;
+    r->sampling.max_new_tokens = 6;
+    r->sampling.ignore_eos = 1;
+    if (gallop_submit(g, r, NULL, err) != 0)
+        fail_msg("%s", err);
+}
+
+static void answers_and_beams_copy_the_rows_that_they_share(void **state)
+{
+    struct engines_answer a[5] = {{0}}, one = {0};
+    struct gallop_request r;
+    struct gallop_stats s;
+    struct gallop *g;
+    int32_t ids[38];
+
+    fail_call(0);
+    g = open_wide(5);
+    engines_text(3, 0, 38, ids);
+    submit_copies(g, 4, 1, &r, ids);
+    engines_run(g, a);
+    s = engines_stats(g);
+    assert_int_equal(s.n_recomputed_tokens, 0);
+    /* The prompt in chunks of 16, three copies, and frames of all answers: the others compute the last row, too. */
+    assert_int_equal(runs(), 3 + 3 + 6);
+    engines_submit(g, ids, 38, 6, 0);
+    engines_run(g, &one);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(a[i].n, 6);
+        assert_memory_equal(a[i].token, one.token, 6 * sizeof(one.token[0]));
+    }
+    memset(a, 0, sizeof(a));
+    submit_copies(g, 1, 4, &r, ids);
+    engines_run(g, a);
+    assert_int_equal(a[0].n, 6);
+    assert_memory_equal(a[0].token, one.token, 6 * sizeof(one.token[0]));
+    s = engines_stats(g);
+    assert_int_equal(s.n_recomputed_tokens, 0);
+    gallop_close(g);
+}
+
+static void two_slots_are_enough_for_a_copy(void **state)
+{
+    struct engines_answer a[2] = {{0}};
+    struct gallop *g = open_wide(2);
+    struct gallop_request r;
+    int32_t ids[38];
+
+    engines_text(3, 0, 38, ids);
+    submit_copies(g, 2, 1, &r, ids);
+    engines_run(g, a);
+    assert_int_equal(a[0].n, 6);
+    assert_memory_equal(a[0].token, a[1].token, 6 * sizeof(a[0].token[0]));
+    gallop_close(g);
+}
+
+/* The rows of a slot keep their tokens, salt and frequencies in the copy. */
+static void a_copied_slot_gives_its_rows_like_another(void **state)
+{
+    int32_t ids[30], other[30], token[2];
+    struct executor x;
+    struct gallop *g;
+
+    fail_call(0);
+    g = open_wide(5);
+    engines_text(1, 0, 30, ids);
+    engines_text(2, 0, 30, other);
+    frames_executor((struct frames *)(uintptr_t)engine_frames(g), &x);
+    ask(g, ids, 30, 2, "a", token);
+    for (size_t from = 0; from < 5; from++) {
+        const uint8_t salt[16] = {1}, *salts[] = {NULL, salt};
+
+        for (int i = 0; i < 2; i++) {
+            struct executor_prefix p = {.id = ids, .n = 30, .n_prompt = 30, .n_shared = 29, .salt = salts[i]};
+            struct executor_rows rows = {.slot = from, .id = ids, .n = 16, .n_prompt = 30, .n_total = 30};
+            size_t to = (from + 1) % 5;
+            struct err e;
+
+            x.release(x.ctx, from, NULL, 0);
+            assert_int_equal(x.begin(x.ctx, from, &p), 0);
+            assert_int_equal(x.run(x.ctx, &rows, 1, &e), 0);
+            x.release(x.ctx, to, NULL, 0);
+            assert_int_equal(x.fork(x.ctx, from, 15, to, &p), 0);
+            x.release(x.ctx, to, ids, 15);
+            p.salt = salts[!i];
+            assert_int_equal(x.begin(x.ctx, to, &p), 0);
+            p.salt = salts[i];
+            assert_int_equal(x.fork(x.ctx, from, 15, to, &p), 0);
+            assert_int_equal(x.begin(x.ctx, to, &p), 15);
+            assert_true(x.sees(x.ctx, to, 15));
+            x.settle(x.ctx, to, ids, 12);
+            assert_true(x.sees(x.ctx, to, 12) && !x.sees(x.ctx, to, 13));
+            x.release(x.ctx, to, NULL, 12);
+            assert_int_equal(x.begin(x.ctx, to, &p), 0);
+            assert_int_equal(x.fork(x.ctx, from, 15, to, &p), 0);
+            p.id = other;
+            assert_int_equal(x.begin(x.ctx, to, &p), 0);
+        }
+    }
+    gallop_close(g);
+}
+
+/* A failed run loses the rows of all slots, also of those in which no sequence runs. */
+static void rows_that_a_failed_device_had_are_not_used(void **state)
+{
+    struct executor_prefix p = {.n = 30, .n_prompt = 30, .n_shared = 29};
+    struct executor_rows rows = {.n = 16, .n_prompt = 30, .n_total = 30};
+    struct executor x;
+    struct gallop *g;
+    int32_t ids[30];
+    struct err e;
+    int rc;
+
+    fail_call(0);
+    g = open_wide(5);
+    engines_text(1, 0, 30, ids);
+    p.id = rows.id = ids;
+    frames_executor((struct frames *)(uintptr_t)engine_frames(g), &x);
+    assert_int_equal(x.begin(x.ctx, 0, &p), 0);
+    assert_int_equal(x.run(x.ctx, &rows, 1, &e), 0);
+    x.release(x.ctx, 0, ids, 16);
+    assert_int_equal(x.begin(x.ctx, 0, &p), 16);
+    x.release(x.ctx, 0, ids, 16);
+    fail_call(1);
+    rows.slot = 1;
+    assert_int_equal(x.run(x.ctx, &rows, 1, &e), ERR_OS);
+    while ((rc = x.reopen(x.ctx, &e)) == EXECUTOR_LATER)
+        x.reopen_wait(x.ctx, 1);
+    assert_int_equal(rc, 0);
+    assert_int_equal(x.begin(x.ctx, 0, &p), 0);
+    gallop_close(g);
+}
+
+/* A frame reads at least the rows of its sequences: the bucket that they fill, or the next one. */
+static void a_row_sees_all_rows_before_it(void **state)
+{
+    struct gallop_options o = options();
+    struct gallop *narrow, *wide;
+    int32_t ids[40], token[8], right[8];
+
+    fail_call(0);
+    wide = engines_open("demo", &o);
+    o.context_buckets = "20,32";
+    narrow = engines_open("demo", &o);
+    engines_text(6, 0, 40, ids);
+    for (size_t n = 15; n <= 35; n++) {
+        ask(wide, ids, n, 8, NULL, right);
+        ask(narrow, ids, n, 8, NULL, token);
+        assert_memory_equal(token, right, sizeof(right));
+    }
+    gallop_close(narrow);
+    gallop_close(wide);
+}
+
+static void every_call_may_fail_while_rows_are_copied(void **state)
+{
+    struct engines_answer right[8] = {{0}}, a[8];
+    struct gallop_request r;
+    char says[256];
+    int32_t ids[38];
+    struct gallop *g;
+    long n_good, before = objects();
+
+    fail_call(0);
+    g = open_wide(5);
+    engines_text(4, 0, 38, ids);
+    for (long n = 0, end = 1; n <= end; n++) {
+        fail_call(n);
+        memset(a, 0, sizeof(a));
+        submit_copies(g, 3, 1, &r, ids);
+        r.user = (void *)4;
+        r.n = 1;
+        r.sampling.num_beams = 2;
+        assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+        engines_run(g, a);
+        n_good = calls();
+        end = n ? end : n_good;
+        if (n == 0)
+            memcpy(right, a, sizeof(a));
+        else if (engines_differ(a, right, 8, says))
+            fail_msg("call %ld: %s", n, says);
+        fail_call(0);
+        ask(g, ids, 1, 1, "elsewhere", (int32_t[1]){0});
+    }
+    assert_true(restarts(g) > 20);
+    gallop_close(g);
+    assert_int_equal(objects(), before);
+}
+
+/* ---- frequencies that depend on the length of a sequence ---- */
+
+enum { ORIGINAL = 128, LONGEST = 192 }; /* the length from which on the frequencies of these goldens change */
+
+static struct gallop *open_rope(const char *name)
+{
+    struct gallop_options o = options();
+
+    fail_call(0);
+    o.max_num_seqs = 1;
+    o.batch_buckets = "1";
+    o.max_model_len = LONGEST;
+    o.kv_cache_tokens = 1024;
+    o.context_buckets = "192";
+    o.prompt_buckets = "192";
+    o.max_batched_tokens = LONGEST;
+    return engines_open(name, &o);
+}
+
+/* Checks the cosines and sines of the last frame, whose rows are those from POS on of a sequence of N_TOTAL
+ * tokens, of which N_PROMPT are its prompt. */
+static void expect_angles(struct gallop *g, size_t pos, size_t n_prompt, size_t n_total)
+{
+    static float cos[LONGEST * 64], sin[LONGEST * 64];
+    const struct model_info *info = &engine_llm(g)->model.info;
+    struct batch_seq s = {.n = n_total - pos, .pos = pos, .n_prompt = n_prompt, .n_total = n_total};
+    struct batch b = {.n_seqs = 1, .seq = &s};
+    size_t T = pos ? 1 : LONGEST, n_cos = T * info->rope[0].half, n;
+    const int32_t *found = inputs(&n);
+
+    rope_fill(&info->rope[0], &b, 0, s.n, cos, sin);
+    assert_int_equal(info->n_ropes, 1);
+    assert_int_equal(n, 4 * T + 1 + 2 * n_cos + 1);
+    found += 4 * T + 1;
+    assert_memory_equal(found, cos, s.n * info->rope[0].half * sizeof(*cos));
+    assert_memory_equal(found + n_cos, sin, s.n * info->rope[0].half * sizeof(*sin));
+    for (size_t i = s.n * info->rope[0].half; i < n_cos; i++) /* padding */
+        assert_true(found[i] == 0 && found[n_cos + i] == 0);
+}
+
+static void frequencies_are_those_of_the_sequence_and_not_of_the_longest(void **state)
+{
+    static const size_t lengths[] = {150, 10, ORIGINAL - 1, ORIGINAL, ORIGINAL + 1};
+    static const char *const names[] = {"phi3-longrope", "llama-dynamic"};
+    int32_t ids[LONGEST], token[2];
+
+    engines_text(0, 0, LONGEST, ids);
+    for (size_t k = 0; k < 2; k++) {
+        struct gallop *g = open_rope(names[k]);
+
+        for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+            size_t n = lengths[i];
+            char salt[2] = {(char)('a' + i), 0};
+
+            ask(g, ids, n, 1, salt, token);
+            expect_angles(g, 0, n, n);
+            ids[0]++; /* so that no rows are found */
+            ask(g, ids, n, 2, salt, token);
+            expect_angles(g, k == 0 && n == ORIGINAL ? 0 : n, n, n + 1);
+        }
+        gallop_close(g);
+    }
+}
+
+/* Greedy answers continue as if their tokens had been the prompt, on both sides of the border. */
+static void rows_are_computed_again_across_the_border_of_longrope(void **state)
+{
+    struct gallop *g = open_rope("phi3-longrope");
+    int32_t ids[LONGEST], token[30], next;
+
+    engines_text(5, 0, LONGEST, ids);
+    ask(g, ids, ORIGINAL - 10, 30, "a", token);
+    memcpy(ids + ORIGINAL - 10, token, sizeof(token));
+    for (size_t n = 0; n < 30; n++) {
+        ask(g, ids, 1, 1, "c", &next);
+        assert_int_equal(ask(g, ids, ORIGINAL - 10 + n, 1, "b", &next), 0);
+        assert_int_equal(next, token[n]);
+    }
+    /* What a slot holds is used on the side of the border on which it was computed. */
+    assert_int_equal(ask(g, ids, ORIGINAL + 19, 1, "b", &next), ORIGINAL + 18);
+    assert_int_equal(ask(g, ids, ORIGINAL + 1, 1, "b", &next), ORIGINAL);
+    assert_int_equal(ask(g, ids, ORIGINAL, 1, "b", &next), 0);
+    assert_int_equal(next, token[10]);
+    assert_int_equal(ask(g, ids, ORIGINAL - 1, 1, "b", &next), ORIGINAL - 2);
+    assert_int_equal(ask(g, ids, ORIGINAL + 1, 1, "b", &next), 0);
+    assert_int_equal(next, token[11]);
+    gallop_close(g);
+}
+
+static void rows_of_dynamic_ntk_are_used_for_prompts_of_their_length(void **state)
+{
+    struct gallop *g = open_rope("llama-dynamic");
+    int32_t ids[LONGEST], right, next;
+
+    engines_text(5, 0, LONGEST, ids);
+    ask(g, ids, 150, 1, "a", &right);
+    ask(g, ids, 140, 1, "b", &next);
+    assert_int_equal(ask(g, ids, 150, 1, "b", &next), 0);
+    assert_int_equal(next, right);
+    assert_int_equal(ask(g, ids, 150, 1, "b", &next), 149);
+    assert_int_equal(next, right);
+    ask(g, ids, ORIGINAL - 8, 1, "b", &next);
+    assert_int_equal(ask(g, ids, ORIGINAL, 1, "b", &next), ORIGINAL - 8);
+    assert_int_equal(ask(g, ids, ORIGINAL + 1, 1, "b", &next), 0);
+    gallop_close(g);
+}
+
 /* ---- failures under load ---- */
 
 enum { LOAD = 7 };
@@ -387,6 +813,108 @@ static void every_call_may_fail_under_load(void **state)
     unsetenv("FAKE_PJRT_TIMES");
     gallop_close(g);
     assert_int_equal(objects(), before);
+}
+
+/* ---- closing ---- */
+
+/* Runs steps of G until its executor is down and a call of the plugin hangs on another thread. */
+static void run_until_it_hangs(struct gallop *g)
+{
+    struct gallop_event ev;
+
+    engines_submit_text(g, 10, 3, 0);
+    for (int i = 0; !let_go(false) && i < 5000; i++) {
+        gallop_step(g, 0.01);
+        while (gallop_take(g, &ev))
+            ;
+    }
+    assert_int_equal(let_go(false), 1);
+}
+
+static size_t n_threads(void)
+{
+    size_t n = 0;
+    DIR *d = opendir("/proc/self/task");
+
+    for (struct dirent *f; (f = readdir(d)) != NULL;)
+        n += f->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+/* Lets the plugin's calls return, and waits until no more than N threads are left, which then have used what was left
+ * behind. */
+static void expect_end_of_threads(size_t n)
+{
+    let_go(true);
+    for (int i = 0; n_threads() > n && i < 20000; i++)
+        usleep(1000);
+    assert_int_equal(n_threads(), n);
+    assert_int_equal(let_go(false), 0);
+}
+
+/* The calls that hang are those that end a client: of a device that is opened again, or of the engine itself. */
+static void an_engine_is_closed_while_a_call_hangs(void **state)
+{
+    static struct gallop *left[2]; /* to the leak sanitizer, what is left behind is not lost */
+    size_t before;
+
+    for (int stays = 0; stays < 2; stays++) {
+        struct gallop_options o = options();
+        struct gallop *g;
+        double begin;
+
+        fail_call(0);
+        g = engines_open("demo", &o);
+        before = n_threads();
+        if (stays) {
+            setenv("FAKE_PJRT_STAY", "1", 1);
+        } else {
+            setenv("FAKE_PJRT_TIMES", "2", 1);
+            fail_call(1); /* the upload of a frame, and caches that cannot be made */
+            setenv("FAKE_PJRT_STAY", "1", 1);
+            run_until_it_hangs(g);
+        }
+        left[stays] = g;
+        begin = clock_seconds();
+        gallop_close(g);
+        assert_true(clock_seconds() - begin < 60); /* it would last for ever */
+        assert_int_equal(let_go(false), 1);
+        expect_end_of_threads(before);
+        assert_non_null(left[stays]);
+        unsetenv("FAKE_PJRT_STAY");
+        unsetenv("FAKE_PJRT_TIMES");
+    }
+}
+
+static void an_engine_is_closed_while_its_process_hangs(void **state)
+{
+    struct gallop_options o = options();
+    struct gallop_event ev;
+    size_t live = mem_live_blocks();
+    struct gallop *g;
+    double begin;
+
+    if (getenv("GALLOP_BIN"))
+        setenv("GALLOP_PROGRAM", getenv("GALLOP_BIN"), 1);
+    o.executor_process = 1;
+    fail_call(0);
+    g = engines_open("demo", &o);
+    fail_call(4); /* of the next process: a call while it is opened */
+    setenv("FAKE_PJRT_HOW", "hang", 1);
+    kill(children_first(getpid()), SIGKILL);
+    engines_submit_text(g, 10, 3, 0);
+    for (int i = 0; i < 100; i++) { /* until the next process hangs, or before that */
+        gallop_step(g, 0.01);
+        while (gallop_take(g, &ev))
+            ;
+    }
+    begin = clock_seconds();
+    gallop_close(g);
+    assert_true(clock_seconds() - begin < 60); /* it would be 1800 */
+    assert_int_equal(children_first(getpid()), 0);
+    assert_int_equal(mem_live_blocks(), live);
+    unsetenv("FAKE_PJRT_HOW");
 }
 
 static float read_row(const struct llm *m, const struct linear *l, size_t i, float *out)
@@ -727,7 +1255,20 @@ int main(void)
         cmocka_unit_test(tokens_that_the_device_does_not_know_are_drawn_from_logits),
         cmocka_unit_test(guesses_are_verified_in_one_frame),
         cmocka_unit_test(a_scored_prompt_is_computed_once),
+        cmocka_unit_test(rows_of_another_salt_are_not_used),
+        cmocka_unit_test(rows_of_a_scored_prompt_have_their_own_logits),
+        cmocka_unit_test(answers_and_beams_copy_the_rows_that_they_share),
+        cmocka_unit_test(two_slots_are_enough_for_a_copy),
+        cmocka_unit_test(a_copied_slot_gives_its_rows_like_another),
+        cmocka_unit_test(rows_that_a_failed_device_had_are_not_used),
+        cmocka_unit_test(a_row_sees_all_rows_before_it),
+        cmocka_unit_test(every_call_may_fail_while_rows_are_copied),
+        cmocka_unit_test(frequencies_are_those_of_the_sequence_and_not_of_the_longest),
+        cmocka_unit_test(rows_are_computed_again_across_the_border_of_longrope),
+        cmocka_unit_test(rows_of_dynamic_ntk_are_used_for_prompts_of_their_length),
         cmocka_unit_test(every_call_may_fail_under_load),
+        cmocka_unit_test(an_engine_is_closed_while_a_call_hangs),
+        cmocka_unit_test(an_engine_is_closed_while_its_process_hangs),
         cmocka_unit_test(weights_are_read_one_linear_at_a_time),
         cmocka_unit_test(allocations_may_fail_while_a_device_is_opened_again),
         cmocka_unit_test(as_many_buckets_as_may_be_given_are_served),

@@ -564,6 +564,48 @@ static void exchange(const char *folder, const char *a, const char *b)
     save(all, folder, "tokenizer.json");
 }
 
+/* The draft is the target itself, so that every guess is right, but the step computes only two of five. The token
+ * behind
+ * them is the third guess, whose row the draft has already: without its logits there would be no guess from then on. */
+static void propose_two(void *ctx, struct seq **seq, size_t n)
+{
+    propose(ctx, seq, n);
+    for (size_t i = 0; i < n; i++)
+        seq[i]->guess.n = seq[i]->guess.n < 2 ? seq[i]->guess.n : 2;
+}
+
+static void a_draft_stops_guessing_behind_a_guess_that_was_not_computed(void **state)
+{
+    enum { STEPS = 10, NEW_TOKENS = 1 + 3 * STEPS };
+    static struct engines_answer got[2];
+    const struct gallop_options o = options(64, 1, 0);
+    const struct draft_options same = {.model = engines_path("demo"), .quant = "none", .most = 5};
+    struct guess_counts counts;
+    struct pair p;
+
+    for (size_t with = 0; with < 2; with++) {
+        open_pair(&p, "demo", &o, with ? &same : NULL);
+        p.maker.propose = propose_two;
+        engines_submit_text(p.g, 40, NEW_TOKENS, with);
+        engines_run(p.g, got);
+        counts = engine_loop(p.g)->guess_counts;
+        if (p.d)
+            for (size_t i = 0; i < 8; i++)
+                assert_int_equal(kv_held_bytes(&draft_llm(p.d)->kv, i), 0);
+        close_pair(&p);
+    }
+    assert_int_equal(p.n_known, STEPS);
+    for (size_t i = 0; i < STEPS; i++) {
+        assert_int_equal(p.known[i], 1 + 3 * i);
+        assert_int_equal(p.guessed[i], i < STEPS - 1 ? 5 : 2); /* a guess has a token behind it */
+    }
+    assert_int_equal(counts.n_drafts, STEPS);
+    assert_int_equal(counts.n_guessed, 2 * STEPS);
+    assert_int_equal(counts.n_accepted, 2 * STEPS);
+    assert_int_equal(got[1].end.speculation.n_accepted_tokens, 2 * STEPS);
+    assert_int_equal(got[0].n, NEW_TOKENS);
+}
+
 static void models_that_cannot_be_drafts_are_refused(void **state)
 {
     const char *other = model_with(draft_path, NULL, 0), *mask = model_with(draft_path, "pard_token", 2048);
@@ -574,8 +616,9 @@ static void models_that_cannot_be_drafts_are_refused(void **state)
             "mask token is 2048, expected less than its vocabulary of 2048 tokens");
     refused("llama3-rope", &(struct draft_options){.model = draft_path},
             "its vocabulary has 2048 tokens, expected");
-    refused("demo", &(struct draft_options){.model = draft_path, .max_model_len = 17},
-            "has 17 rows for each of 8 sequences, expected at least 18");
+    refused(
+        "demo", &(struct draft_options){.model = draft_path, .max_model_len = 17},
+        "has 17 rows for each sequence, of which 8 may run, expected at least 18 (members \"max_model_len\" and ");
     refused("demo", &(struct draft_options){.model = draft_path, .quant = "int3"}, "quant: found");
     refused("demo", &(struct draft_options){.model = "/nowhere/at/all"}, "no such folder");
     refused("demo",
@@ -628,6 +671,7 @@ int main(void)
         cmocka_unit_test(guesses_are_right_as_often_as_those_of_transformers),
         cmocka_unit_test(tables_of_one_tokenizer_may_differ_in_size),
         cmocka_unit_test(a_backend_whose_bits_depend_on_the_rows_has_no_guesses),
+        cmocka_unit_test(a_draft_stops_guessing_behind_a_guess_that_was_not_computed),
         cmocka_unit_test(models_that_cannot_be_drafts_are_refused),
         cmocka_unit_test(an_engine_survives_a_draft_without_memory),
     };

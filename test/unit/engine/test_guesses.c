@@ -471,6 +471,7 @@ static void tokens_that_a_schema_forces_are_guessed(void **state)
         r.sampling.max_new_tokens = 200;
         r.sampling.do_sample = 1;
         r.sampling.temperature = 1;
+        r.sampling.has_seed = 1; /* 0 */
         r.structured_outputs.json =
             "{\"type\":\"object\",\"properties\":{\"the first name of the person\":{\"type\":\"boolean\"},"
             "\"the second name of the person\":{\"const\":\"a long text that has no choice\"}},"
@@ -554,7 +555,7 @@ static void wrong_guesses_bring_no_constraint_to_its_limit(void **state)
     assert_true(got->end.speculation.n_accepted_tokens > 10);
 }
 
-static void malformed_configurations_are_refused_by_name(void **state)
+static void malformed_configurations_are_refused_by_name(void **state) /* long: a table */
 {
     static const struct {
         const char *text, *says;
@@ -582,6 +583,21 @@ static void malformed_configurations_are_refused_by_name(void **state)
          "prompt_lookup_min: expected an integer from 1 to 128"},
         {"{\"method\":\"suffix\",\"suffix_decoding_min_token_prob\":1.5}", "from 0 to 1"},
         {"{\"method\":\"suffix\",\"adaptive\":1}", "adaptive: expected true or false"},
+        {"{\"method\":\"ngram\",\"draft_tensor_parallel_size\":2}",
+         "draft_tensor_parallel_size: expected 1, since nothing else is supported"},
+        {"{\"method\":\"ngram\",\"draft_tensor_parallel_size\":\"1\"}",
+         "draft_tensor_parallel_size: expected 1,"},
+        {"{\"method\":\"ngram\",\"draft_tensor_parallel_size\":11}",
+         "draft_tensor_parallel_size: expected 1,"},
+        {"{\"method\":\"ngram\",\"rejection_sample_method\":\"synthetic\"}",
+         "rejection_sample_method: expected \"standard\","},
+        {"{\"method\":\"ngram\",\"draft_sample_method\":\"x\"}",
+         "draft_sample_method: expected \"greedy\" or \"probabilistic\","},
+        {"{\"method\":\"ngram\",\"enforce_eager\":1}", "enforce_eager: expected true or false,"},
+        {"{\"method\":\"ngram\",\"enable_adaptive_verification\":true}", "expected false,"},
+        {"{\"method\":\"ngram\",\"kv_cache_dtype\":\"fp8_with_a_name_of_more_than_the_64_bytes_that_a_value_has\"}",
+         "kv_cache_dtype: expected \"auto\","},
+        {"{\"method\":\"ngram\",\"moe_backend\":[\"auto\"]}", "moe_backend: expected \"auto\","},
         {"{\"method\":\"ngram\",\"depth\":1}", "the member \"depth\" is not known"},
         {"{\"method\":\"ngram\",\"num_speculative_tokens_per_batch_size\":[[1,4,3],[4,8,1]]}", "ascending"},
         {"{\"method\":\"ngram\",\"num_speculative_tokens_per_batch_size\":[[0,4,3]]}", "ascending"},
@@ -621,6 +637,20 @@ static void members_have_vllms_and_paces_names(void **state)
                 c.is_parallel);
     assert_string_equal(c.model, "m");
     assert_true(c.kv_memory == 0.5 && !c.revision);
+    for (int k = 0; k < 2; k++)
+        assert_int_equal(
+            guess_config_read(
+                &c,
+                k ? "{\"method\":\"ngram\",\"draft_tensor_parallel_size\":1,"
+                    "\"rejection_sample_method\":\"standard\",\"draft_sample_method\":\"greedy\","
+                    "\"enforce_eager\":true,\"disable_padded_drafter_batch\":false,"
+                    "\"use_local_argmax_reduction\":true,\"enable_adaptive_verification\":false,"
+                    "\"kv_cache_dtype\":\"auto\",\"moe_backend\":\"auto\"}"
+                  : "{\"method\":\"ngram\",\"draft_sample_method\":\"probabilistic\","
+                    "\"enforce_eager\":false,\"moe_backend\":null}",
+                &a, &e),
+            0);
+    assert_true(c.n_methods == 1 && c.method[0] == GUESS_NGRAM && c.adaptive && !c.model);
     assert_int_equal(guess_config_read(&c, "{\"model\":\"m\"}", &a, &e), 0);
     assert_int_equal(guess_config_most(&c, GUESS_DRAFT, 1), 5);
     assert_int_equal(guess_config_most(&c, GUESS_PARD, 1), 12);

@@ -5,6 +5,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "engine/engine.h"
+#include "engine/sampling/sampling.h"
 #include "engines.h"
 #include "files.h"
 
@@ -526,6 +529,31 @@ static void extremes_of_sampling_choose_a_token(void **state)
     gallop_close(g);
 }
 
+static void a_list_of_choices_with_a_hole_is_refused(void **state)
+{
+    static const char *const holes[] = {"yes", NULL}, *const whole[] = {"yes", "no"};
+    struct gallop *g = open_text();
+    const struct {
+        const char *const *choice;
+        size_t n;
+        bool good;
+    } cases[] = {{whole, 2, true}, {holes, 1, true}, {holes, 2, false},
+                 {NULL, 2, false}, {NULL, 1, false}, {NULL, 0, true}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct gallop_request r = request(4);
+        char why[GALLOP_ERR_SIZE] = "";
+
+        r.sampling.max_new_tokens = 4;
+        r.structured_outputs.choice = cases[i].choice;
+        r.structured_outputs.n_choice = cases[i].n;
+        assert_int_equal(gallop_submit(g, &r, NULL, why), cases[i].good ? 0 : GALLOP_BAD_INPUT);
+        if (!cases[i].good)
+            assert_true(strstr(why, "choice") && strstr(why, "NULL"));
+    }
+    gallop_close(g);
+}
+
 static void a_request_that_forbids_every_token_is_refused(void **state)
 {
     struct gallop *g = open_ids();
@@ -579,6 +607,93 @@ static void what_the_caller_gave_may_be_overwritten_behind_the_submit(void **sta
     assert_int_equal(ev.finish, GALLOP_FINISH_STOP);
     assert_string_equal(ev.stop_string, " "); /* the second of the two */
     assert_int_equal(ev.stop_token, -1);
+    gallop_close(g);
+}
+
+/* A list of sampling parameters, in memory of the caller. */
+struct lists {
+    struct sampling_bias bias;
+    int32_t stop, chosen;
+    char word[8];
+    struct sampling_str bad;
+};
+
+enum { OF_BIAS, OF_STOP, OF_BAD, OF_CHOSEN, OF_NONE };
+
+/* Writes list WHICH to L, with its other value if IS_OTHER, and sets it in S. */
+static void set_list(struct sampling *s, struct lists *l, int which, bool is_other, int32_t first)
+{
+    *l = (struct lists){.bias = {is_other ? 300 : 400, 1e6f},
+                        .stop = is_other ? first + 1 : first,
+                        .chosen = is_other ? 7 : 9};
+    snprintf(l->word, sizeof(l->word), "%s", is_other ? "qq" : "was");
+    l->bad = (struct sampling_str){l->word, strlen(l->word)};
+    s->bias = &l->bias;
+    s->n_bias = which == OF_BIAS;
+    s->stop_token = &l->stop;
+    s->n_stop_token = which == OF_STOP;
+    s->bad_words = &l->bad;
+    s->n_bad_words = which == OF_BAD;
+    s->logprob_id = &l->chosen;
+    s->n_logprob_ids = which == OF_CHOSEN;
+    if (which == OF_BIAS)
+        sampling_mark(s, SAMPLING_LOGIT_BIAS);
+    if (which == OF_STOP)
+        sampling_mark(s, SAMPLING_STOP_TOKEN);
+    if (which == OF_BAD)
+        sampling_mark(s, SAMPLING_BAD_WORDS);
+}
+
+/* Returns a hash of the tokens of an answer with list WHICH and of the tokens that are reported with them. ASKS: its
+ * value is the other one. OVERWRITES: the list has the other value behind the submit. *FIRST: the first token. */
+static uint64_t answer_to(struct gallop *g, int which, bool asks, bool overwrites, int32_t *first)
+{
+    struct gallop_request r = request(0);
+    struct lists *l = mem_alloc(sizeof(*l), MEM_APP);
+    struct sampling s;
+    struct gallop_event ev;
+    uint64_t hash = 0, id;
+    struct err e = {0};
+
+    r.ids = NULL;
+    r.text = "Once upon a time";
+    sampling_default(&s);
+    s.max_new_tokens = 12;
+    s.logprobs = 1;
+    s.ignore_eos = true;
+    sampling_mark(&s, SAMPLING_MAX_NEW_TOKENS);
+    sampling_mark(&s, SAMPLING_LOGPROBS);
+    sampling_mark(&s, SAMPLING_IGNORE_EOS);
+    set_list(&s, l, which, asks, *first);
+    if (engine_submit(g, &r, &s, &id, &e) != 0)
+        fail_msg("%s", e.msg);
+    if (overwrites)
+        set_list(&s, l, which, !asks, *first);
+    while (gallop_next(g, &ev))
+        if (ev.type == GALLOP_TOKEN) {
+            *first = hash ? *first : ev.token;
+            hash = hash * 31 + (uint64_t)ev.token * 7 + (ev.n_top ? (uint64_t)ev.top[0].id : 0) + 1;
+        }
+    mem_free(l);
+    return hash;
+}
+
+/* Lists of sampling parameters, which servers and callers of the library keep in their own memory. */
+static void lists_of_a_request_may_be_overwritten_behind_the_submit(void **state)
+{
+    struct gallop *g = open_text();
+    int32_t first = 0;
+
+    answer_to(g, OF_NONE, false, false, &first);
+    for (int which = OF_BIAS; which < OF_NONE; which++) {
+        int32_t token = first;
+        uint64_t kept = answer_to(g, which, false, false, &token);
+
+        token = first;
+        assert_true(kept != answer_to(g, which, true, false, &token)); /* the list has an effect */
+        token = first;
+        assert_int_equal(kept, answer_to(g, which, false, true, &token));
+    }
     gallop_close(g);
 }
 
@@ -671,6 +786,7 @@ static void an_engine_lends_its_seed_to_requests_without_one(void **state)
         struct gallop_request r = request(5);
         struct gallop *g;
 
+        opt.has_seed = 1;
         opt.seed = i == 1 ? 8 : 7;
         g = engines_open("llama3-rope", &opt);
         r.sampling.max_new_tokens = 20;
@@ -684,6 +800,33 @@ static void an_engine_lends_its_seed_to_requests_without_one(void **state)
     assert_memory_equal(o[0].token, o[2].token, 20 * sizeof(int32_t));
     assert_memory_equal(o[1].token, o[3].token, 20 * sizeof(int32_t));
     assert_memory_not_equal(o[0].token, o[1].token, 20 * sizeof(int32_t));
+}
+
+/* Equal requests without a seed draw with fresh ones, in an engine and in the next. With a seed, even 0, they do not.
+ * */
+static void requests_without_a_seed_draw_with_fresh_ones(void **state)
+{
+    struct engines_answer o[6];
+
+    for (size_t i = 0; i < 6; i += 2) {
+        struct gallop_options opt = engines_options(2, 0, LONGEST);
+        struct gallop_request r = request(5);
+        struct gallop *g;
+
+        opt.has_seed = i == 4;
+        opt.seed = 0;
+        g = engines_open("llama3-rope", &opt);
+        r.sampling.max_new_tokens = 20;
+        r.sampling.do_sample = 1;
+        r.sampling.temperature = 5;
+        o[i] = run(g, &r);
+        o[i + 1] = run(g, &r);
+        gallop_close(g);
+    }
+    for (size_t i = 0; i < 5; i++)
+        for (size_t j = i + 1; j < 5; j++)
+            assert_memory_not_equal(o[i].token, o[j].token, 20 * sizeof(int32_t));
+    assert_memory_equal(o[4].token, o[5].token, 20 * sizeof(int32_t));
 }
 
 /* The parts of a request's time do not overlap. */
@@ -742,9 +885,10 @@ static void end_tokens_come_from_the_config_where_the_generation_config_names_no
     } cases[] = {{"2", NULL, 2, 1},
                  {"[9, 2]", NULL, 2, 1},
                  {"[9, 2]", NULL, 9, 1},
-                 {"[9, 500, -1, 191]", NULL, 191, 1}, /* An id outside the vocabulary ends nothing. */
+                 {"[9, 192, -1, 191]", NULL, 191, 1}, /* An id outside the vocabulary ends nothing. */
                  {"2", "{}", 2, 1},
                  {"2", "{\"eos_token_id\": 7}", 7, 1},
+                 {"2", "{\"eos_token_id\": [7, 100000]}", 7, 1},
                  {"2", "{\"eos_token_id\": 7}", 2, 4},
                  {"2", NULL, 5, 4}};
 
@@ -767,6 +911,62 @@ static void end_tokens_come_from_the_config_where_the_generation_config_names_no
         assert_int_equal(o.end.finish, o.n == 4 ? GALLOP_FINISH_LENGTH : GALLOP_FINISH_STOP);
         gallop_close(g);
     }
+}
+
+static void suppressed_tokens_of_the_model_are_not_generated(void **state)
+{
+    static const struct {
+        const char *generation;
+        /* the tokens of which the first is preferred to the second, and that to all others */
+        int32_t biased[2];
+        size_t beams;
+        int32_t want[3];
+    } cases[] = {{"{}", {7, 9}, 1, {7, 7, 7}},
+                 {"{\"suppress_tokens\": [7, 100000]}", {7, 9}, 1, {9, 9, 9}},
+                 {"{\"suppress_tokens\": [7]}", {7, 9}, 2, {9, 9, 9}},
+                 {"{\"begin_suppress_tokens\": [7]}", {7, 9}, 1, {9, 7, 7}},
+                 {"{\"begin_suppress_tokens\": [7]}", {7, 9}, 2, {9, 7, 7}},
+                 {"{\"eos_token_id\": 7, \"suppress_tokens\": [7]}", {7, 9}, 1, {9, 9, 9}}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct gallop *g = open_model("2", cases[i].generation);
+        struct gallop_request r = request(3);
+        const float bias[] = {2e6f, 1e6f};
+        struct engines_answer o;
+
+        r.sampling.max_new_tokens = 3;
+        r.sampling.bias_id = cases[i].biased;
+        r.sampling.bias = bias;
+        r.sampling.n_bias = 2;
+        r.sampling.num_beams = (int64_t)cases[i].beams;
+        o = run(g, &r);
+        assert_int_equal(o.n, 3);
+        assert_memory_equal(o.token, cases[i].want, sizeof(cases[i].want));
+        gallop_close(g);
+    }
+}
+
+static void a_model_that_suppresses_every_first_token_refuses_requests(void **state)
+{
+    static const char *const fields[] = {"suppress_tokens", "begin_suppress_tokens"};
+
+    for (size_t k = 0; k < 2; k++)
+        for (size_t n = 191; n <= 192; n++) {
+            struct gallop_request r = request(3);
+            char text[2000], err[GALLOP_ERR_SIZE] = "";
+            size_t len = (size_t)snprintf(text, sizeof(text), "{\"%s\": [0", fields[k]);
+            struct gallop *g;
+            int rc;
+
+            for (size_t i = 1; i < n; i++)
+                len += (size_t)snprintf(text + len, sizeof(text) - len, ",%zu", i);
+            strcat(text, "]}");
+            g = open_model("2", text);
+            rc = gallop_submit(g, &r, NULL, err);
+            assert_int_equal(rc, n == 192 ? GALLOP_BAD_INPUT : 0);
+            assert_true(rc == 0 || strstr(err, "suppress_tokens of the model's generation config"));
+            gallop_close(g);
+        }
 }
 
 static void max_length_of_the_model_counts_prompt_and_answer(void **state)
@@ -932,14 +1132,19 @@ int main(void)
         cmocka_unit_test(numbers_outside_their_range_are_refused_by_name),
         cmocka_unit_test(log_probabilities_of_none_of_some_and_of_more_than_there_are),
         cmocka_unit_test(extremes_of_sampling_choose_a_token),
+        cmocka_unit_test(a_list_of_choices_with_a_hole_is_refused),
         cmocka_unit_test(a_request_that_forbids_every_token_is_refused),
         cmocka_unit_test(what_the_caller_gave_may_be_overwritten_behind_the_submit),
+        cmocka_unit_test(lists_of_a_request_may_be_overwritten_behind_the_submit),
         cmocka_unit_test(special_tokens_are_written_where_they_are_asked_for),
         cmocka_unit_test(what_was_put_out_is_penalised),
         cmocka_unit_test(the_log_probability_of_a_greedy_token_is_the_first_of_the_likeliest),
         cmocka_unit_test(an_engine_lends_its_seed_to_requests_without_one),
+        cmocka_unit_test(requests_without_a_seed_draw_with_fresh_ones),
         cmocka_unit_test(the_times_of_a_request_add_up),
         cmocka_unit_test(end_tokens_come_from_the_config_where_the_generation_config_names_none),
+        cmocka_unit_test(suppressed_tokens_of_the_model_are_not_generated),
+        cmocka_unit_test(a_model_that_suppresses_every_first_token_refuses_requests),
         cmocka_unit_test(max_length_of_the_model_counts_prompt_and_answer),
         cmocka_unit_test(options_that_are_not_known_or_out_of_range_are_refused_by_name),
         cmocka_unit_test(the_smallest_and_largest_options_that_are_allowed_answer),

@@ -118,9 +118,27 @@ static void the_time_of_forced_tokens_is_counted(void **state)
     gallop_close(g);
 }
 
+/* allowed_token_ids of a vocabulary that does not fill its last word, with a constraint that allows every token. */
+static void allowed_tokens_limit_a_mask_to_its_last_word(void **state)
+{
+    for (size_t n_vocab = 1; n_vocab <= 70; n_vocab++) {
+        uint32_t allowed[3] = {0}, mask[3] = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
+        struct seq_common common = {.allowed = allowed, .n_vocab = n_vocab};
+        struct seq *s = calloc(1, sizeof(*s));
+
+        s->common = &common;
+        allowed[0] = 1;
+        allowed[(n_vocab - 1) / 32] |= UINT32_C(1) << (n_vocab - 1) % 32;
+        masks_finish(s, mask);
+        assert_memory_equal(mask, allowed, (n_vocab + 31) / 32 * sizeof(*mask));
+        free(s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(allowed_tokens_limit_a_mask_to_its_last_word),
         cmocka_unit_test(sequences_of_one_constraint_share_a_thread),
         cmocka_unit_test(the_time_of_forced_tokens_is_counted),
     };

@@ -493,7 +493,8 @@ static size_t try_way(const char *name, const char *model, const struct way *w, 
 }
 
 /* The same with a new engine for each round, which has only what the engine before it wrote into STORE. On a
- * busy machine requests may not wait for all reads; then there is another round. */
+ * busy machine requests may not wait for all reads, and the writer may not get to its blocks before the engine is
+ * closed; then there is another round. */
 static size_t try_store(const char *name, const char *model, const struct way *w, const struct load *l,
                         int64_t company, const char *store)
 {
@@ -512,7 +513,6 @@ static size_t try_store(const char *name, const char *model, const struct way *w
         engines_check_cache(g);
         s = engines_stats(g);
         n_preempted += s.n_preempted;
-        assert_true(n_stored > 0 || s.n_store_written > 0);
         assert_true(s.n_stored_tokens >= n_stored && s.n_store_damaged == 0);
         gallop_close(g);
     }

@@ -13,7 +13,7 @@
 #include "ops/moe.h"
 #include "ops/rotate.h"
 
-enum { SLOTS = 2, CONTEXT = 64, PROMPT = 11, BUCKET = 16, GUESSED = 3, MAX_FOLDERS = 64 };
+enum { SLOTS = 2, CONTEXT = 64, PROMPT = 11, BUCKET = 16, GUESSED = 3, MAX_FOLDERS = 64, MOST_INPUTS = 4096 };
 
 static double tolerance = 2e-4; /* of logits, as a share of the largest */
 
@@ -93,7 +93,7 @@ static void run(struct device *d, const struct model *m, const struct stablehlo_
 {
     bool is_head = f->part == STABLEHLO_HEAD;
     struct pjrt_buffer *arg[5000], *out[600], *inputs;
-    size_t n_in = is_head ? f->n_wanted : 4 * f->n_seqs * f->rows + f->n_seqs + f->n_wanted, n = 0;
+    size_t n_in = is_head ? f->n_wanted : stablehlo_n_inputs(m, f->n_seqs, f->rows, f->n_wanted), n = 0;
     size_t n_caches, n_hidden;
     struct pjrt_loaded *program;
     struct stablehlo p;
@@ -157,9 +157,38 @@ static void expect(const char *name, const char *what, struct llm *m, const floa
     }
 }
 
-/* Writes the inputs of a frame of M rows for each of N sequences: ROWS [n], of which slot SLOTS is padding. Returns the
- * number of inputs so far, to which those of wanted rows are appended. */
-static size_t inputs_of(int32_t *in, const struct executor_rows *rows, size_t n, size_t M)
+/* Writes cosines and sines of frequencies that depend on lengths to IN, as inputs_of() does. Returns their
+ * number. */
+static size_t angles_of(int32_t *in, const struct model *m, const struct executor_rows *rows, size_t n,
+                        size_t M)
+{
+    struct batch_seq seq[2];
+    struct batch b = {.n_tokens = n * M, .n_seqs = n, .seq = seq};
+    size_t at = 0;
+
+    assert_true(n <= 2);
+    for (size_t i = 0; i < n; i++)
+        seq[i] = (struct batch_seq){.first = i * M,
+                                    .n = rows[i].n,
+                                    .pos = rows[i].pos,
+                                    .n_prompt = rows[i].n_prompt,
+                                    .n_total = rows[i].n_total};
+    for (size_t r = 0; r < m->info.n_ropes; r++) {
+        size_t n_cos = n * M * m->info.rope[r].half;
+
+        if (!rope_by_length(&m->info.rope[r]))
+            continue;
+        memset(in + at, 0, 2 * n_cos * sizeof(*in));
+        rope_fill(&m->info.rope[r], &b, 0, n * M, (float *)(in + at), (float *)(in + at + n_cos));
+        at += 2 * n_cos;
+    }
+    return at;
+}
+
+/* Writes the inputs of a frame of M rows for each of N sequences: ROWS [n], of which slot SLOTS is padding.
+ * Returns the number of inputs so far, to which those of wanted rows are appended. */
+static size_t inputs_of(int32_t *in, const struct model *m, const struct executor_rows *rows, size_t n,
+                        size_t M)
 {
     size_t T = n * M;
 
@@ -175,7 +204,7 @@ static size_t inputs_of(int32_t *in, const struct executor_rows *rows, size_t n,
     }
     for (size_t i = 0; i < n; i++)
         in[4 * T + i] = rows[i].n ? (int32_t)rows[i].slot : SLOTS;
-    return 4 * T + n;
+    return 4 * T + n + angles_of(in + 4 * T + n, m, rows, n, M);
 }
 
 /* Computes the rows OWN in slot 0 with the eager executor, and in slot 1 in a frame F of two sequences, of which the
@@ -185,7 +214,7 @@ static void decode(const char *name, const char *what, struct device *d, struct 
 {
     struct executor_rows pair[2] = {{.slot = SLOTS}, own};
     size_t n, V = m->model.info.vocab;
-    int32_t in[8 * BUCKET], best[BUCKET];
+    int32_t in[MOST_INPUTS], best[BUCKET];
     float *logits = malloc(BUCKET * V * sizeof(float));
 
     f->part = STABLEHLO_STEP;
@@ -193,7 +222,7 @@ static void decode(const char *name, const char *what, struct device *d, struct 
     f->n_wanted = f->rows;
     pair[1].slot = 1;
     llm_forward(m, &own, 1);
-    n = inputs_of(in, pair, 2, f->rows);
+    n = inputs_of(in, &m->model, pair, 2, f->rows);
     for (size_t i = 0; i < f->rows; i++)
         in[n + i] = i < own.n ? (int32_t)(f->rows + i) : 0;
     run(d, &m->model, f, in, logits, best);
@@ -202,9 +231,10 @@ static void decode(const char *name, const char *what, struct device *d, struct 
     free(logits);
 }
 
-/* A prompt in slot 1, whose last rows are padding; all of its logits from its hidden states; in a mixture, whose few
- * rows gather their experts, one token after it; then tokens of which all but the first could be guesses. */
-static void compare(const char *name, struct device *d, struct llm *m)
+/* A prompt in slot 1, whose last rows are padding; all of its logits from its hidden states; in a mixture,
+ * whose few rows gather their experts, one token after it; then tokens of which all but the first could be
+ * guesses. The sequence is announced with LENGTH tokens, by which some ropes choose their frequencies. */
+static void compare_length(const char *name, struct device *d, struct llm *m, size_t length)
 {
     struct stablehlo_frame f = {.part = STABLEHLO_PROMPT,
                                 .n_seqs = 1,
@@ -215,17 +245,17 @@ static void compare(const char *name, struct device *d, struct llm *m)
                                 .seen = 32,
                                 .dtype = DT_F32,
                                 .kv_dtype = DT_F32};
-    int32_t ids[PROMPT + 1 + GUESSED], in[8 * BUCKET], best[BUCKET];
+    int32_t ids[PROMPT + 1 + GUESSED], in[MOST_INPUTS], best[BUCKET];
     size_t n, V = m->model.info.vocab;
     struct executor_rows rows = {
-        .id = ids, .n = PROMPT, .n_prompt = PROMPT, .n_total = CONTEXT, .n_wanted = 1};
+        .id = ids, .n = PROMPT, .n_prompt = length, .n_total = length, .n_wanted = 1};
     float *logits = malloc(BUCKET * V * sizeof(float));
 
     engines_text(1, 0, PROMPT + 1 + GUESSED, ids);
     assert_int_equal(kv_reserve(&m->kv, 0, PROMPT + 1 + GUESSED), 0);
     llm_forward(m, &rows, 1);
     rows.slot = 1;
-    n = inputs_of(in, &rows, 1, BUCKET);
+    n = inputs_of(in, &m->model, &rows, 1, BUCKET);
     in[n] = PROMPT - 1;
     run(d, &m->model, &f, in, logits, best);
     expect(name, "prompt", m, logits, best, 1);
@@ -252,6 +282,18 @@ static void compare(const char *name, struct device *d, struct llm *m)
     rows.n = rows.n_wanted = GUESSED;
     f.rows = GUESSED + 1;
     decode(name, "guesses", d, m, &f, rows);
+    kv_release(&m->kv, 0);
+}
+
+static void compare(const char *name, struct device *d, struct llm *m)
+{
+    bool by_length = false;
+
+    compare_length(name, d, m, PROMPT);
+    for (size_t i = 0; i < m->model.info.n_ropes; i++)
+        by_length = by_length || rope_by_length(&m->model.info.rope[i]);
+    if (by_length)
+        compare_length(name, d, m, 1000);
 }
 
 /* GPT-OSS has experts with biases and limits, which are refused. */

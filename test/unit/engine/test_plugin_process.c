@@ -1,6 +1,8 @@
 /* test_plugin_process.c - a PJRT plugin in a process of its own (test/pjrt/fake.c): its calls, its end, and what it may
  * not do to the engine. */
 #include <dirent.h>
+#include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -12,7 +14,9 @@
 #include "base/files/shared.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "children.h"
 #include "engine/pjrt/plugin.h"
+#include "engine/pjrt/process.h"
 #include "engine/pjrt/remote.h"
 #include "gallop.h"
 
@@ -77,21 +81,6 @@ static int use(struct plugin *p, struct err *e)
     return rc;
 }
 
-/* The process of the plugin: the only child of this one. */
-static pid_t child_of(pid_t parent)
-{
-    char path[64];
-    FILE *f;
-    long pid = 0;
-
-    snprintf(path, sizeof(path), "/proc/%ld/task/%ld/children", (long)parent, (long)parent);
-    assert_non_null(f = fopen(path, "r"));
-    if (fscanf(f, "%ld", &pid) != 1)
-        pid = 0;
-    fclose(f);
-    return (pid_t)pid;
-}
-
 /* Returns whether process PID is there and not a zombie. */
 static bool is_alive(pid_t pid)
 {
@@ -143,7 +132,7 @@ static void calls_return_what_the_plugin_returns(void **state)
     buf_init(&bytes, MEM_ENGINE);
     assert_int_equal(plugin_compile(&p, program_text, sizeof(program_text), "x", &program, &e), 0);
     assert_int_equal(plugin_serialize(&p, program, &bytes, &e), 0);
-    assert_string_equal(bytes.data, "caches 1 fake 36 fake 24 ");
+    assert_string_equal(bytes.data, "caches 1 copies 0 sees 0 fake 36 9 fake 24 2 ");
     assert_int_equal(plugin_load(&p, bytes.data, bytes.len, &again, &e), 0);
     assert_ptr_not_equal(program, again);
     plugin_free_program(&p, program);
@@ -153,7 +142,7 @@ static void calls_return_what_the_plugin_returns(void **state)
     buf_fini(&bytes);
     plugin_close(&p);
     assert_int_equal(files_of(getpid()), files);
-    assert_int_equal(child_of(getpid()), 0);
+    assert_int_equal(children_first(getpid()), 0);
     plugin_source_fini(&s);
 }
 
@@ -290,7 +279,7 @@ static void a_plugin_that_hangs_is_killed(void **state)
     for (int tries = 0; plugin_open(&p, &s, &e) != 0;
          tries++) /* starting may take longer beside other tests */
         assert_true(tries < 20);
-    pid = child_of(getpid());
+    pid = children_first(getpid());
     begin = clock_seconds();
     assert_int_equal(use(&p, &e), ERR_OS);
     if (!strstr(e.msg, "did not answer the call \"") || !strstr(e.msg, "within 0.3 s and was killed"))
@@ -298,6 +287,60 @@ static void a_plugin_that_hangs_is_killed(void **state)
     assert_true(clock_seconds() - begin >= 0.3);
     assert_false(is_alive(pid));
     plugin_close(&p);
+    plugin_source_fini(&s);
+}
+
+static void *stop_soon(void *s)
+{
+    usleep(50000);
+    atomic_store(&((struct plugin_source *)s)->is_stopped, true);
+    return NULL;
+}
+
+/* Calls may last half an hour while a plugin is opened. */
+static void a_call_that_hangs_ends_when_it_is_stopped(void **state)
+{
+    for (long n = 1; n <= N_CALLS; n += 3) {
+        struct plugin_source s = source(NULL);
+        double begin = clock_seconds();
+        struct plugin p = {0};
+        struct err e = {0};
+        pthread_t thread;
+
+        s.step_seconds = 1000;
+        fail_call(n, "hang");
+        assert_int_equal(pthread_create(&thread, NULL, stop_soon, &s), 0);
+        if (plugin_open(&p, &s, &e) == 0)
+            while (use(&p, &e) == 0) /* until it hangs or is stopped */
+                ;
+        pthread_join(thread, NULL);
+        if (!strstr(e.msg, "because the engine is closed") && !strstr(e.msg, "pjrt: the engine is closed"))
+            fail_msg("call %ld: %s", n, e.msg);
+        plugin_close(&p);
+        assert_true(clock_seconds() - begin < 100); /* it would be 1000 */
+        assert_int_equal(children_first(getpid()), 0);
+        plugin_source_fini(&s);
+    }
+}
+
+/* Between calls nothing needs to be killed. */
+static void an_idle_process_ends_by_itself_when_it_is_stopped(void **state)
+{
+    struct plugin_source s = source(NULL);
+    struct plugin p;
+    struct err e = {0};
+    pid_t pid;
+
+    assert_int_equal(plugin_open(&p, &s, &e), 0);
+    assert_int_equal(use(&p, &e), 0);
+    pid = children_first(getpid());
+    atomic_store(&s.is_stopped, true);
+    assert_int_equal(use(&p, &e), ERR_CANCELLED);
+    assert_string_equal(e.msg, "pjrt: the engine is closed");
+    assert_false(plugin_is_dead(&p));
+    assert_true(is_alive(pid));
+    plugin_close(&p);
+    assert_false(is_alive(pid));
     plugin_source_fini(&s);
 }
 
@@ -311,13 +354,13 @@ static void a_process_that_is_killed_from_outside_is_an_error(void **state)
     for (int turn = 0; turn < 3; turn++) {
         assert_int_equal(plugin_open(&p, &s, &e), 0);
         assert_int_equal(use(&p, &e), 0);
-        assert_int_equal(kill(child_of(getpid()), turn == 0 ? SIGABRT : SIGKILL), 0);
+        assert_int_equal(kill(children_first(getpid()), turn == 0 ? SIGABRT : SIGKILL), 0);
         assert_int_equal(use(&p, &e), ERR_OS);
         snprintf(what, sizeof(what), "pjrt: the plugin's process ended by signal %d (", turn == 0 ? 6 : 9);
         assert_non_null(strstr(e.msg, what));
         plugin_close(&p);
     }
-    assert_int_equal(child_of(getpid()), 0);
+    assert_int_equal(children_first(getpid()), 0);
     plugin_source_fini(&s);
 }
 
@@ -328,8 +371,8 @@ static void signals_that_ask_for_an_end_are_the_engines(void **state)
     struct err e = {0};
 
     assert_int_equal(plugin_open(&p, &s, &e), 0);
-    kill(child_of(getpid()), SIGTERM);
-    kill(child_of(getpid()), SIGINT);
+    kill(children_first(getpid()), SIGTERM);
+    kill(children_first(getpid()), SIGINT);
     assert_int_equal(use(&p, &e), 0);
     plugin_close(&p);
     plugin_source_fini(&s);
@@ -363,7 +406,7 @@ static void the_process_has_no_file_of_the_engine(void **state)
     int open_here = dup(2); /* without close-on-exec */
 
     assert_int_equal(plugin_open(&p, &s, &e), 0);
-    assert_int_equal(files_of(child_of(getpid())), 5);
+    assert_int_equal(files_of(children_first(getpid())), 5);
     plugin_close(&p);
     plugin_source_fini(&s);
     close(open_here);
@@ -382,7 +425,7 @@ static void the_process_ends_with_its_parent(void **state)
 
         if (plugin_open(&p, &s, NULL) != 0)
             _exit(1);
-        pid[0] = child_of(getpid());
+        pid[0] = children_first(getpid());
         if ((pid[1] = fork()) == 0)
             for (;;)
                 pause();
@@ -440,6 +483,193 @@ static void every_allocation_may_fail(void **state)
     }
     plugin_close(&p);
     plugin_source_fini(&s);
+}
+
+/* ---- numbers of objects ---- */
+
+/* A process whose calls are answered in this one. */
+struct inside {
+    struct process process;
+    struct shared memory; /* as the engine maps it */
+    uint64_t n_calls;
+};
+
+static struct channel_message ask(struct inside *in, struct channel_message call)
+{
+    struct channel_message a;
+
+    call.version = CHANNEL_VERSION;
+    call.number = ++in->n_calls;
+    assert_int_equal(shared_reserve(&in->memory, call.bytes + sizeof(uint64_t), NULL), 0);
+    process_answer(&in->process, &call, &a);
+    return a;
+}
+
+static void open_inside(struct inside *in)
+{
+    size_t n = strlen(FAKE_PJRT);
+    struct channel_message a;
+
+    memset(in, 0, sizeof(*in));
+    assert_int_equal(shared_new(&in->memory, NULL), 0);
+    process_init(&in->process, dup(in->memory.fd));
+    assert_int_equal(shared_reserve(&in->memory, n, NULL), 0);
+    memcpy(in->memory.bytes, FAKE_PJRT, n);
+    a = ask(in, (struct channel_message){.kind = CHANNEL_OPEN, .n = {n}, .bytes = n});
+    assert_int_equal(a.code, 0);
+}
+
+static void close_inside(struct inside *in)
+{
+    process_fini(&in->process);
+    shared_close(&in->memory);
+}
+
+static uint64_t new_buffer(struct inside *in)
+{
+    struct channel_message a =
+        ask(in, (struct channel_message){
+                    .kind = CHANNEL_UPLOAD, .type = DT_F32, .n_dims = 1, .dims = {2}, .bytes = 8});
+
+    assert_int_equal(a.code, 0);
+    return a.object;
+}
+
+static uint64_t new_program(struct inside *in)
+{
+    struct channel_message a;
+
+    assert_int_equal(shared_reserve(&in->memory, sizeof(program_text), NULL), 0);
+    memcpy(in->memory.bytes, program_text, sizeof(program_text));
+    a = ask(in, (struct channel_message){.kind = CHANNEL_COMPILE, .bytes = sizeof(program_text)});
+    assert_int_equal(a.code, 0);
+    return a.object;
+}
+
+static uint32_t free_number(struct inside *in, uint64_t number)
+{
+    memcpy(in->memory.bytes, &number, sizeof(number));
+    return ask(in, (struct channel_message){.kind = CHANNEL_FREE, .n = {1}, .bytes = sizeof(number)}).code;
+}
+
+static uint32_t run_number(struct inside *in, uint64_t program, uint64_t argument)
+{
+    memcpy(in->memory.bytes, &argument, sizeof(argument));
+    return ask(in,
+               (struct channel_message){
+                   .kind = CHANNEL_RUN, .object = program, .n = {1, 2}, .bytes = sizeof(argument)})
+        .code;
+}
+
+static uint32_t use_number(struct inside *in, enum channel_kind kind, uint64_t number)
+{
+    return ask(in, (struct channel_message){.kind = kind,
+                                            .object = number,
+                                            .bytes = kind == CHANNEL_DOWNLOAD ? 8 : 0})
+        .code;
+}
+
+/* The place of a freed object is used again, and its number is not. */
+static void numbers_of_freed_objects_are_refused(void **state)
+{
+    uint64_t old[2], number[2];
+    struct inside in;
+    size_t n_objects;
+
+    open_inside(&in);
+    for (int is_program = 0; is_program < 2; is_program++)
+        for (int next_is_program = 0; next_is_program < 2; next_is_program++) {
+            old[0] = is_program ? new_program(&in) : new_buffer(&in);
+            n_objects = in.process.n_objects;
+            assert_int_equal(free_number(&in, old[0]), 0);
+            number[0] = next_is_program ? new_program(&in) : new_buffer(&in);
+            assert_int_equal(in.process.n_objects, n_objects);
+            assert_true(number[0] != old[0] && (uint32_t)number[0] == (uint32_t)old[0]);
+            assert_int_equal(use_number(&in, CHANNEL_DOWNLOAD, old[0]), ERR_INPUT);
+            assert_int_equal(use_number(&in, CHANNEL_SERIALIZE, old[0]), ERR_INPUT);
+            assert_int_equal(free_number(&in, old[0]), ERR_INPUT);
+            assert_int_equal(use_number(&in, CHANNEL_DOWNLOAD, number[0]), next_is_program ? ERR_INPUT : 0);
+            assert_int_equal(use_number(&in, CHANNEL_SERIALIZE, number[0]), next_is_program ? 0 : ERR_INPUT);
+            assert_int_equal(free_number(&in, number[0]), 0);
+            assert_int_equal(free_number(&in, number[0]), ERR_INPUT);
+        }
+    for (int i = 0; i < 2; i++) /* all places are used again */
+        old[i] = new_buffer(&in);
+    n_objects = in.process.n_objects;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(free_number(&in, old[i]), 0);
+    number[0] = new_program(&in);
+    number[1] = new_buffer(&in);
+    assert_int_equal(in.process.n_objects, n_objects);
+    assert_int_equal(run_number(&in, number[0], number[1]), 0);
+    assert_int_equal(run_number(&in, number[1], number[1]), ERR_INPUT);
+    assert_int_equal(run_number(&in, number[0], number[0]), ERR_INPUT);
+    assert_int_equal(free_number(&in, number[1]), 0);
+    assert_int_equal(run_number(&in, number[0], number[1]), ERR_INPUT);
+    for (uint64_t i = 0; i < 3; i++)
+        assert_int_equal(use_number(&in, CHANNEL_DOWNLOAD, i << 32 | (i == 1 ? UINT32_MAX : 0)), ERR_INPUT);
+    close_inside(&in);
+}
+
+/* Serves the socket of ARG until its other end is closed. */
+static void *serve(void *arg)
+{
+    struct inside *in = arg;
+    struct channel_message call, a;
+    int socket = (int)in->n_calls;
+
+    while (channel_receive(socket, &call, -1, NULL) == CHANNEL_GOOD) {
+        process_answer(&in->process, &call, &a);
+        if (channel_send(socket, &a) != CHANNEL_GOOD)
+            break;
+    }
+    process_fini(&in->process);
+    close(socket);
+    return NULL;
+}
+
+/* Freed objects are collected and are freed with the next call, or when there are 512. */
+static void freed_objects_leave_the_process(void **state)
+{
+    enum { N = 1100 };
+    static struct pjrt_buffer *buffer[N];
+    void *library = dlopen(FAKE_PJRT, RTLD_NOW), *symbol = dlsym(library, "fake_pjrt_objects");
+    struct plugin_source s = source(NULL);
+    struct channel_facts facts;
+    struct plugin p = {.path = "x"};
+    long (*objects)(void), before, with_all;
+    const size_t dims[] = {2};
+    pthread_t thread;
+    struct inside in = {0};
+    struct shared memory;
+    int sockets[2];
+    float x[2] = {1, 2};
+
+    assert_non_null(symbol);
+    memcpy(&objects, &symbol, sizeof(symbol));
+    before = objects();
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
+    assert_int_equal(shared_new(&memory, NULL), 0);
+    process_init(&in.process, dup(memory.fd));
+    in.n_calls = (uint64_t)sockets[1];
+    assert_int_equal(pthread_create(&thread, NULL, serve, &in), 0);
+    assert_int_equal(remote_attach(&p.remote, sockets[0], dup(memory.fd), &s, &facts, NULL), 0);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(plugin_upload(&p, x, DT_F32, dims, 1, &buffer[i], NULL), 0);
+    with_all = objects();
+    assert_int_equal(with_all, before + N);
+    for (int i = 1; i < N; i++)
+        plugin_free_buffer(&p, buffer[i]);
+    assert_int_equal(objects(), with_all - 2 * 512);
+    assert_int_equal(plugin_download(&p, buffer[0], x, sizeof(x), NULL), 0);
+    assert_true(x[0] == 1 && x[1] == 2);
+    assert_int_equal(objects(), before + 1);
+    plugin_close(&p);
+    pthread_join(thread, NULL);
+    assert_int_equal(objects(), before);
+    shared_close(&memory);
+    plugin_source_fini(&s);
+    dlclose(library);
 }
 
 /* ---- answers that no process of ours gives ---- */
@@ -535,11 +765,12 @@ static void wrong_answers_are_refused(void **state)
 /* Opens a plugin that no process serves. The answers to its calls follow. */
 static struct plugin attach(struct liar *l)
 {
-    struct plugin_source s = source(NULL);
+    static struct plugin_source s; /* borrowed by the result */
     struct channel_message m;
     struct channel_facts facts;
     struct plugin p = {.path = "x"};
 
+    s = source(NULL);
     begin_lies(l);
     greet(l);
     m = answer(l, CHANNEL_OPEN);
@@ -613,6 +844,8 @@ int main(void)
         cmocka_unit_test_setup(every_call_may_end_the_process, clear),
         cmocka_unit_test_setup(every_call_may_fail, clear),
         cmocka_unit_test_setup(a_plugin_that_hangs_is_killed, clear),
+        cmocka_unit_test_setup(a_call_that_hangs_ends_when_it_is_stopped, clear),
+        cmocka_unit_test_setup(an_idle_process_ends_by_itself_when_it_is_stopped, clear),
         cmocka_unit_test_setup(a_process_that_is_killed_from_outside_is_an_error, clear),
         cmocka_unit_test_setup(signals_that_ask_for_an_end_are_the_engines, clear),
         cmocka_unit_test_setup(sizes_that_are_lies_end_no_more_than_the_process, clear),
@@ -620,6 +853,8 @@ int main(void)
         cmocka_unit_test_setup(the_process_ends_with_its_parent, clear),
         cmocka_unit_test_setup(a_program_that_is_missing_or_another_is_named, clear),
         cmocka_unit_test_setup(every_allocation_may_fail, clear),
+        cmocka_unit_test_setup(numbers_of_freed_objects_are_refused, clear),
+        cmocka_unit_test_setup(freed_objects_leave_the_process, clear),
         cmocka_unit_test_setup(wrong_answers_are_refused, clear),
         cmocka_unit_test_setup(an_object_without_a_number_is_refused, clear),
         cmocka_unit_test_setup(a_sentence_of_the_process_is_one_printable_line, clear),

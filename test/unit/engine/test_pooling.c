@@ -139,7 +139,7 @@ static void what_has_no_embedding_is_refused(void **state)
     r.prompt_logprobs = 0;
     assert_int_not_equal(gallop_submit(g, &r, NULL, NULL), 0);
     r.prompt_logprobs = -1;
-    r.pooling = (enum gallop_pooling)3;
+    r.pooling = (enum gallop_pooling)(GALLOP_POOL_AUTO + 1);
     assert_int_not_equal(gallop_submit(g, &r, NULL, NULL), 0);
     r.pooling = GALLOP_POOL_MEAN;
     assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);

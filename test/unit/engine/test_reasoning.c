@@ -13,7 +13,7 @@
 
 enum { N = 5, PROMPT = 40 };
 
-static const char close[] = "</think>";
+static const char think_end[] = "</think>";
 static char first_letter[2] = "?"; /* the first letter of answer number 3 */
 
 /* What the requests ask for. */
@@ -50,10 +50,10 @@ static void ask(const struct asked *a, size_t which, int32_t *ids, struct gallop
     r->sampling.seed = which;
     r->sampling.thinking_token_budget = a->budget;
     r->reasoning_open = a->open;
-    r->reasoning_close = close;
+    r->reasoning_close = think_end;
     r->reasoning_begun = a->begun;
     r->structured_outputs.regex = a->regex;
-    r->structured_outputs.begins_after = a->regex ? close : NULL;
+    r->structured_outputs.begins_after = a->regex ? think_end : NULL;
 }
 
 /* Submits A with prompt and seed WHICH as answer number AT. */
@@ -80,7 +80,7 @@ static void check_forced(struct gallop *g, const struct engines_answer *a, const
 {
     struct tok_ids mark = {0};
 
-    assert_int_equal(tok_encode(engine_info(g)->tok, close, strlen(close), 0, &mark, NULL), 0);
+    assert_int_equal(tok_encode(engine_info(g)->tok, think_end, strlen(think_end), 0, &mark, NULL), 0);
     for (size_t i = 0; i < budget; i++)
         assert_int_equal(a->token[i], plain->token[i]);
     for (size_t i = 0; i < mark.n; i++)
@@ -99,15 +99,15 @@ static void the_end_of_reasoning_is_forced_when_the_budget_is_spent(void **state
     submit(g, &a, 0);
     memset(plain, 0, sizeof(plain));
     engines_run(g, plain);
-    assert_null(strstr(plain->text, close));
+    assert_null(strstr(plain->text, think_end));
     for (a.budget = 0; a.budget < 8; a.budget++) {
         submit(g, &a, 0);
         memset(out, 0, sizeof(out));
         engines_run(g, out);
         check_forced(g, out, plain, (size_t)a.budget);
-        end = strstr(out->text, close);
+        end = strstr(out->text, think_end);
         assert_non_null(end);
-        assert_null(strstr(end + 1, close)); /* it is forced once */
+        assert_null(strstr(end + 1, think_end)); /* it is forced once */
         assert_int_equal(out->n, a.n_new);
     }
     gallop_close(g);
@@ -139,12 +139,12 @@ static void reasoning_begins_where_the_prompt_says_so(void **state)
         r.sampling.ignore_eos = 1;
         r.sampling.thinking_token_budget = 2;
         r.reasoning_open = "<think>";
-        r.reasoning_close = close;
+        r.reasoning_close = think_end;
         r.reasoning_begun = prompts[i].begun;
         assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
         memset(out, 0, sizeof(out));
         engines_run(g, out);
-        if ((strstr(out->text, close) != NULL) != prompts[i].forced)
+        if ((strstr(out->text, think_end) != NULL) != prompts[i].forced)
             fail_msg("prompt %s: %s", prompts[i].text, out->text);
     }
     gallop_close(g);
@@ -183,9 +183,9 @@ static void reasoning_that_the_model_opens_is_closed_once(void **state)
     memset(out, 0, sizeof(out));
     engines_run(g, out);
     check_forced(g, out, plain, strspn(out->text, " \n") ? 2 + 4 : 1 + 4);
-    end = strstr(out->text, close);
+    end = strstr(out->text, think_end);
     assert_non_null(end);
-    assert_null(strstr(end + 1, close));
+    assert_null(strstr(end + 1, think_end));
     gallop_close(g);
 }
 
@@ -221,7 +221,7 @@ static void check_places(const struct tok *tok, const struct reasoning_request *
 /* Texts as check_places() reads them. */
 static const struct reasoning_request hermes = {.is_limited = true,
                                                 .open = "<think>",
-                                                .close = close,
+                                                .close = think_end,
                                                 .call = {"<tool_call>"},
                                                 .call_close = "</tool_call>"},
                                       mistral = {.is_limited = true,
@@ -230,10 +230,10 @@ static const struct reasoning_request hermes = {.is_limited = true,
                                                  .call = {"[TOOL_CALLS]"}},
                                       phi = {.is_limited = true,
                                              .open = "<think>",
-                                             .close = close,
+                                             .close = think_end,
                                              .call = {"functools", "<%tool_call%>"},
                                              .call_close = "<%/tool_call%>"},
-                                      plain = {.is_limited = true, .open = "<think>", .close = close};
+                                      plain = {.is_limited = true, .open = "<think>", .close = think_end};
 
 static const struct {
     const struct reasoning_request *q;
@@ -301,7 +301,7 @@ static void an_endless_beginning_of_a_call_is_cut(void **state)
 {
     const struct reasoning_request q = {.is_limited = true,
                                         .open = "<think>",
-                                        .close = close,
+                                        .close = think_end,
                                         .call = {"<tool_call>"},
                                         .call_close = "</tool_call>",
                                         .begun = true};
@@ -342,9 +342,9 @@ static void a_constrained_answer_follows_the_forced_end(void **state)
         memset(out, 0, sizeof(out));
         engines_run(g, out);
         assert_int_equal(out->end.finish, GALLOP_FINISH_STOP);
-        end = strstr(out->text, close);
+        end = strstr(out->text, think_end);
         assert_non_null(end);
-        end += strlen(close) + strspn(end + strlen(close), " \n");
+        end += strlen(think_end) + strspn(end + strlen(think_end), " \n");
         assert_int_equal(strlen(end), 7);
         assert_true(strspn(end, "0123456789") == 4 && end[4] == '-');
     }
@@ -363,7 +363,7 @@ static void a_constraint_counts_more_than_the_budget(void **state)
     r.sampling.max_new_tokens = 30;
     r.sampling.thinking_token_budget = 1;
     r.reasoning_open = "<think>";
-    r.reasoning_close = close;
+    r.reasoning_close = think_end;
     r.reasoning_begun = 1;
     r.structured_outputs.regex = "[a-z]{12}";
     assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
@@ -390,12 +390,12 @@ static void what_is_forced_is_not_forbidden(void **state)
     r.sampling.logprobs = 2;
     r.sampling.thinking_token_budget = 1;
     r.reasoning_open = "<think>";
-    r.reasoning_close = close;
+    r.reasoning_close = think_end;
     r.reasoning_begun = 1;
     assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
     memset(out, 0, sizeof(out));
     engines_run(g, out);
-    assert_non_null(strstr(out->text, close));
+    assert_non_null(strstr(out->text, think_end));
     for (size_t i = 0; i < out->n; i++)
         assert_true(out->logprob[i] < 0);
     assert_int_equal(out->n_top, 2);
@@ -413,7 +413,7 @@ static void answers_are_the_same_alone_and_in_company(void **state)
 
     assert_true(ways_alone_and_in_company(alone, N, 272, submit_asked, NULL).n_preempted > 0);
     for (size_t i = 0; i < N; i++)
-        if ((strstr(alone[i].text, close) != NULL) != (i != 1))
+        if ((strstr(alone[i].text, think_end) != NULL) != (i != 1))
             fail_msg("answer %zu: %s", i, alone[i].text);
 }
 
@@ -430,6 +430,7 @@ static void each_answer_has_a_budget_of_its_own(void **state)
     ask(&asked[0], 0, ids, &r);
     r.sampling.do_sample = 1;
     r.sampling.temperature = 1.5;
+    r.sampling.has_seed = 1;
     r.n = 3;
     assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
     while (gallop_next(g, &ev)) {
@@ -442,7 +443,7 @@ static void each_answer_has_a_budget_of_its_own(void **state)
     assert_true(strcmp(text[0], text[1]) != 0);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(n[i], asked[0].n_new);
-        assert_non_null(strstr(text[i], close));
+        assert_non_null(strstr(text[i], think_end));
     }
     gallop_close(g);
 }
@@ -539,14 +540,60 @@ static void a_refused_allocation_ends_one_request_and_nothing_else(void **state)
         memset(out, 0, sizeof(out));
         submit(g, &asked[0], 0);
         engines_run(g, out);
-        assert_non_null(strstr(out->text, close));
+        assert_non_null(strstr(out->text, think_end));
         gallop_close(g);
     }
+}
+
+/* A mark that is a special token counts only where this token was generated. */
+static void marks_in_ordinary_letters_neither_open_nor_close_reasoning(void **state)
+{
+    static const char json[] =
+        "{\"model\":{\"merges\":[],\"vocab\":{\"a\":0,\"<\":1,\"o\":2,\">\":3,\"c\":4,\"{\":5,"
+        "\"t\":6}},\"added_tokens\":[{\"id\":7,\"content\":\"<o>\",\"special\":true},"
+        "{\"id\":8,\"content\":\"<c>\",\"special\":true},"
+        "{\"id\":9,\"content\":\"<t>\",\"special\":true}]}";
+    /* The tokens of an answer, and whether reasoning is open after them: 1, or 0. */
+    static const struct {
+        int32_t ids[10];
+        const char *inside;
+    } cases[] = {
+        {{7, 1, 4, 3, 0, 8, 0, -1}, "1111100"}, /* <o> < c > a <c> a */
+        {{1, 2, 3, 0, 7, 0, -1}, "000000"},     /* < o > a <o> a: the content has begun */
+        {{7, 1, 6, 3, 5, 0, 8, -1}, "1111110"}, /* <o> < t > { a <c> */
+        {{8, 7, 0, 1, 4, 8, 7, -1}, "0000000"}, /* <c> is content */
+    };
+    const struct reasoning_request q = {.is_limited = true,
+                                        .budget = 99,
+                                        .open = "<o>",
+                                        .close = "<c>",
+                                        .call = {"<t>"},
+                                        .call_close = "</t>"};
+    struct tok *tok;
+
+    assert_int_equal(tok_open_json(&tok, json, strlen(json), "t", NULL), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct reasoning_run run;
+        struct reasoning r;
+        struct arena arena;
+
+        arena_init(&arena, MEM_ENGINE);
+        assert_int_equal(reasoning_init(&r, &q, NULL, 0, tok, &arena, NULL), 0);
+        assert_int_equal(reasoning_run_open(&run, &r), 0);
+        for (size_t k = 0; cases[i].ids[k] >= 0; k++) {
+            assert_int_equal(reasoning_run_add(&run, cases[i].ids[k], NULL), 0);
+            assert_int_equal(run.is_inside, cases[i].inside[k] == '1');
+        }
+        reasoning_run_close(&run);
+        arena_fini(&arena);
+    }
+    tok_close(tok);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(marks_in_ordinary_letters_neither_open_nor_close_reasoning),
         cmocka_unit_test(the_end_of_reasoning_is_forced_when_the_budget_is_spent),
         cmocka_unit_test(reasoning_begins_where_the_prompt_says_so),
         cmocka_unit_test(reasoning_that_the_model_opens_is_closed_once),

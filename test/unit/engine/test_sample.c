@@ -262,15 +262,15 @@ static void of_equal_logits_top_p_keeps_as_many_as_needed_lowest_ids_first(void 
 
 static void stages_tell_what_is_left(void **state)
 {
-    static const char *const names[] = {"min_new_tokens",
+    static const char *const names[] = {"logit_bias",
+                                        "min_new_tokens",
                                         "repetition_penalty",
                                         "frequency_and_presence_penalty",
-                                        "logit_bias",
                                         "temperature",
                                         "top_k",
                                         "top_p",
                                         "min_p"};
-    static const size_t left[] = {98, 98, 98, 98, 98, 5, 3, 2};
+    static const size_t left[] = {100, 98, 98, 98, 98, 5, 3, 2};
     int32_t eos[] = {3, 4};
 
     for (int i = 0; i < 100; i++)
@@ -367,8 +367,8 @@ static void the_pick_has_the_largest_sum_of_logit_and_noise(void **state)
         }
 }
 
-/* With the noise of one seed, the chance that two distributions draw the same token is at least (1 - d) / (1 +
- * d) for their total variation distance d; independent draws would rarely agree. */
+/* With the noise of one seed, the chance that two distributions draw the same token is at least (1 - d) / (1
+ * + d) for their total variation distance d; independent draws would rarely agree. */
 static void similar_distributions_mostly_draw_the_same_token(void **state)
 {
     enum { N = 1000, DRAWS = 2000 };
@@ -549,6 +549,43 @@ static void a_grammars_mask_is_obeyed(void **state)
     assert_int_equal(explain(&h, 1000, 0), ERR_NOSPACE);
 }
 
+static void suppressed_tokens_are_not_chosen(void **state)
+{
+    struct sampling_bias bias = {.id = 0, .value = 1000};
+    int32_t always[] = {0, 9}, first[] = {1};
+    uint32_t allowed[1] = {1 << 1 | 1 << 9 | 1 << 4};
+    struct sample_history h = {.allowed = allowed};
+    struct sample_result r;
+    float out[10];
+
+    for (int i = 0; i < 10; i++)
+        logits[i] = 10 - (float)i;
+    p.suppress = always, p.n_suppress = 2;
+    p.begin_suppress = first, p.n_begin_suppress = 1;
+    p.bias = &bias, p.n_bias = 1;
+    for (int greedy = 0; greedy < 2; greedy++) {
+        p.greedy = greedy;
+        p.do_sample = !greedy;
+        p.temperature = 0.01;
+        assert_false(sample_is_plain(&p, NULL, 1));
+        assert_int_equal(pick(NULL, 10, 0, &r), 0);
+        assert_int_equal(r.id, 2); /* token 1 may not begin the output */
+        assert_int_equal(pick(NULL, 10, 1, &r), 0);
+        assert_int_equal(r.id, 1);
+        assert_int_equal(pick(&h, 10, 0, &r), 0);
+        assert_int_equal(r.id, 4);
+        assert_int_equal(sample_probs(&smp, &p, &h, logits, 10, 0, out), 0);
+        assert_true(out[4] == 1 && out[1] == 0 && out[9] == 0);
+    }
+    assert_int_equal(sample_ranked(&smp, &p, NULL, logits, 10, 1, 10, &r), 0);
+    assert_true(r.n_top == 8 && r.top[0].id == 1 && r.top[7].id == 8);
+    assert_int_equal(sample_ranked(&smp, &p, NULL, logits, 10, 0, 10, &r), 0);
+    assert_true(r.n_top == 7 && r.top[0].id == 2);
+    p.n_suppress = p.n_bias = 0;
+    p.greedy = true;
+    assert_true(sample_is_plain(&p, NULL, 1) && !sample_is_plain(&p, NULL, 0));
+}
+
 static void a_bad_words_last_token_is_not_chosen_behind_the_others(void **state)
 {
     static const int32_t one[] = {4}, pair[] = {7, 5}, three[] = {7, 7, 6}, outside[] = {7, 5000};
@@ -647,6 +684,81 @@ static void extreme_values_stay_finite(void **state)
     p.temperature = 1e300;
     p.repetition_penalty = 1e300;
     assert_int_equal(pick(&h, 500, 0, &r), 0);
+}
+
+/* The bias is added first, as in transformers, vLLM and llama.cpp: (2 + 3) / 2, and not 2 / 2 + 3. Beams add it to
+ * log-probabilities, in the same order. */
+static void penalties_are_applied_before_the_bias(void **state)
+{
+    struct sampling_bias bias[] = {{.id = 0, .value = 3}, {.id = 3, .value = -1e30f}};
+    int32_t prompt[] = {0};
+    struct sample_history h;
+    struct sample_result r;
+    double left[4], sum = 0;
+
+    logits[0] = 2, logits[1] = 2.25f, logits[2] = 2.75f, logits[3] = 9;
+    p.bias = bias, p.n_bias = 2;
+    p.repetition_penalty = 2;
+    p.frequency_penalty = 0.125;
+    assert_int_equal(sample_history_init(&h, &p, prompt, 1, 5, 4, &arena, &e), 0);
+    sample_history_add(&h, 0);
+    left[0] = (2. + 3) / 2 - 0.125, left[1] = 2.25, left[2] = 2.75, left[3] = -INFINITY;
+    for (int i = 0; i < 4; i++)
+        sum += exp(left[i]);
+    assert_int_equal(explain(&h, 4, 1), 0);
+    assert_int_equal(n_probs, 3);
+    for (size_t i = 0; i < n_probs; i++)
+        assert_true(probs[i].id == (int32_t)i && fabs(probs[i].p - exp(left[i]) / sum) < 1e-6);
+    assert_string_equal(stages[0].name, "logit_bias");
+    assert_int_equal(stages[0].survivors, 4);
+
+    sum = 0;
+    for (int i = 0; i < 4; i++)
+        sum += exp(logits[i]);
+    p.frequency_penalty = 0;
+    assert_int_equal(sample_ranked(&smp, &p, &h, logits, 4, 1, 1, &r), 0);
+    left[0] = 2 - log(sum) + 3;
+    assert_true(left[0] < 0);
+    assert_int_equal(r.top[0].id, 2);
+    assert_int_equal(sample_ranked(&smp, &p, &h, logits, 4, 1, 3, &r), 0);
+    assert_int_equal(r.top[2].id, 0);
+    assert_true(fabs(r.top[2].logprob - 2 * left[0]) < 1e-5);
+}
+
+/* 1 / temperature underflows to 0 or overflows as a float: forbidden tokens stay forbidden in every stage. */
+static void no_temperature_makes_a_forbidden_token_possible(void **state)
+{
+    static const double temperatures[] = {1e-4, 1e-5, 1e30, 1e37, 1e38, 1e39, 1e45, 1e300, 1.7e308};
+    uint32_t allowed[16] = {[1] = 1u << 3 | 1u << 9, [7] = 1u << 31};
+    struct sample_history h = {.allowed = allowed};
+
+    for (size_t i = 0; i < 512; i++)
+        logits[i] = i % 5 == 0 ? -INFINITY : (float)(i % 7);
+    logits[35] = 2.5f, logits[41] = 2, logits[255] = -INFINITY;
+    for (size_t t = 0; t < sizeof(temperatures) / sizeof(*temperatures); t++)
+        for (int k = 0; k < 32; k++) {
+            size_t seen[2] = {0, 0};
+
+            p.temperature = temperatures[t];
+            p.typical_p = k & 1 ? 0.9 : 1;
+            p.top_k = k & 2 ? 100 : 0;
+            p.top_p = k & 4 ? 0.99 : 1;
+            p.min_p = k & 8 ? 0.1 : 0;
+            p.xtc_probability = k & 16 ? 1e-9 : 0;
+            for (size_t n = 0; n < 60; n++) {
+                struct sample_result r;
+
+                assert_int_equal(pick(&h, 512, n, &r), 0);
+                assert_true(r.id == 35 || r.id == 41);
+                seen[r.id == 41]++;
+            }
+            assert_int_equal(explain(&h, 512, 0), 0);
+            assert_true(n_probs >= 1 && n_probs <= 2);
+            if (temperatures[t] > 1)
+                assert_true(seen[0] > 0 && seen[1] > 0 && fabs(probs[0].p - 0.5) < 1e-6);
+            else
+                assert_true(seen[1] == 0);
+        }
 }
 
 static void ids_above_the_tokenizers_are_tokens_like_any_other(void **state)
@@ -962,10 +1074,13 @@ int main(void)
         TEST(greedy_takes_the_largest_and_the_lowest_of_equals),
         TEST(greedy_obeys_penalties_biases_and_min_new_tokens),
         TEST(a_grammars_mask_is_obeyed),
+        TEST(suppressed_tokens_are_not_chosen),
         TEST(a_bad_words_last_token_is_not_chosen_behind_the_others),
         TEST(bad_logits_fail_whatever_the_place_and_the_mode),
         TEST(forbidden_tokens_are_never_picked),
         TEST(extreme_values_stay_finite),
+        TEST(penalties_are_applied_before_the_bias),
+        TEST(no_temperature_makes_a_forbidden_token_possible),
         TEST(ids_above_the_tokenizers_are_tokens_like_any_other),
         TEST(logprobs_are_of_the_raw_distribution),
         TEST(logprobs_of_chosen_tokens_come_in_their_order),

@@ -44,7 +44,7 @@ static int set(struct sampling *to, const char *json)
 
 static int config(struct sampling *to, const char *text)
 {
-    return sampling_from_text(text, strlen(text), "m/generation_config.json", to, &arena, &e);
+    return sampling_from_text(text, strlen(text), "m/generation_config.json", 500, to, &arena, &e);
 }
 
 static void defaults_are_neutral_and_valid(void **state)
@@ -69,6 +69,7 @@ static void every_field_is_read(void **state)
             "\"presence_penalty\":3,\"logit_bias\":{\"9\":1.5,\"4\":-100},\"stop\":[\"a\",\"\\u00e9\"],"
             "\"stop_token\":[8,3,8],\"bad_words\":[\"c d\"],"
             "\"use_beam_search\":true,\"num_beams\":5,\"length_penalty\":-0.5,\"early_stopping\":\"never\","
+            "\"suppress_tokens\":[5,1],\"begin_suppress_tokens\":7,"
             "\"eos_token_id\":2,\"ignore_eos\":true,\"seed\":-1,\"logprobs\":4}"),
         0);
     assert_true(s.use_beam_search && s.num_beams == 5 && s.length_penalty == -0.5 &&
@@ -86,6 +87,8 @@ static void every_field_is_read(void **state)
     assert_true(s.n_stop_token == 2 && s.stop_token[0] == 3 && s.stop_token[1] == 8);
     assert_true(s.n_bad_words == 1 && s.bad_words[0].n == 3);
     assert_true(s.n_eos == 1 && s.eos[0] == 2);
+    assert_true(s.n_suppress == 2 && s.suppress[0] == 1 && s.suppress[1] == 5);
+    assert_true(s.n_begin_suppress == 1 && s.begin_suppress[0] == 7);
     for (int f = 0; f < SAMPLING_N_FIELDS; f++)
         assert_int_equal(sampling_given(&s, (enum sampling_field)f), f != SAMPLING_MAX_LENGTH);
     assert_int_equal(sampling_validate(&s, 10, &e), 0);
@@ -241,7 +244,7 @@ static void a_generation_config_does_not_ask_for_beam_search(void **state)
     static const char text[] = "{\"num_beams\":4,\"length_penalty\":0.5,\"early_stopping\":\"never\"}";
 
     arena_init(&a, MEM_ENGINE);
-    assert_int_equal(sampling_from_text(text, sizeof(text) - 1, "x", &config, &a, &e), 0);
+    assert_int_equal(sampling_from_text(text, sizeof(text) - 1, "x", 500, &config, &a, &e), 0);
     sampling_default(&user);
     sampling_merge(&merged, &user, &config);
     assert_true(merged.num_beams == 1 && merged.length_penalty == 0.5 &&
@@ -253,13 +256,69 @@ static void a_generation_config_does_not_ask_for_beam_search(void **state)
 static void other_decoding_is_warned_of_once(void **state)
 {
     assert_string_equal(
-        warning_of("{\"num_beams\":4,\"top_k\":5,\"epsilon_cutoff\":0.9,\"suppress_tokens\":[1]}"),
+        warning_of("{\"num_beams\":4,\"top_k\":5,\"epsilon_cutoff\":0.9,\"forced_eos_token_id\":1}"),
         "gallop: warning: m/generation_config.json: ignored fields that select unsupported decoding "
-        "methods: num_beams, epsilon_cutoff, suppress_tokens\n");
+        "methods: num_beams, epsilon_cutoff, forced_eos_token_id\n");
     assert_string_equal(
         warning_of("{\"num_beams\":1,\"typical_p\":1.0,\"penalty_alpha\":null,\"bad_words_ids\":null,"
                    "\"suppress_tokens\":[],\"no_repeat_ngram_size\":0,\"use_cache\":true,\"new\":1}"),
         "");
+}
+
+static void token_ids_outside_the_vocabulary_are_dropped_and_named(void **state)
+{
+    static const char *const fields[] = {"eos_token_id", "suppress_tokens", "begin_suppress_tokens",
+                                         "stop_token"};
+    char text[128], wanted[160];
+
+    for (size_t i = 0; i < 4; i++) {
+        const int32_t *id;
+        size_t n;
+
+        snprintf(text, sizeof(text), "{\"%s\":[500, 499, 2147483647, 501, 3, -1]}", fields[i]);
+        snprintf(
+            wanted, sizeof(wanted),
+            "gallop: warning: m/generation_config.json: %s: ignored token 500 and 2 more: the vocabulary has 500 "
+            "tokens\n",
+            fields[i]);
+        assert_string_equal(warning_of(text), wanted);
+        id = i == 0 ? s.eos : i == 1 ? s.suppress : i == 2 ? s.begin_suppress : s.stop_token;
+        n = i == 0 ? s.n_eos : i == 1 ? s.n_suppress : i == 2 ? s.n_begin_suppress : s.n_stop_token;
+        assert_true(n == 2 && id[0] == 3 && id[1] == 499);
+        assert_int_equal(sampling_validate(&s, 500, &e), 0);
+    }
+    assert_string_equal(
+        warning_of("{\"eos_token_id\":500,\"bos_token_id\":499,\"pad_token_id\":500}"),
+        "gallop: warning: m/generation_config.json: pad_token_id: ignored token 500: the vocabulary "
+        "has 500 tokens\n"
+        "gallop: warning: m/generation_config.json: eos_token_id: ignored token 500: the vocabulary "
+        "has 500 tokens\n");
+    assert_true(s.n_eos == 0 && s.bos == 499 && s.pad == -1);
+    assert_string_equal(
+        warning_of("{\"logit_bias\":{\"500\":1,\"499\":2,\"600\":3}}"),
+        "gallop: warning: m/generation_config.json: logit_bias: ignored token 500 and 1 more: the "
+        "vocabulary has 500 tokens\n");
+    assert_true(s.n_bias == 1 && s.bias[0].id == 499 && s.bias[0].value == 2);
+    assert_string_equal(warning_of("{\"eos_token_id\":[499],\"logit_bias\":{\"499\":2}}"), "");
+}
+
+/* The ids of a request are not dropped, but refused. */
+static void token_ids_of_a_request_outside_the_vocabulary_are_refused(void **state)
+{
+    static const char *const fields[] = {"eos_token_id", "suppress_tokens", "begin_suppress_tokens",
+                                         "stop_token", "allowed_token_ids"};
+    char text[128];
+
+    for (size_t i = 0; i < 5; i++) {
+        for (int last = 499; last <= 500; last++) {
+            sampling_default(&s);
+            snprintf(text, sizeof(text), "{\"%s\":[3, %d]}", fields[i], last);
+            assert_int_equal(set(&s, text), 0);
+            assert_int_equal(sampling_validate(&s, 500, &e), last == 500 ? ERR_INPUT : 0);
+        }
+        assert_non_null(strstr(e.msg, "found token 500, but the vocabulary has 500 tokens"));
+        assert_string_equal(e.subject, fields[i]);
+    }
 }
 
 static void a_folder_without_generation_config_is_neutral(void **state)
@@ -268,13 +327,13 @@ static void a_folder_without_generation_config_is_neutral(void **state)
     const char *dir = files_folder();
 
     memset(zeros, '0', sizeof(zeros));
-    assert_int_equal(sampling_from_generation_config(folder_at(dir), &s, &arena, &e), 0);
+    assert_int_equal(sampling_from_generation_config(folder_at(dir), 500, &s, &arena, &e), 0);
     assert_true(s.given == 0 && s.temperature == 1);
     files_write_in(dir, "generation_config.json", "{\"top_k\": 3}", 12);
-    assert_int_equal(sampling_from_generation_config(folder_at(dir), &s, &arena, &e), 0);
+    assert_int_equal(sampling_from_generation_config(folder_at(dir), 500, &s, &arena, &e), 0);
     assert_true(s.top_k == 3 && s.given == 1 << SAMPLING_TOP_K);
     files_write_in(dir, "generation_config.json", zeros, sizeof(zeros));
-    assert_int_equal(sampling_from_generation_config(folder_at(dir), &s, &arena, &e), ERR_INPUT);
+    assert_int_equal(sampling_from_generation_config(folder_at(dir), 500, &s, &arena, &e), ERR_INPUT);
     assert_non_null(strstr(e.msg, "1100000 bytes"));
 }
 
@@ -369,6 +428,8 @@ static void each_field_alone_asks_for_sampling_or_does_not(void **state)
         [SAMPLING_STOP_TOKEN] = {"\"stop_token\":3", false},
         [SAMPLING_BAD_WORDS] = {"\"bad_words\":[\"x\"]", false},
         [SAMPLING_EOS_TOKEN_ID] = {"\"eos_token_id\":2", false},
+        [SAMPLING_SUPPRESS_TOKENS] = {"\"suppress_tokens\":2", false},
+        [SAMPLING_BEGIN_SUPPRESS_TOKENS] = {"\"begin_suppress_tokens\":2", false},
         [SAMPLING_IGNORE_EOS] = {"\"ignore_eos\":true", false},
         [SAMPLING_SEED] = {"\"seed\":4", false},
         [SAMPLING_LOGPROBS] = {"\"logprobs\":2", false},
@@ -455,9 +516,8 @@ static void a_record_filled_by_hand_is_checked(void **state)
     s.n_stop = 0;
     s.bad_words = &stop, s.n_bad_words = 1;
     INVALID("bad_words: string 0 has 1 bytes, expected 1 to 128 bytes of valid UTF-8");
-    /* A request is not at fault for an end token of the model that can never be generated. */
     s.eos = ids, s.n_eos = 2;
-    assert_int_equal(sampling_validate(&s, 10, &e), 0);
+    INVALID("eos_token_id: found token 10, but the vocabulary has 10 tokens");
 }
 
 static void end_tokens_are_added_in_order(void **state)
@@ -491,7 +551,7 @@ static void running_out_of_memory_is_reported_and_leaks_nothing(void **state)
 
         arena_init(&a, MEM_ENGINE);
         mem_fail_at(n);
-        rc = sampling_from_text(text, sizeof(text) - 1, "f", &s, &a, &e);
+        rc = sampling_from_text(text, sizeof(text) - 1, "f", 500, &s, &a, &e);
         failed = mem_failed();
         mem_fail_at(0);
         assert_int_equal(rc, failed ? ERR_NOMEM : 0);
@@ -536,6 +596,8 @@ int main(void)
         TEST(a_broken_generation_config_is_refused_with_the_file_named),
         TEST(a_generation_config_does_not_ask_for_beam_search),
         TEST(other_decoding_is_warned_of_once),
+        TEST(token_ids_outside_the_vocabulary_are_dropped_and_named),
+        TEST(token_ids_of_a_request_outside_the_vocabulary_are_refused),
         TEST(a_folder_without_generation_config_is_neutral),
         TEST(the_users_word_beats_the_models_and_that_the_neutral),
         TEST(a_request_is_greedy_unless_it_asks_for_sampling),

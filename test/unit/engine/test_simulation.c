@@ -32,6 +32,7 @@ struct world {
     struct sim_executor machine;
     struct step step;
     uint64_t n_came, n_refused, n_submitted, n_finished, n_cancelled, n_overdue, n_failed, n_steps;
+    uint64_t n_given_up; /* of n_failed: requests that ended because the executor failed too often */
     double longest_wait_s, next_s;
     uint64_t n_asked, n_never;  /* the rows that are to be read, and those of them that will fail */
     double came_s[PLACES];      /* the time when the read is done; 0: the handle is free */
@@ -343,9 +344,11 @@ static void take_events(struct world *w)
         w->n_finished++;
         if (w->hash)
             check_answer(ev.seq);
-        if (ev.seq->fault.code)
+        if (ev.seq->fault.code) {
             w->n_failed++;
-        else if (ev.seq->overdue)
+            /* An executor that stays dead for all tries, or in all runs of a request, ends requests (outage.h). */
+            w->n_given_up += w->step.outage.n_tries >= OUTAGE_TRIES || ev.seq->n_lost >= OUTAGE_RUNS;
+        } else if (ev.seq->overdue)
             w->n_overdue++;
         else if (ev.seq->stop.why == STOP_NONE)
             w->n_cancelled++;
@@ -516,7 +519,9 @@ static void answers_survive_deaths_whatever_comes(void **state)
         assert_true(w.n_cancelled && w.n_overdue);
         assert_true(atomic_load(&w.step.outage.n_restarts) > n / 1000);
         if (w.machine.spec.p_no_room == 0 && w.machine.spec.p_no_memory == 0)
-            assert_int_equal(w.n_failed, 0);
+            assert_int_equal(w.n_failed, w.n_given_up);
+        if (n <= 12000 && seed == 1)
+            assert_int_equal(w.n_given_up, 0);
         close_world(&w);
     }
 }

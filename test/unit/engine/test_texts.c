@@ -1,6 +1,6 @@
-/* test_texts.c - the functions of gallop.h about text: the description names what the files say, texts and tokens
- * agree with those of requests, chats are rendered as the server renders them, answers are parsed whole and in
- * pieces, all while another thread runs the engine, and with every allocation failing once. */
+/* test_texts.c - the functions of gallop.h about text: the description names what the files say, texts and
+ * tokens agree with those of requests, chats are rendered as the server renders them, answers are parsed
+ * whole and in pieces, all while another thread runs the engine, and with every allocation failing once. */
 #include <jansson.h>
 #include <pthread.h>
 
@@ -679,6 +679,90 @@ static void a_request_gets_the_marks_of_the_model(void **state)
     gallop_prompt_fini(&p);
 }
 
+static void a_continued_message_tells_where_its_answer_begins(void **state)
+{
+    static const struct {
+        const char *messages, *begins_after, *message;
+        int begun;
+    } cases[] = {
+        {"[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistant\",\"content\":\"It is\"}]", NULL,
+         "{\"role\":\"assistant\",\"content\":\" a</think>b\"}", 0},
+        {"[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistant\",\"content\":\"<think>I\"}]",
+         "</think>", "{\"role\":\"assistant\",\"content\":\"b\",\"reasoning\":\" a\"}", 1},
+    };
+
+    for (size_t i = 0; i < 2; i++) {
+        struct gallop_parser_options o;
+        struct gallop_request r;
+        struct gallop_prompt p;
+        struct gallop_chat c;
+
+        gallop_chat_init(&c);
+        c.messages = cases[i].messages;
+        c.reasoning_parser = "deepseek_r1";
+        c.no_generation_prompt = c.continue_final_message = 1;
+        assert_int_equal(gallop_render(demo, &c, &p, err), 0);
+        gallop_request_init(&r);
+        r.structured_outputs.json_object = 1;
+        assert_int_equal(gallop_ask(demo, &c, &p, &r, err), 0);
+        assert_int_equal(r.reasoning_begun, cases[i].begun);
+        assert_null(r.structured_outputs.may_begin_with);
+        if (cases[i].begins_after)
+            assert_string_equal(r.structured_outputs.begins_after, cases[i].begins_after);
+        else
+            assert_null(r.structured_outputs.begins_after);
+        gallop_parser_options_init(&o);
+        o.reasoning_parser = c.reasoning_parser;
+        o.prompt = p.text;
+        o.messages = c.messages;
+        assert_parses(&o, " a</think>b", GALLOP_PARSER_ENDED, cases[i].message);
+        gallop_prompt_fini(&p);
+    }
+}
+
+/* The text of an event tells which of its bytes special tokens wrote, also where the beginning of a stop string is
+ * held back. */
+static void events_tell_what_special_tokens_wrote(void **state)
+{
+    static const char *const stops[] = {"<|user|>a<|user|>b", "a<|system|><"};
+
+    for (int stop = 0; stop < 3; stop++) {
+        struct gallop_event ev;
+        struct gallop_request r;
+        int32_t ids[2] = {gallop_token_id(demo, "<|user|>", 8), gallop_token_id(demo, "a", 1)};
+        const float bias[2] = {1000, 1000};
+        char text[1024] = "", special[1024];
+        size_t n = 0;
+
+        gallop_request_init(&r);
+        r.text = "x";
+        r.keep_special = 1;
+        r.sampling.max_new_tokens = 40;
+        r.sampling.ignore_eos = r.sampling.do_sample = r.sampling.has_seed = 1;
+        r.sampling.temperature = 100;
+        r.sampling.seed = 3;
+        r.sampling.bias_id = ids;
+        r.sampling.bias = bias;
+        r.sampling.n_bias = 2;
+        r.sampling.stop = &stops[stop - (stop == 2)];
+        r.sampling.n_stop = stop > 0;
+        assert_int_equal(gallop_submit(demo, &r, NULL, err), 0);
+        while (gallop_next(demo, &ev))
+            if (ev.type == GALLOP_TEXT) {
+                assert_true(n + ev.text_len < sizeof(text));
+                memcpy(text + n, ev.text, ev.text_len);
+                memcpy(special + n, ev.special, ev.text_len);
+                n += ev.text_len;
+            }
+        assert_true(n > 40 && memchr(text, 'a', n)); /* both tokens were drawn */
+        for (size_t i = 0, length; i < n; i += length) {
+            length = text[i] == '<' ? 8 : 1;
+            for (size_t k = i; k < i + length; k++)
+                assert_int_equal(special[k], length == 8);
+        }
+    }
+}
+
 static void a_forced_tool_call_is_written_and_parsed(void **state)
 {
     static const char *const choices[] = {"required",
@@ -704,6 +788,40 @@ static void a_forced_tool_call_is_written_and_parsed(void **state)
         if (!strstr(json, "\"name\":\"f\""))
             fail_msg("%s gives %s", text, json);
         gallop_free(json);
+    }
+}
+
+static void a_function_that_is_named_is_called_once(void **state)
+{
+    static const struct {
+        const char *choice, *part;
+    } cases[] = {{"{\"type\":\"function\",\"function\":{\"name\":\"f\"}}", "\"parallel\":false"},
+                 {"required", "\"parallel\":true"}};
+
+    for (int i = 0; i < 2; i++) {
+        struct gallop_parser_options o = hermes();
+        struct gallop_request r;
+        struct gallop_prompt p;
+        char expected[400];
+
+        gallop_request_init(&r);
+        assert_int_equal(ask(cases[i].choice, true, &p, &r), 0);
+        assert_non_null(strstr(r.structured_outputs.tool_calls, cases[i].part));
+        gallop_prompt_fini(&p);
+        o.tool_choice = cases[i].choice;
+        snprintf(
+            expected, sizeof(expected),
+            "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"ID\",\"type\":\"function\","
+            "\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}%s]}",
+            i ? ",{\"id\":\"ID\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}"
+              : "");
+        assert_parses(
+            &o,
+            "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call><tool_call>{\"name\": \"f\", "
+            "\"arguments\": {}}</tool_call><tool_call>{\"name\": \"",
+            GALLOP_PARSER_CUT, expected);
+        o.tools = NULL; /* without functions nothing is parsed or dropped */
+        assert_parses(&o, "a", GALLOP_PARSER_CUT, "{\"role\":\"assistant\",\"content\":\"a\"}");
     }
 }
 
@@ -739,7 +857,56 @@ static void a_wrong_tool_choice_is_refused_and_changes_nothing(void **state)
     assert_says("tool_call_parser");
     c.tool_call_parser = "none";
     assert_int_equal(gallop_ask(demo, &c, &p, &r, err), 0);
+    /* a format without a grammar: never unconstrained in silence */
+    c.tool_call_parser = "gemma4";
+    assert_int_equal(gallop_ask(demo, &c, &p, &r, err), 0);
+    c.tool_choice = "required";
+    assert_int_equal(gallop_ask(demo, &c, &p, &r, err), GALLOP_UNSUPPORTED);
+    assert_says("gemma4");
+    c.tool_choice = NULL;
+    c.tools = "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"strict\":true}}]";
+    assert_int_equal(gallop_ask(demo, &c, &p, &r, err), GALLOP_UNSUPPORTED);
+    assert_says("gemma4");
     gallop_prompt_fini(&p);
+}
+
+/* Tools that a template gets as they are may have any shape, but calls of them can only be forced if they are
+ * OpenAI's. */
+static void tools_of_another_shape_are_not_forced(void **state)
+{
+    static const char *const shapes[] = {"[{\"type\":\"function\"}]",
+                                         "[5]",
+                                         "[null]",
+                                         "[[]]",
+                                         "[{\"type\":\"function\",\"function\":{\"name\":7}}]",
+                                         "[{\"type\":\"function\",\"function\":{}}]"};
+    static const char *const choices[] = {"auto", "none", "required",
+                                          "{\"type\":\"function\",\"function\":{\"name\":\"f\"}}"};
+
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes) * 4; i++) {
+        struct gallop_request r;
+        struct gallop_prompt p;
+        struct gallop_chat c;
+
+        gallop_chat_init(&c);
+        gallop_request_init(&r);
+        c.messages = hi;
+        c.verbatim = 1;
+        c.tool_call_parser = "hermes";
+        c.chat_template =
+            "{% for m in messages %}{{ m.content }}{% endfor %}{% if tools %}{{ tools|tojson }}{% endif %}";
+        c.tools = shapes[i / 4];
+        c.tool_choice = choices[i % 4];
+        if (gallop_render(demo, &c, &p, err) != 0) { /* a list of what is no object is refused at once */
+            assert_int_not_equal(shapes[i / 4][1], '{');
+            assert_says("tools[0]");
+            continue;
+        }
+        assert_int_equal(gallop_ask(demo, &c, &p, &r, err), i % 4 < 2 ? 0 : GALLOP_BAD_INPUT);
+        if (i % 4 >= 2)
+            assert_says("tools");
+        gallop_prompt_fini(&p);
+    }
 }
 
 /* ---- threads ---- */
@@ -944,7 +1111,8 @@ static void opening_an_engine_may_fail(void **state)
 
 /* ---- the stack ---- */
 
-/* Uses each part of gallop.h with the worst inputs for the stack: nested messages, templates without an end. */
+/* Uses each part of gallop.h with the worst inputs for the stack: nested messages, templates without an
+ * end. */
 static void *use_little_stack(void *nothing)
 {
     static char nested[4096], regex[2048];
@@ -1026,13 +1194,17 @@ int main(void)
         cmocka_unit_test(wrong_options_of_a_parser_are_refused),
         cmocka_unit_test(pieces_do_not_depend_on_the_division),
         cmocka_unit_test(a_request_gets_the_marks_of_the_model),
+        cmocka_unit_test(a_continued_message_tells_where_its_answer_begins),
+        cmocka_unit_test(events_tell_what_special_tokens_wrote),
         cmocka_unit_test(a_forced_tool_call_is_written_and_parsed),
+        cmocka_unit_test(a_function_that_is_named_is_called_once),
         cmocka_unit_test(a_wrong_tool_choice_is_refused_and_changes_nothing),
         cmocka_unit_test(other_threads_use_texts_while_the_engine_runs),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(opening_texts_may_fail_at_every_allocation),
         cmocka_unit_test(opening_an_engine_may_fail),
         cmocka_unit_test(a_mebibyte_of_stack_suffices),
+        cmocka_unit_test(tools_of_another_shape_are_not_forced),
     };
 
     return cmocka_run_group_tests(tests, open_demo, close_demo);

@@ -92,6 +92,26 @@ static void experts_of_gpt_oss_are_refused_by_layer_and_reason(void **state)
     gallop_close(g);
 }
 
+/* A masked key has the weight 0, and 0 times infinity is NaN. */
+static void values_that_are_not_finite_are_not_stored(void **state)
+{
+    static const char *const names[] = {"demo", "gemma4"}; /* layers of gemma4 share caches */
+
+    for (int i = 0; i < 2; i++) {
+        struct gallop *g = open_model(names[i], NULL);
+        const struct model *m = &engine_llm(g)->model;
+        struct stablehlo_frame f = frame_of(STABLEHLO_STEP, 2, 1, 2);
+        struct stablehlo p;
+        struct err e = {0};
+
+        assert_int_equal(write_frame(&p, m, &f, &e), 0);
+        assert_true(p.n_caches > 0);
+        assert_int_equal(count(m, f, "stablehlo.is_finite"), p.n_caches);
+        stablehlo_fini(&p);
+        gallop_close(g);
+    }
+}
+
 static void a_head_has_no_caches_and_weights_of_the_body_only(void **state)
 {
     struct gallop *g = open_model("demo", NULL);
@@ -161,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_rows_gather_their_experts_and_many_go_from_one_to_the_next),
         cmocka_unit_test(experts_of_gpt_oss_are_refused_by_layer_and_reason),
+        cmocka_unit_test(values_that_are_not_finite_are_not_stored),
         cmocka_unit_test(a_head_has_no_caches_and_weights_of_the_body_only),
         cmocka_unit_test(a_program_is_the_same_text_every_time),
         cmocka_unit_test(every_allocation_may_fail),

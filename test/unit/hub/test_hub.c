@@ -3,6 +3,7 @@
 #include "files.h"
 #include "help.h"
 
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,6 +42,42 @@ static void put_file(const struct hub_cache *c, const char *file, const char *et
     *slash = 0;
     files_write_in(path, slash + 1, text, strlen(text));
     assert_int_equal(hub_cache_link(c, COMMIT, file, etag, &e), 0);
+}
+
+static struct hub_cache racing;
+
+/* Links the file NAME to its own blob 2000 times, beside another thread that does the same with another file. */
+static void *link_often(void *name)
+{
+    char path[HUB_CACHE_PATH_MAX], target[HUB_CACHE_PATH_MAX], etag[16], wanted[64];
+    struct err e;
+
+    snprintf(etag, sizeof(etag), "etag%.8s", (const char *)name);
+    snprintf(wanted, sizeof(wanted), "../../blobs/%s", etag);
+    hub_cache_file(&racing, COMMIT, name, path, sizeof(path), &e);
+    for (int i = 0; i < 2000; i++) {
+        ssize_t n;
+
+        if (hub_cache_link(&racing, COMMIT, name, etag, &e) != 0)
+            return name;
+        n = readlink(path, target, sizeof(target) - 1);
+        if (n < 0 || (target[n] = 0, strcmp(target, wanted) != 0))
+            return name;
+    }
+    return NULL;
+}
+
+static void links_of_two_threads_end_at_their_own_blobs(void **state)
+{
+    static char one[] = "config.json", two[] = "tokenizer.json";
+    pthread_t thread;
+    void *failed;
+
+    racing = must_open(files_folder());
+    assert_int_equal(pthread_create(&thread, NULL, link_often, one), 0);
+    assert_null(link_often(two));
+    pthread_join(thread, &failed);
+    assert_null(failed);
 }
 
 /* ---- names ---- */
@@ -252,6 +289,8 @@ static void of_subfolders_only_chat_templates_are_listed(void **state)
     assert_false(hub_list_is_text("a.jinja") || hub_list_is_text("additional_chat_templates"));
     assert_false(hub_list_is_beside("tokenizer.json") || hub_list_is_beside("Pooling/config.json"));
     assert_true(hub_list_is_beside("modules.json") && hub_list_is_beside("quantize_config.json"));
+    assert_true(hub_list_is_beside("sentence_bert_config.json") &&
+                hub_list_is_beside("config_sentence_transformers.json"));
     assert_true(hub_list_is_beside("quant_config.json") && hub_list_is_beside("adapter_config.json"));
     hub_list_close(&l);
 }
@@ -649,6 +688,7 @@ int main(void)
         cmocka_unit_test(hashes_are_git_and_sha256),
         cmocka_unit_test(a_lock_is_held_by_one),
         cmocka_unit_test(what_all_models_share_may_be_linked_to),
+        cmocka_unit_test(links_of_two_threads_end_at_their_own_blobs),
         cmocka_unit_test(the_environment_is_read_as_huggingface_hub_does),
         cmocka_unit_test(variables_that_make_no_sense_are_named),
         cmocka_unit_test(offline_only_a_whole_model_is_found),

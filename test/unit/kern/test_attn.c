@@ -2,7 +2,7 @@
  * other rows in a call.
  *
  * A problem holds queries, keys and values both exactly and packed in tiles. Tokens that no row sees hold
- * large finite numbers, dims from d to dp are zero, and outputs and scratch are NaN before the call.
+ * large finite numbers or keys of NaN, dims from d to dp are zero, and outputs and scratch are NaN before the call.
  */
 #include <math.h>
 
@@ -104,12 +104,11 @@ static float put(const struct problem *p, void *to, size_t t, size_t i, float x,
     }
 }
 
-/* Stores and returns the int8 scale of a token: sometimes subnormal, and huge if no row sees the token. */
-static float put_scale(const struct problem *p, struct check_rng *g, void *to, size_t token, bool seen)
+/* Stores and returns the int8 scale of a token: sometimes subnormal, and UNSEEN if no row sees the token. */
+static float put_scale(const struct problem *p, struct check_rng *g, void *to, size_t token, bool seen,
+                       float unseen)
 {
-    float scale = seen                ? (check_below(g, 20) ? 0.02f * fabsf(check_float(g)) : 0x1p-140f)
-                  : check_below(g, 2) ? 3e38f
-                                      : -3e38f;
+    float scale = seen ? (check_below(g, 20) ? 0.02f * fabsf(check_float(g)) : 0x1p-140f) : unseen;
 
     if (p->type == I8)
         memcpy((char *)to + token / KERN_TILE * tile_bytes(p) + KERN_TILE * p->dp +
@@ -126,13 +125,15 @@ static void fill(struct problem *p, struct check_rng *g)
         p->q[i] = i % dp < p->d ? 2 * check_float(g) : 0.0f;
     for (size_t t = 0; t < p->tiles * KERN_TILE; t++) {
         bool seen = is_seen(p, (int32_t)t);
-        float k_scale = put_scale(p, g, p->k_in, t, seen), v_scale = put_scale(p, g, p->v_in, t, seen);
+        float huge = check_below(g, 2) ? 3e38f : -3e38f, key = check_below(g, 2) ? 1e30f : NAN;
+        float k_scale = put_scale(p, g, p->k_in, t, seen, isnan(key) ? key : huge),
+              v_scale = put_scale(p, g, p->v_in, t, seen, huge);
 
         for (size_t d = 0; d < dp; d++) {
             size_t tile = t / KERN_TILE, in = t % KERN_TILE;
             size_t n = p->type == BF16 ? 2 : p->type == I8 ? 4 : 1; /* elements of a lane */
             size_t k_at = (d / n * KERN_TILE + in) * n + d % n, v_at = (in / n * dp + d) * n + in % n;
-            float k = seen ? 2 * check_float(g) : 1e30f, v = seen ? check_float(g) : -1e30f;
+            float k = seen ? 2 * check_float(g) : key, v = seen ? check_float(g) : -1e30f;
 
             p->k[t * dp + d] = put(p, p->k_in, tile, k_at, d < p->d ? k : 0.0f, k_scale);
             p->v[t * dp + d] = put(p, p->v_in, tile, v_at, d < p->d ? v : 0.0f, v_scale);
@@ -480,6 +481,73 @@ static void zeros_have_one_sign_in_company_and_alone(void **state)
         }
 }
 
+/* Makes the key of TOKEN NaN, as the cache marks a token: an element, or the scale. */
+static void spoil(struct problem *p, size_t token)
+{
+    static const uint32_t nan = 0x7fc07fc0;
+    size_t at = p->type == I8 ? KERN_TILE * p->dp : 0;
+
+    memcpy((char *)p->k_in + token / KERN_TILE * tile_bytes(p) + at + token % KERN_TILE * 4, &nan, 4);
+}
+
+/* Rows that see a key of NaN get NaN, whatever else they see, in this chunk or in others; the other rows of the call do
+ * not change. */
+static void a_key_of_nan_is_overlooked_or_seen_by_others(void **state)
+{
+    static float o[MOST_D], out[MOST_D], other[MOST_D];
+    struct rows list[ROWS_MAX];
+    size_t n = rows_list(list), n_nan = 0, n_clean = 0;
+    struct check_rng g = {17};
+
+    for (int trial = 0; trial < 60; trial++)
+        for (size_t i = 0; i < n; i++) {
+            size_t token, tiles = 1 + check_below(&g, KERN_CHUNK_TILES);
+            struct problem p;
+
+            make(&p, &g, (enum type)(trial % N_TYPES), 1 + check_below(&g, 24), 1 + check_below(&g, 100),
+                 tiles, (enum view)check_below(&g, N_VIEWS));
+            token = check_below(&g, p.tiles * KERN_TILE);
+            if (has_row(&p, &list[i])) {
+                run(&p, &list[i].k, 0, p.m, &want);
+                spoil(&p, token);
+                run(&p, &list[i].k, 0, p.m, &got);
+            }
+            for (size_t r = 0; r < p.m && has_row(&p, &list[i]); r++) {
+                bool sees = p.lo[r] <= (int32_t)token && (int32_t)token < p.hi[r];
+                const struct kern *k = &list[list[i].k.attn_fold ? i : 0].k;
+                float *row = got.out + r * p.dp, m = -INFINITY, l = 0;
+
+                if (!sees) {
+                    check_same(&got.max[r], &want.max[r], 1, "%s: max of row %zu", list[i].name, r);
+                    check_same(&got.sum[r], &want.sum[r], 1, "%s: sum of row %zu", list[i].name, r);
+                    check_same(row, want.out + r * p.dp, p.dp, "%s: out of row %zu", list[i].name, r);
+                    n_clean++;
+                    continue;
+                }
+                n_nan++;
+                assert_true(isnan(got.sum[r]));
+                for (int last = 0; last < 2;
+                     last++) { /* the chunk is folded before another one, and behind it */
+                    m = -INFINITY;
+                    l = 0;
+                    memset(o, 0, sizeof(o));
+                    if (!last)
+                        k->attn_fold(&m, &l, o, got.max[r], got.sum[r], row, p.dp);
+                    k->attn_fold(&m, &l, o, 1, 1, other, p.dp);
+                    if (last)
+                        k->attn_fold(&m, &l, o, got.max[r], got.sum[r], row, p.dp);
+                    k->attn_finish(out, o, l, p.dp);
+                    for (size_t d = 0; d < p.dp; d++)
+                        if (!isnan(out[d]))
+                            fail_msg("%s %s: dim %zu of row %zu is %g", list[i].name, kern_name(fn_of(&p)), d,
+                                     r, (double)out[d]);
+                }
+            }
+            drop(&p);
+        }
+    assert_true(n_nan > 100 && n_clean > 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -489,6 +557,7 @@ int main(void)
         cmocka_unit_test(a_row_alone_equals_the_row_in_company),
         cmocka_unit_test(tiles_that_nobody_sees_change_nothing),
         cmocka_unit_test(zeros_have_one_sign_in_company_and_alone),
+        cmocka_unit_test(a_key_of_nan_is_overlooked_or_seen_by_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,12 @@
 /* test_adopt.c - sequences that begin like others adopt their rows: the right rows, as many as the cache has,
  * and never rows of other tokens. No block is lost or held twice, in any order of events. The contents of a
  * row follow from all tokens up to it, as in a model. */
+#include <xxhash.h>
+
 #include "base/rng.h"
 #include "caches.h"
 #include "files.h"
+#include "help.h"
 #include "kv/store/record.h"
 #include "kv/store/store.h"
 
@@ -105,6 +108,7 @@ static int grow(struct frame *f, size_t seq, size_t n)
         return rc;
     for (size_t i = from; i < from + n; i++)
         caches_write(&f->c, seq, i, stamp(f, seq, i));
+    kv_set_tokens(&f->c, seq, from, f->seq[seq].token + from, n);
     f->seq[seq].n += n;
     kv_publish(&f->c, seq, f->seq[seq].token, from + n, false);
     kv_advance(&f->c, seq, from + n);
@@ -267,7 +271,9 @@ static void a_prefix_that_is_cut_for_lack_of_a_block_is_what_windows_see(void **
     assert_true(n_found[88] > 0 && n_found[80] > 0 && n_found[0] > 0);
 }
 
-/* ---- blocks that a store could not take ---- */
+/* ---- stores: a medium that keeps nothing but the head of the latest record ---- */
+
+static char latest[RECORD_HEADER];
 
 static int sink_open(void **m, const char *where, uint64_t limit, struct err *e)
 {
@@ -293,9 +299,9 @@ static int sink_put(void *m, struct prefix_key key, const void *bytes, size_t n,
 {
     (void)m;
     (void)key;
-    (void)bytes;
-    (void)n;
     (void)e;
+    assert_true(n >= sizeof(latest));
+    memcpy(latest, bytes, sizeof(latest));
     return 0;
 }
 
@@ -333,28 +339,73 @@ static uint64_t n_written(struct store *s)
     return stats_of(s).n_written;
 }
 
-/* All slots of the store are taken while the blocks of sequence 0 are filled. */
-static void a_block_that_the_store_could_not_take_is_tried_again_when_it_is_given_away(void **state)
+/* Opens a cache in F with a store, which is returned. */
+static struct store *open_cache_with_store(struct frame *f)
 {
     static const struct store_medium medium = {sink_open,   sink_get,  sink_put,
                                                sink_remove, sink_list, sink_close};
-    const struct record_name name = {.n_tokens = 1, .n_bytes = 16};
     struct store_options o = {.where = "", .medium = &medium};
-    char *taken[STORE_MOST_SLOTS + 1];
     struct kv_limits lim;
     struct store *s;
-    struct frame f;
     struct err e = {0};
-    size_t n = 0;
-    uint64_t before;
 
-    open_cache(&f, "paged", PREFIX_HASH, 0, 0, false, 12 * BLOCK);
-    lim = f.c.lim;
-    kv_close(&f.c);
+    open_cache(f, "paged", PREFIX_HASH, 0, 0, false, 12 * BLOCK);
+    lim = f->c.lim;
+    kv_close(&f->c);
+    lim.store_context = (struct prefix_key){{3, 4}};
     o.record_bytes = kv_record_bytes("paged", &lim);
     assert_int_equal(store_open(&s, &o, &e), 0);
     lim.store = s;
-    assert_int_equal(kv_open(&f.c, "paged", &lim, &e), 0);
+    assert_int_equal(kv_open(&f->c, "paged", &lim, &e), 0);
+    return s;
+}
+
+/* Returns the context of the records of the cache C in VERSION. */
+static struct prefix_key context_in(const struct kv *c, uint64_t version)
+{
+    const uint64_t size[] = {version,      3, 4, DT_F32, c->lim.n_layers, c->lim.n_kv, c->lim.head_dim, BLOCK,
+                             c->tile_bytes};
+    XXH128_hash_t part[2] = {XXH3_128bits(size, sizeof(size)), {0}};
+
+    for (size_t l = 0; l < c->lim.n_layers; l++) {
+        const uint64_t layer[] = {part[1].low64, part[1].high64, l, kv_layer_dim(&c->lim, l)};
+
+        part[1] = XXH3_128bits(layer, sizeof(layer));
+    }
+    part[0] = XXH3_128bits(part, sizeof(part));
+    return (struct prefix_key){{part[0].low64, part[0].high64}};
+}
+
+/* Rows that another version has stored may be wrong: version 1 stored rows under tokens of other hypotheses of a beam
+ * search. The context of a record has the version, which is 2; what has another context is not read. */
+static void rows_of_another_version_have_another_context(void **state)
+{
+    struct prefix_key found, wanted;
+    struct frame f;
+    struct store *s = open_cache_with_store(&f);
+
+    begin(&f, 0, 0, text(0, 0), BLOCK);
+    assert_int_equal(grow(&f, 0, BLOCK), 0);
+    assert_int_equal(n_written(s), 1);
+    memcpy(&found, latest + 32, sizeof(found));
+    for (uint64_t version = 0; version < 5; version++) {
+        wanted = context_in(&f.c, version);
+        assert_int_equal(memcmp(&found, &wanted, sizeof(found)) == 0, version == 2);
+    }
+    kv_close(&f.c);
+    store_close(s);
+}
+
+/* All slots of the store are taken while the blocks of sequence 0 are filled. */
+static void a_block_that_the_store_could_not_take_is_tried_again_when_it_is_given_away(void **state)
+{
+    const struct record_name name = {.n_tokens = 1, .n_bytes = 16};
+    char *taken[STORE_MOST_SLOTS + 1];
+    struct frame f;
+    struct store *s = open_cache_with_store(&f);
+    size_t n = 0;
+    uint64_t before;
+
     while ((taken[n] = store_take(s, (struct prefix_key){{n, 5}})) != NULL)
         assert_true(++n <= STORE_MOST_SLOTS);
     begin(&f, 0, 0, text(0, 0), 64);
@@ -523,18 +574,71 @@ static void random_operations_never_show_the_rows_of_others(void **state)
     }
 }
 
+/* ---- rows under other tokens ---- */
+
+static struct frame renamed;
+
+/* Publishes sequence 0, one of whose tokens has another name than when its row was computed. */
+static void publish_renamed(void)
+{
+    kv_publish(&renamed.c, 0, renamed.seq[0].token, renamed.seq[0].n, true);
+}
+
+/* Whatever copied the rows (a fork that was written to, an adoption, a store), they keep the tokens that they were
+ * computed from, and are not found under others. */
+static void rows_are_published_under_tokens_that_they_were_not_computed_from(void **state)
+{
+    struct frame *f = &renamed;
+    static const char says[] = "the rows of block 1 were computed from other tokens";
+    int32_t ids[LEN];
+
+    for (int32_t i = 0; i < LEN; i++)
+        ids[i] = i;
+    for (int way = 0; way < 4; way++) {
+        size_t last = 20;
+
+        open_cache(f, "paged", PREFIX_RADIX, 0, 0, false, 1024);
+        begin(f, 0, 0, ids, last);
+        if (way == 1) { /* the block was computed by another sequence, and is copied */
+            begin(f, 1, 0, ids, 18);
+            assert_int_equal(grow(f, 1, 18), 0);
+            release(f, 1);
+            assert_int_equal(begin(f, 0, 0, ids, last), 18);
+        } else if (way == 2) { /* it was forked, and is copied when its last rows are written */
+            begin(f, 1, 0, ids, 18);
+            assert_int_equal(grow(f, 1, 18), 0);
+            assert_int_equal(kv_fork(&f->c, 1, 18, 0), 0);
+            f->seq[0].n = 18;
+        } else if (way == 3) { /* the rows were computed in two steps */
+            assert_int_equal(grow(f, 0, 17), 0);
+        }
+        assert_int_equal(grow(f, 0, last - f->seq[0].n), 0);
+        assert_false(help_aborts(publish_renamed, says));
+        for (size_t i = BLOCK; i < last; i++) {
+            f->seq[0].token[i]++;
+            assert_true(help_aborts(publish_renamed, says));
+            f->seq[0].token[i]--;
+        }
+        assert_false(help_aborts(publish_renamed, says));
+        release(f, 0);
+        kv_close(&f->c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_one_finds_whole_blocks_by_hash_and_every_row_by_radix),
         cmocka_unit_test(the_tail_of_a_sequence_that_ended_within_a_block_is_found_by_radix),
         cmocka_unit_test(a_prefix_that_is_cut_for_lack_of_a_block_is_what_windows_see),
+        cmocka_unit_test(rows_of_another_version_have_another_context),
         cmocka_unit_test(a_block_that_the_store_could_not_take_is_tried_again_when_it_is_given_away),
         cmocka_unit_test(blocks_in_front_of_those_that_are_read_are_given_away),
         cmocka_unit_test(an_index_that_is_off_finds_nothing),
         cmocka_unit_test(tails_are_given_away_before_heads),
         cmocka_unit_test(windows_find_what_a_query_behind_the_prefix_sees),
         cmocka_unit_test(random_operations_never_show_the_rows_of_others),
+        cmocka_unit_test(rows_are_published_under_tokens_that_they_were_not_computed_from),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

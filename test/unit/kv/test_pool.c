@@ -257,6 +257,7 @@ static void what_is_written_into_a_published_block_is_not_found_any_more(void **
     caches_open(&c, "paged", lim);
     assert_int_equal(kv_adopt(&c, 0, seed, token, 16), 0);
     assert_int_equal(kv_reserve(&c, 0, 16), 0);
+    kv_set_tokens(&c, 0, 0, token, 16);
     kv_publish(&c, 0, token, 16, false);
     assert_int_equal(kv_truncate(&c, 0, 10), 0);
     assert_int_equal(kv_adopt(&c, 1, seed, token, 16), 16);
@@ -282,8 +283,46 @@ static void other_types_share_no_prefixes(void **state)
         caches_open(&c, types[t], lim);
         assert_int_equal(kv_adopt(&c, 0, seed, token, 16), 0);
         assert_int_equal(kv_reserve(&c, 0, 16), 0);
+        kv_set_tokens(&c, 0, 0, token, 16);
         kv_publish(&c, 0, token, 16, true);
         assert_int_equal(kv_adopt(&c, 1, seed, token, 16), 0);
+        kv_close(&c);
+    }
+}
+
+/* A region has more rows than its sequence needs, until another sequence needs them. */
+static void rows_that_no_sequence_has_asked_for_are_refused_to_others(void **state)
+{
+    static const char *const types[] = {"dynamic", "bmc"};
+
+    for (int t = 0; t < 2; t++) {
+        struct kv_limits lim = small(0);
+        struct kv c;
+
+        lim.pool_tokens = 160;
+        lim.max_len = 160;
+        lim.splits = 2;
+        caches_open(&c, types[t], lim);
+        for (size_t s = 0; s < 2; s++) {
+            caches_grow(&c, s, 0, 17, 17);
+            assert_true(kv_held_bytes(&c, s) > 2 * kv_seq_bytes(&c.lim, 16));
+        }
+        assert_true(kv_has_room(&c, &(struct kv_want){0, 128}, 1));
+        assert_false(kv_has_room(&c, &(struct kv_want){0, 129}, 1));
+        assert_int_equal(kv_reserve(&c, 0, 129), ERR_NOSPACE);
+        assert_int_equal(kv_reserve(&c, 0, 128), 0);
+        assert_int_equal(kv_held_bytes(&c, 1), 2 * kv_seq_bytes(&c.lim, 16)); /* it was cut */
+        caches_check(&c);
+        caches_must_show(&c, 0, 17);
+        caches_must_show(&c, 1, 17);
+        assert_int_equal(kv_reserve(&c, 1, 33), ERR_NOSPACE);
+        assert_int_equal(kv_truncate(&c, 0, 112), 0); /* as behind wrong guesses */
+        assert_int_equal(kv_reserve(&c, 1, 33), 0);
+        caches_must_show(&c, 1, 17);
+        kv_release(&c, 0);
+        assert_int_equal(kv_reserve(&c, 1, 160), 0);
+        caches_must_show(&c, 1, 17);
+        caches_check(&c);
         kv_close(&c);
     }
 }
@@ -349,6 +388,7 @@ int main(void)
         cmocka_unit_test(dynamic_grows_by_less_than_doubling),
         cmocka_unit_test(a_fork_shares_until_one_is_written),
         cmocka_unit_test(what_is_written_into_a_published_block_is_not_found_any_more),
+        cmocka_unit_test(rows_that_no_sequence_has_asked_for_are_refused_to_others),
         cmocka_unit_test(other_types_share_no_prefixes),
         cmocka_unit_test(a_check_sees_lost_doubled_and_torn_blocks),
     };

@@ -150,6 +150,7 @@ static void a_prefix_is_adopted_with_its_sink(void **state)
         assert_int_equal(kv_reserve(&c, 0, (i + 1) * BLOCK), 0);
         for (size_t pos = i * BLOCK; pos < (i + 1) * BLOCK; pos++)
             caches_write(&c, 0, pos, (uint32_t)pos + 1);
+        kv_set_tokens(&c, 0, i * BLOCK, token + i * BLOCK, BLOCK);
         kv_publish(&c, 0, token, (i + 1) * BLOCK, false);
         kv_advance(&c, 0, (i + 1) * BLOCK);
     }

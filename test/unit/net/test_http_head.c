@@ -46,33 +46,39 @@ static void a_head_is_taken_apart(void **state)
 static void a_target_may_name_the_host(void **state)
 {
     static const struct {
-        const char *line, *path, *query;
-    } cases[] = {{"GET http://x/a/b?c=d", "/a/b", "c=d"},
-                 {"GET http://x", "/", ""},
-                 {"GET https://X?c//d", "/", "c//d"},
-                 {"POST http://x/", "/", ""},
-                 {"OPTIONS http://x", "*", ""},
-                 {"OPTIONS http://x/", "/", ""},
-                 {"OPTIONS *", "*", ""}};
+        const char *line, *host, *path, *query;
+    } cases[] = {{"GET http://x/a/b?c=d", "x", "/a/b", "c=d"},
+                 {"GET http://x", "x", "/", ""},
+                 {"GET https://X?c//d", "X", "/", "c//d"},
+                 {"POST http://x.y:80/", "x.y:80", "/", ""},
+                 {"OPTIONS http://x", "x", "*", ""},
+                 {"OPTIONS http://x/", "x", "/", ""},
+                 {"OPTIONS *", "other", "*", ""},
+                 {"GET /http://x/", "other", "/http://x/", ""}};
     char request[200];
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        snprintf(request, sizeof(request), "%s HTTP/1.1\r\nHost: x\r\n\r\n", cases[i].line);
+        snprintf(request, sizeof(request), "%s HTTP/1.1\r\nHost: other\r\n\r\n", cases[i].line);
         assert_int_equal(status_of(request), 0);
+        assert_string_equal(head.host, cases[i].host);
         assert_string_equal(head.path, cases[i].path);
         assert_string_equal(head.query, cases[i].query);
     }
 }
 
-static void a_target_is_of_the_host_that_is_named(void **state)
+/* The Host field must be there and valid, and is ignored beside the host of the target (RFC 9112, 3.2.2). */
+static void the_host_of_a_target_counts(void **state)
 {
     static const struct {
         const char *text;
         int status;
     } cases[] = {{"GET http://x/ HTTP/1.1\r\nHost: x\r\n\r\n", 0},
                  {"GET HTTPS://x:80/a HTTP/1.1\r\nHost: X:80\r\n\r\n", 0},
-                 {"GET http://y/ HTTP/1.1\r\nHost: x\r\n\r\n", 400},
-                 {"GET http://x.y/ HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+                 {"GET http://y/ HTTP/1.1\r\nHost: x\r\n\r\n", 0},
+                 {"GET http://y/ HTTP/1.0\r\n\r\n", 0},
+                 {"GET http://y/ HTTP/1.1\r\n\r\n", 400},
+                 {"GET http://y/ HTTP/1.1\r\nHost: a/b\r\n\r\n", 400},
+                 {"GET http://y/ HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400},
                  {"GET http://u@x/ HTTP/1.1\r\nHost: x\r\n\r\n", 400},
                  {"GET http:/// HTTP/1.1\r\nHost:\r\n\r\n", 400},
                  {"GET http:///x HTTP/1.0\r\n\r\n", 400},
@@ -222,7 +228,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_head_is_taken_apart),
                                        cmocka_unit_test(a_target_may_name_the_host),
-                                       cmocka_unit_test(a_target_is_of_the_host_that_is_named),
+                                       cmocka_unit_test(the_host_of_a_target_counts),
                                        cmocka_unit_test(who_keeps_a_connection),
                                        cmocka_unit_test(what_may_be_read_in_two_ways_is_refused),
                                        cmocka_unit_test(a_head_that_is_cut_is_refused),

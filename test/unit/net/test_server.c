@@ -16,7 +16,7 @@
 
 static struct server *server;
 static struct server_exchange *held; /* of /hold and /stream */
-static int n_handled, n_gone, n_drained;
+static int n_handled, n_gone, n_drained, n_woken;
 static char body[100000];
 
 static void handle(void *ctx, struct server_exchange *x)
@@ -61,8 +61,17 @@ static bool wants_body(void *ctx, const struct http_head *h)
     return strcmp(h->path, "/unwanted") != 0;
 }
 
+/* Each request has a client of its own. */
+static uint32_t client_of_one(void *ctx, const struct http_head *h, const char *peer)
+{
+    static uint32_t n;
+
+    return ++n % 100;
+}
+
 static void woken(void *ctx)
 {
+    n_woken++;
 }
 
 static size_t refusal(void *ctx, int status, const char *why, char *out, size_t size)
@@ -81,8 +90,10 @@ static int open_with(const double *limit_s, size_t max_connections)
                                      .max_headers = 10,
                                      .max_body_bytes = limit_s ? 64 << 20 : 50000,
                                      .max_bodies_bytes = limit_s ? 0 : 100000,
+                                     .slow_s = 1000,
                                      .handle = handle,
                                      .wants_body = wants_body,
+                                     .client = limit_s ? NULL : client_of_one,
                                      .gone = gone,
                                      .drained = drained,
                                      .woken = woken,
@@ -599,22 +610,201 @@ static int announce(const char *path, int n, bool chunked)
     return fd;
 }
 
-/* Each MiB that has come gives a body as much time again. */
-static void a_large_body_has_more_time(void **state)
-{
-    static char bytes[1 << 20];
-    double end = clock_seconds() + 1.5 * patient;
-    int fd = announce("/hold", 41 << 20, false);
+/* ---- slow bodies, on a clock of the test ---- */
 
-    for (int i = 0; i < 40; i++)
-        put(fd, bytes, sizeof(bytes));
-    while (clock_seconds() < end) {
-        assert_string_equal(got(fd), "");
-        usleep(20000);
+enum { MIB = 1 << 20 };
+
+static double now_s;
+static char mib[MIB];
+
+static double seconds(void)
+{
+    return now_s;
+}
+
+/* The client is the path without the slash. */
+static uint32_t client_of(void *ctx, const struct http_head *h, const char *peer)
+{
+    assert_string_equal(peer, "local");
+    return (uint32_t)atoi(h->path + 1);
+}
+
+/* Bodies of up to 8 MiB, and 16 MiB of all of them. */
+static int open_on_clock(void **state)
+{
+    const struct server_options o = {.max_body_bytes = 8 * MIB,
+                                     .max_bodies_bytes = 16 * MIB,
+                                     .handle = handle,
+                                     .wants_body = wants_body,
+                                     .client = client_of,
+                                     .gone = gone,
+                                     .drained = drained,
+                                     .woken = woken,
+                                     .refusal = refusal,
+                                     .seconds = seconds};
+
+    n_handled = n_gone = n_drained = 0;
+    now_s = 1000;
+    return server_open(&server, &o, NULL);
+}
+
+/* Lets S seconds pass, and the server notice it. */
+static void pass(double s)
+{
+    int before = n_woken;
+
+    now_s += s;
+    while (n_woken == before) {
+        server_poll(server);
+        usleep(1000);
     }
-    put(fd, bytes, sizeof(bytes));
-    assert_int_equal(n_handled, 1);
+}
+
+/* Sends N MiB in pieces of one MiB. */
+static void put_mib(int fd, int n)
+{
+    for (int i = 0; i < n; i++)
+        put(fd, mib, MIB);
+}
+
+/* The time limit starts anew with each MiB; a body that came fast has no more time for its rest. */
+static void each_mib_has_the_time_of_a_request(void **state)
+{
+    int fd = announce("/1", 8 * MIB, false);
+
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < 3; k++) { /* 27 of 30 seconds, with 9 of 10 without progress */
+            now_s += 9;
+            put(fd, mib, MIB / 4);
+        }
+        pass(2);
+        assert_string_equal(got(fd), "");
+        put(fd, mib, MIB / 4);
+    }
+    put_mib(fd, 3);
+    for (int k = 0; k < 3; k++) {
+        now_s += 9.5;
+        put(fd, mib, SERVER_PACE_BYTES);
+    }
+    pass(0);
+    assert_string_equal(got(fd), "");
+    pass(1.6);
+    assert_non_null(strstr(got(fd), "HTTP/1.1 408"));
+    assert_int_equal(server_bodies_bytes(server), 0);
     close(fd);
+    assert_int_equal(n_handled, 0);
+}
+
+/* Single bytes are progress of a body that has just begun, and not of one whose first MiB has arrived. */
+static void a_large_body_that_dribbles_stands_still(void **state)
+{
+    for (int large = 0; large < 2; large++) {
+        int fd = announce("/1", 8 * MIB, false);
+
+        put(fd, mib, large ? MIB : MIB - 1000);
+        for (int k = 0; k < 2; k++) {
+            now_s += 6;
+            put(fd, mib, 1);
+        }
+        pass(0);
+        assert_int_equal(strstr(got(fd), "HTTP/1.1 408") != NULL, large);
+        close(fd);
+        got(fd);
+    }
+}
+
+/* A client that reads the answer only when it has sent all of a body that is too large gets it, but may not take longer
+ * than a request. */
+static void a_refused_client_may_send_all_of_its_request(void **state)
+{
+    int fd = announce("/1", 9 * MIB, false);
+
+    for (int i = 0; i < 9; i++) {
+        put(fd, mib, MIB);
+        pass(1.5);
+        assert_int_equal(server_n_connections(server), 1);
+    }
+    assert_non_null(strstr(got(fd), "HTTP/1.1 413"));
+    pass(2.5);
+    assert_int_equal(server_n_connections(server), 0);
+    close(fd);
+    fd = announce("/1", 9 * MIB, false);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(server_n_connections(server), 1);
+        assert_int_equal(write(fd, "a", 1), 1);
+        pass(1.5);
+    }
+    pass(0.5);
+    assert_int_equal(server_n_connections(server), 0);
+    close(fd);
+}
+
+/* One client does not get more than three quarters of all bytes, unless it has no other body. */
+static void a_client_leaves_bytes_of_bodies_to_others(void **state)
+{
+    int one = announce("/1", 8 * MIB, false), two = announce("/1", 6 * MIB, false), other;
+
+    put_mib(one, 7);
+    put_mib(two, 4); /* 11 of 12 */
+    other = announce("/1", MIB + 1, false);
+    assert_non_null(strstr(got(other), "HTTP/1.1 503"));
+    close(other);
+    other = announce("/1", MIB, false);
+    assert_string_equal(got(other), "");
+    put(other, mib, MIB - 1);
+    put(two, mib, 100); /* The bytes of the other body were first. */
+    assert_non_null(strstr(got(two), "HTTP/1.1 503"));
+    close(two);
+    close(other);
+    got(one);
+    assert_int_equal(server_bodies_bytes(server), 7 * MIB);
+    other = announce("/2", 8 * MIB, false);
+    put_mib(other, 8);
+    assert_non_null(strstr(got(other), "HTTP/1.1 200"));
+    close(other);
+    close(one);
+    got(one);
+    assert_int_equal(server_bodies_bytes(server), 0);
+}
+
+/* A body of which nothing came for a second makes room, if another needs it. */
+static void slow_bodies_make_room(void **state)
+{
+    int one = announce("/1", 8 * MIB, false), two = announce("/2", 8 * MIB, false), other;
+
+    put_mib(one, 7);
+    now_s += 0.5;
+    put_mib(two, 7);
+    now_s += 0.4;
+    other = announce("/3", 3 * MIB, false); /* Nobody is slow. */
+    assert_non_null(strstr(got(other), "HTTP/1.1 503"));
+    close(other);
+    now_s += 0.2;
+    put(two, mib, 10);
+    other = announce("/3", 2 * MIB - 20, false); /* There is room. */
+    assert_string_equal(got(one), "");
+    close(other);
+    other = announce("/3", 3 * MIB, false);
+    assert_non_null(strstr(got(one), "HTTP/1.1 408"));
+    assert_string_equal(got(two), "");
+    put_mib(other, 3);
+    assert_non_null(strstr(got(other), "HTTP/1.1 200"));
+    close(other);
+    close(one);
+
+    other = announce("/1", MIB, false);
+    put(other, mib, MIB - 1);
+    now_s += 0.5;
+    put(two, mib, SERVER_PACE_BYTES);
+    now_s += 2;
+    one = announce("/2", 7 * MIB, false); /* The share of client 2 is used up: only its own body is ended. */
+    assert_non_null(strstr(got(two), "HTTP/1.1 408"));
+    assert_string_equal(got(other), "");
+    close(one);
+    close(two);
+    close(other);
+    got(one);
+    assert_int_equal(server_bodies_bytes(server), 0);
 }
 
 static void connections_without_a_request_are_closed(void **state)
@@ -698,6 +888,29 @@ static void limits_are_kept(void **state)
     }
     check_refusal("POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 50001\r\n\r\n", "413");
     check_refusal("POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nC351\r\n", "413");
+}
+
+/* A line that ends with LF alone is refused at once, and so is another control character. */
+static void lines_between_chunks_end_with_cr_lf(void **state)
+{
+    static const char *const wrong[] = {"1\n",
+                                        "1\na\r\n",
+                                        "1\r\na\n",
+                                        "1\r\na\r\n0\n",
+                                        "1\r\na\r\n0\r\n\n",
+                                        "1\r\na\r\n0\r\nX: y\nGET / HTTP/1.1\r\n\r\n",
+                                        "1\r\na\r\n0\r\nX: \x01\r\n\r\n",
+                                        "1\rx\r\n",
+                                        "1;\x7f\r\n",
+                                        "\r\n"};
+    char text[200];
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        snprintf(text, sizeof(text), "POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%s",
+                 wrong[i]);
+        check_refusal(text, "400");
+    }
+    assert_int_equal(n_handled, 0);
 }
 
 /* Chunks together are limited like one, and so are the lines around them, which are no part of the body. */
@@ -790,13 +1003,13 @@ static void a_body_that_was_taken_counts_until_it_is_released(void **state)
 {
     static char bytes[20000];
     struct buf taken;
-    size_t counted;
+    struct server_body_bytes counted;
     int fd = announce("/hold", sizeof(bytes), false);
 
     put(fd, bytes, sizeof(bytes));
     assert_non_null(held);
     counted = server_take_body(held, &taken);
-    assert_int_equal(counted, sizeof(bytes));
+    assert_int_equal(counted.n, sizeof(bytes));
     assert_int_equal(taken.len, sizeof(bytes));
     server_reply(held, 200, "", "text/plain", "a", 1);
     assert_non_null(strstr(got(fd), "HTTP/1.1 200"));
@@ -983,8 +1196,10 @@ static void only_addresses_of_this_machine_are_local(void **state)
     static const struct {
         const char *at;
         bool local;
-    } cases[] = {{"127.0.0.1", true},        {"127.9.9.9", true}, {"0.0.0.0", false},       {"::1", true},
-                 {"::ffff:127.0.0.1", true}, {"::", false},       {"::ffff:0.0.0.0", false}};
+    } cases[] = {
+        {"127.0.0.1", true},        {"127.9.9.9", true}, {"0.0.0.0", false},         {"::1", true},
+        {"::ffff:127.0.0.1", true}, {"::", false},       {"::ffff:0.0.0.0", false},  {"126.255.0.1", false},
+        {"128.0.0.1", false},       {"::2", false},      {"::ffff:128.0.0.1", false}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         bool is_v6 = strchr(cases[i].at, ':') != NULL;
@@ -996,13 +1211,15 @@ static void only_addresses_of_this_machine_are_local(void **state)
             continue;
         assert_true(fd >= 0);
         inet_pton(is_v6 ? AF_INET6 : AF_INET, cases[i].at, is_v6 ? (void *)&v6.sin6_addr : &v4.sin_addr);
+        assert_int_equal(server_is_loopback(is_v6 ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4),
+                         cases[i].local);
         if (is_v6)
             setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
         if (bind(fd, is_v6 ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4,
                  is_v6 ? sizeof(v6) : sizeof(v4)) == 0)
             assert_int_equal(server_is_local(fd), cases[i].local);
         else
-            assert_true(is_v6);
+            assert_true(is_v6 || !cases[i].local);
         close(fd);
     }
 }
@@ -1068,10 +1285,11 @@ static void memory_that_runs_out_is_a_refusal(void **state)
 
 int main(void)
 {
-#define TEST(name)         cmocka_unit_test_setup_teardown(name, open_server, close_server)
-#define TEST_STALLS(name)  cmocka_unit_test_prestate_setup_teardown(name, open_server, close_server, &stalls)
-#define TEST_HASTY(name)   cmocka_unit_test_prestate_setup_teardown(name, open_server, close_server, &hasty)
-#define TEST_PATIENT(name) cmocka_unit_test_prestate_setup_teardown(name, open_server, close_server, &patient)
+#define TEST(name)          cmocka_unit_test_setup_teardown(name, open_server, close_server)
+#define TEST_STALLS(name)   cmocka_unit_test_prestate_setup_teardown(name, open_server, close_server, &stalls)
+#define TEST_HASTY(name)    cmocka_unit_test_prestate_setup_teardown(name, open_server, close_server, &hasty)
+#define TEST_PATIENT(name)  cmocka_unit_test_prestate_setup_teardown(name, open_server, close_server, &patient)
+#define TEST_ON_CLOCK(name) cmocka_unit_test_setup_teardown(name, open_on_clock, close_server)
     const struct CMUnitTest tests[] = {TEST(a_request_in_pieces_is_one),
                                        TEST(chunks_make_a_body),
                                        TEST(bytes_that_are_given_are_sent_and_let_go_of),
@@ -1094,11 +1312,16 @@ int main(void)
                                        TEST_HASTY(a_client_that_takes_nothing_is_cut_off),
                                        TEST(limits_are_kept),
                                        TEST(what_surrounds_chunks_is_limited),
+                                       TEST(lines_between_chunks_end_with_cr_lf),
                                        TEST(a_refused_client_that_goes_on_sending_is_cut_off),
                                        TEST(one_connection_too_many_is_turned_away),
                                        TEST(only_addresses_of_this_machine_are_local),
                                        TEST(the_socket_of_another_server_is_not_taken),
-                                       TEST_PATIENT(a_large_body_has_more_time),
+                                       TEST_ON_CLOCK(each_mib_has_the_time_of_a_request),
+                                       TEST_ON_CLOCK(a_large_body_that_dribbles_stands_still),
+                                       TEST_ON_CLOCK(a_refused_client_may_send_all_of_its_request),
+                                       TEST_ON_CLOCK(a_client_leaves_bytes_of_bodies_to_others),
+                                       TEST_ON_CLOCK(slow_bodies_make_room),
                                        TEST(empty_lines_before_a_request_are_passed_over),
                                        TEST(the_largest_body_is_taken),
                                        TEST(a_body_that_nobody_wants_is_not_awaited),

@@ -462,6 +462,68 @@ static void a_tile_whose_last_owner_left_nan_is_not_cleared(void **state)
         }
 }
 
+/* Computes T, whose token AT has a key (VALUE: values) of head 0 that is not finite: the query heads of KV head 0 are
+ * NaN from that token on, and nothing else differs from WANT. */
+static void check_spoiled(struct setup *t, size_t at, bool value, const float *want, const char *what)
+{
+    static const size_t cuts[] = {1, 7, 37};
+    size_t D = t->s.D, H = t->s.H;
+
+    for (size_t c = 0; c < sizeof(cuts) / sizeof(cuts[0]); c++) {
+        float *got = run(t, cuts[c], false);
+
+        for (size_t i = 0; i < t->s.len * H * D; i++) {
+            bool sees = i / (H * D) >= at && i / D % H < H / t->s.K;
+
+            if (sees ? !isnan(got[i]) : memcmp(&got[i], &want[i], sizeof(*got)) != 0)
+                fail_msg(
+                    "%s of token %zu, %s rows, %s: dim %zu of head %zu of token %zu is %g, in pieces of %zu",
+                    value ? "values" : "keys", at, dtype_name(t->s.rows), what, i % D, i / D % H, i / (H * D),
+                    (double)got[i], cuts[c]);
+        }
+        free(got);
+    }
+}
+
+static void a_number_that_is_not_finite_is_hidden_or_spreads(void **state)
+{
+    static const struct {
+        const char *name;
+        float x;
+        bool every;               /* every element has it */
+        bool spoils[N_ROW_TYPES]; /* rows of row_types that cannot hold it */
+    } cases[] = {{"NaN", NAN, false, {true, true, true, true}},
+                 {"infinity", INFINITY, false, {true, true, true, true}},
+                 {"-infinity", -INFINITY, false, {true, true, true, true}},
+                 {"more than bf16 can hold", -3.4e38f, false, {false, true, false, false}},
+                 {"a rotation above the largest number", 3.3e38f, true, {false, false, true, true}}};
+    static const size_t tokens[] = {0, 15, 16, 20, 36};
+
+    for (size_t i = 0; i < N_ROW_TYPES; i++) {
+        struct shape s = shape(4, 2, 24, 37);
+        struct setup t;
+        float *want;
+
+        s.rows = row_types[i];
+        open_setup(&t, &s, 1);
+        want = run(&t, 37, false);
+        for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++)
+            for (size_t n = 0; n < 2 * sizeof(tokens) / sizeof(tokens[0]) && cases[k].spoils[i]; n++) {
+                size_t at = tokens[n / 2];
+                float *x = t.qkv + at * width(&t) + (s.H + n % 2 * s.K) * s.D, saved[24];
+
+                memcpy(saved, x, sizeof(saved));
+                for (size_t d = 0; d < s.D; d++)
+                    if (cases[k].every || d == 23)
+                        x[d] = cases[k].x;
+                check_spoiled(&t, at, n % 2, want, cases[k].name);
+                memcpy(x, saved, sizeof(saved));
+            }
+        free(want);
+        close_setup(&t);
+    }
+}
+
 static void a_sparse_cache_is_not_that_of_the_paper(void **state)
 {
     static const struct shape shapes[] = {
@@ -542,6 +604,7 @@ int main(void)
         cmocka_unit_test(a_soft_cap_bends_no_score),
         cmocka_unit_test(rows_of_another_type_are_read_as_something_else),
         cmocka_unit_test(a_tile_whose_last_owner_left_nan_is_not_cleared),
+        cmocka_unit_test(a_number_that_is_not_finite_is_hidden_or_spreads),
         cmocka_unit_test(a_sparse_cache_is_not_that_of_the_paper),
         cmocka_unit_test(a_window_as_long_as_the_sequence_changes_a_bit),
     };

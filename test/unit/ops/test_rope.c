@@ -187,6 +187,36 @@ static void a_row_that_need_not_go_back_is_changed(void **state)
     rope_close(&r);
 }
 
+/* Rows of sequences with one regime have the same frequencies, and are stale only across the border of longrope. */
+static void rows_of_other_frequencies_are_shared_or_kept(void **state)
+{
+    struct rope r[3] = {opened((struct rope_params){.type = ROPE_DEFAULT}),
+                        opened((struct rope_params)LONGROPE(4096, 0, -1)),
+                        opened((struct rope_params){.type = ROPE_DYNAMIC, .factor = 2, .original = 128})};
+    const struct rope dynamic[2] = {r[2], r[2]};
+
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(rope_by_length(&r[i]), i > 0);
+    /* longrope: the tokens in all, of which 1024 have the short factors */
+    assert_int_equal(rope_regime(r, 2, 5, 1024), rope_regime(r, 2, 900, 6));
+    assert_int_equal(rope_regime(r, 2, 5, 1025), rope_regime(r, 2, 1500, 2000));
+    assert_int_not_equal(rope_regime(r, 2, 5, 1024), rope_regime(r, 2, 5, 1025));
+    assert_int_equal(rope_regime(r, 1, 5, 1024), rope_regime(r, 1, 5, 1025));
+    assert_int_equal(rope_is_stale(r, 3, 1023, 1024), false);
+    assert_int_equal(rope_is_stale(r, 3, 1024, 1025), true);
+    assert_int_equal(rope_is_stale(r, 3, 1025, 1024), true);
+    assert_int_equal(rope_is_stale(r, 3, 1025, 4000), false);
+    assert_int_equal(rope_is_stale(r, 1, 1024, 1025), false);
+    /* dynamic: the tokens of a prompt, if they are more than 128 */
+    assert_int_equal(rope_regime(dynamic, 2, 128, 128), rope_regime(dynamic, 2, 3, 4000));
+    assert_int_not_equal(rope_regime(dynamic, 2, 129, 129), rope_regime(dynamic, 2, 128, 129));
+    assert_int_not_equal(rope_regime(dynamic, 2, 129, 131), rope_regime(dynamic, 2, 130, 131));
+    assert_int_equal(rope_regime(dynamic, 2, 130, 131), rope_regime(dynamic, 2, 130, 200));
+    assert_int_equal(rope_is_stale(dynamic, 2, 128, 129), false);
+    for (int i = 0; i < 3; i++)
+        rope_close(&r[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +224,7 @@ int main(void)
         cmocka_unit_test(a_frequency_is_of_another_type),
         cmocka_unit_test(a_length_counts_that_is_not_reached_yet),
         cmocka_unit_test(a_row_that_need_not_go_back_is_changed),
+        cmocka_unit_test(rows_of_other_frequencies_are_shared_or_kept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
  * many threads, calls that end early, channels, and closing at every state. test/python has the other tests. */
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -9,10 +10,15 @@
 
 enum { THREADS = 4, LENGTH = 12 };
 
+struct closing {
+    struct runner *r;
+    _Atomic bool is_closed;
+};
+
 static struct runner *opened(struct runner *share)
 {
     struct gallop_options o;
-    struct runner *r;
+    struct runner *r = NULL;
     char err[GALLOP_ERR_SIZE];
     int code, state;
 
@@ -21,7 +27,7 @@ static struct runner *opened(struct runner *share)
     o.max_num_seqs = 4;
     o.max_model_len = 128;
     o.threads = share ? 0 : 2;
-    r = runner_new(&o, share);
+    runner_new(&o, share, &r);
     assert_non_null(r);
     while ((state = runner_opened(r, 0.01, &code, err)) == 0)
         ;
@@ -33,17 +39,15 @@ static struct runner_call *submitted(struct runner *r, int64_t n_new, int stream
                                      uint64_t key)
 {
     struct gallop_request q;
-    struct runner_call *c;
+    struct runner_call *c = NULL;
     char err[GALLOP_ERR_SIZE];
-    int code;
 
     gallop_request_init(&q);
     q.text = "Once upon a time";
     q.text_len = SIZE_MAX;
     q.sampling.max_new_tokens = n_new;
     q.sampling.ignore_eos = 1;
-    c = runner_submit(r, &q, streams, ch, key, &code, err);
-    assert_int_equal(code, 0);
+    assert_int_equal(runner_submit(r, &q, streams, ch, key, &c, err), 0);
     return c;
 }
 
@@ -102,11 +106,13 @@ static void threads_share_an_engine(void **state)
 static void a_channel_reports_its_calls_until_they_have_ended(void **state)
 {
     struct runner *r = opened(NULL);
-    struct runner_channel *ch = runner_channel_new(r);
+    struct runner_channel *ch = NULL;
     struct runner_call *call[8];
     size_t n_tokens = 0;
     int left = 8;
 
+    runner_channel_new(r, &ch);
+    assert_non_null(ch);
     for (uint64_t i = 0; i < 8; i++)
         call[i] = submitted(r, LENGTH, i % 2, ch, i);
     while (left > 0) {
@@ -130,6 +136,8 @@ static void a_channel_reports_its_calls_until_they_have_ended(void **state)
     runner_channel_close(ch); /* before the other calls */
     for (int i = 4; i < 8; i++)
         runner_release(call[i]);
+    runner_channel_close(ch);
+    runner_channel_free(ch);
     runner_free(r);
 }
 
@@ -143,13 +151,15 @@ static void closing_ends_running_calls(void **state)
 {
     for (int round = 0; round < 4; round++) {
         struct runner *r = opened(NULL);
-        struct runner_channel *ch = runner_channel_new(r);
-        struct runner_call *call[6];
+        struct runner_channel *ch = NULL;
+        struct runner_call *call[6], *late = NULL;
+        struct gallop *engine = NULL;
         struct gallop_request q;
         char err[GALLOP_ERR_SIZE];
         pthread_t thread;
-        int code;
 
+        runner_channel_new(r, &ch);
+        assert_non_null(ch);
         for (int i = 0; i < 6; i++)
             call[i] = submitted(r, 1000, i % 2, i < 3 ? ch : NULL, 7); /* longer than closing takes */
         if (round % 2)
@@ -160,9 +170,11 @@ static void closing_ends_running_calls(void **state)
         runner_close(r);
         pthread_join(thread, NULL);
         gallop_request_init(&q);
-        assert_null(runner_submit(r, &q, 0, NULL, 0, &code, err));
-        assert_int_equal(code, GALLOP_CANCELLED);
-        assert_null(runner_enter(r));
+        assert_int_equal(runner_submit(r, &q, 0, NULL, 0, &late, err), GALLOP_CANCELLED);
+        assert_null(late);
+        runner_enter(r, &engine);
+        assert_null(engine);
+        runner_leave(r, &engine);
         assert_int_equal(runner_stats(r, NULL), 0);
         runner_free(r);
         for (int i = 0; i < (round > 1 ? 5 : 6); i++) {
@@ -172,20 +184,86 @@ static void closing_ends_running_calls(void **state)
             assert_int_equal(end->finish, GALLOP_FINISH_CANCELLED);
             runner_release(call[i]);
         }
-        runner_channel_close(ch);
+        runner_channel_free(ch);
     }
+}
+
+static void *close_and_say(void *arg)
+{
+    struct closing *c = arg;
+
+    runner_close(c->r);
+    atomic_store(&c->is_closed, true);
+    return NULL;
+}
+
+/* A guest that the engine did not let in leaves, too: the one that is inside still keeps the engine open. */
+static void closing_waits_for_who_came_in(void **state)
+{
+    struct closing c = {.r = opened(NULL)};
+    struct gallop *inside = NULL, *outside = NULL;
+    struct gallop_stats s;
+    pthread_t thread;
+
+    runner_enter(c.r, &inside);
+    assert_non_null(inside);
+    runner_leave(c.r, &outside);
+    pthread_create(&thread, NULL, close_and_say, &c);
+    do { /* until closing has begun */
+        runner_enter(c.r, &outside);
+        runner_leave(c.r, &outside);
+    } while (runner_stats(c.r, &s) == 1);
+    usleep(20000);
+    assert_false(atomic_load(&c.is_closed));
+    gallop_stats(inside, &s);
+    runner_leave(c.r, &inside);
+    pthread_join(thread, NULL);
+    runner_free(c.r);
+}
+
+/* As many answers as a request may have. */
+static void each_of_many_answers_is_kept(void **state)
+{
+    struct runner *r = opened(NULL);
+    struct gallop_request q;
+    char err[GALLOP_ERR_SIZE];
+
+    gallop_request_init(&q);
+    q.text = "Once upon a time";
+    q.text_len = SIZE_MAX;
+    q.sampling.max_new_tokens = 2;
+    q.sampling.ignore_eos = 1;
+    for (q.n = 127; q.n <= 128; q.n++) {
+        struct runner_call *c = NULL;
+
+        assert_int_equal(runner_submit(r, &q, 0, NULL, 0, &c, err), 0);
+        for (unsigned i = 0; i < q.n; i++) {
+            const struct gallop_event *end = NULL;
+            struct runner_output out;
+            size_t n = 0;
+
+            for (; !end; n += out.n_tokens) {
+                end = runner_take(c, i, &out);
+                if (!end)
+                    runner_wait(c, 0.01);
+            }
+            assert_int_equal(n, 2);
+        }
+        runner_release(c);
+    }
+    runner_free(r);
 }
 
 static void a_model_that_cannot_be_opened_is_an_error(void **state)
 {
     struct gallop_options o;
-    struct runner *r;
+    struct runner *r = NULL;
     char err[GALLOP_ERR_SIZE];
     int code, ended;
 
     gallop_options_init(&o);
     o.model = "/nowhere";
-    r = runner_new(&o, NULL);
+    runner_new(&o, NULL, &r);
     while ((ended = runner_opened(r, 0.01, &code, err)) == 0)
         ;
     assert_int_equal(ended, -1);
@@ -199,7 +277,7 @@ static void every_allocation_of_a_call_fails_once(void **state)
     struct runner *r = opened(NULL);
     struct gallop_request q;
     char err[GALLOP_ERR_SIZE];
-    int code, calm = 0;
+    int calm = 0;
 
     gallop_request_init(&q);
     q.text = "Once";
@@ -207,10 +285,11 @@ static void every_allocation_of_a_call_fails_once(void **state)
     q.sampling.max_new_tokens = 3;
     q.sampling.logprobs = 2;
     for (long at = 1; calm < 3; at++) {
-        struct runner_call *c;
+        struct runner_call *c = NULL;
+        int code;
 
         runner_fail_at(at);
-        c = runner_submit(r, &q, 0, NULL, 0, &code, err);
+        code = runner_submit(r, &q, 0, NULL, 0, &c, err);
         if (c) {
             const struct gallop_event *end;
             struct runner_output out;
@@ -235,6 +314,8 @@ int main(void)
         cmocka_unit_test(threads_share_an_engine),
         cmocka_unit_test(a_channel_reports_its_calls_until_they_have_ended),
         cmocka_unit_test(closing_ends_running_calls),
+        cmocka_unit_test(closing_waits_for_who_came_in),
+        cmocka_unit_test(each_of_many_answers_is_kept),
         cmocka_unit_test(a_model_that_cannot_be_opened_is_an_error),
         cmocka_unit_test(every_allocation_of_a_call_fails_once),
     };

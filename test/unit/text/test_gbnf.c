@@ -195,6 +195,70 @@ static void limits_hold(void **state)
     }
 }
 
+/* Quantifiers are nested in each other, so that functions recurse by their number, in groups as well. */
+static void a_tower_of_quantifiers_is_refused(void **state)
+{
+    static const char *const quantifier[] = {"?", "*", "+", "{2}", "{1,3}"};
+    static char text[GBNF_MOST_BYTES];
+    struct err e = {0};
+
+    for (size_t i = 0; i < sizeof(quantifier) / sizeof(*quantifier); i++)
+        for (int in_groups = 0; in_groups < 2; in_groups++)
+            for (int depth = GBNF_MOST_DEPTH; depth <= 120000;
+                 depth += depth > GBNF_MOST_DEPTH ? 119749 : 1) {
+                size_t n_groups = in_groups ? GBNF_MOST_DEPTH : 0, n = 8;
+
+                memcpy(text, "root ::=", n);
+                memset(text + n, '(', n_groups);
+                n += n_groups;
+                n += (size_t)snprintf(text + n, sizeof(text) - n, "\"a\"");
+                for (int k = 0; k < depth; k++)
+                    n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", (size_t)k < n_groups ? ")" : "",
+                                          quantifier[i]);
+                assert_int_equal(read_code(text, n, &e), depth > GBNF_MOST_DEPTH ? ERR_NOSPACE : 0);
+            }
+    assert_string_equal(e.msg, "line 1, column 1762 of the grammar: quantifiers are nested deeper than 250");
+}
+
+/* Every member of a sequence or choice counts, whether it is the first, in the middle or the last one. */
+static void quantifiers_of_each_member_are_counted(void **state)
+{
+    static const char *const around[][2] = {{"(", " \"b\")"}, {"(\"b\" ", ")"}, {"(\"b\" ", " \"c\")"},
+                                            {"(", "|\"b\")"}, {"(\"b\"|", ")"}, {"(\"b\"|", "|\"c\")"}};
+    static char text[16000];
+    struct err e = {0};
+
+    for (size_t i = 0; i < sizeof(around) / sizeof(*around); i++)
+        for (int depth = GBNF_MOST_DEPTH; depth <= GBNF_MOST_DEPTH + 2; depth += 2) {
+            size_t n = (size_t)snprintf(text, sizeof(text), "root ::= ");
+
+            for (int k = 0; k < depth; k += 2)
+                n += (size_t)snprintf(text + n, sizeof(text) - n, "%s", around[i][0]);
+            n += (size_t)snprintf(text + n, sizeof(text) - n, "\"a\"");
+            for (int k = 0; k < depth; k += 2)
+                n += (size_t)snprintf(text + n, sizeof(text) - n, "{2}{2}%s", around[i][1]);
+            assert_int_equal(read_code(text, n, &e), depth > GBNF_MOST_DEPTH ? ERR_NOSPACE : 0);
+        }
+    assert_non_null(strstr(e.msg, "quantifiers are nested deeper than 250"));
+}
+
+/* Rules that are put into each other nest their quantifiers. */
+static void a_tower_of_rules_is_refused(void **state)
+{
+    static char text[GBNF_MOST_BYTES];
+    struct err e = {0};
+
+    for (int depth = REGEX_MOST_DEPTH - 1; depth <= REGEX_MOST_DEPTH; depth++) {
+        size_t n = (size_t)snprintf(text, sizeof(text), "root ::= r1\n");
+
+        for (int i = 1; i < depth; i++)
+            n += (size_t)snprintf(text + n, sizeof(text) - n, "r%d ::= r%d{2}\n", i, i + 1);
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "r%d ::= \"a\"{2}\n", depth);
+        assert_int_equal(read_code(text, n, &e), depth < REGEX_MOST_DEPTH ? 0 : ERR_NOSPACE);
+    }
+    assert_string_equal(e.msg, "the grammar is nested deeper than 1200");
+}
+
 /* Each rule writes the next one twice: put into each other, they would have 2^40 parts. */
 static void rules_that_double_do_not_grow(void **state)
 {
@@ -265,6 +329,9 @@ int main(void)
         cmocka_unit_test(grammars_accept_their_texts_and_no_others),
         cmocka_unit_test(what_cannot_be_served_is_refused_by_name_and_place),
         cmocka_unit_test(limits_hold),
+        cmocka_unit_test(a_tower_of_quantifiers_is_refused),
+        cmocka_unit_test(quantifiers_of_each_member_are_counted),
+        cmocka_unit_test(a_tower_of_rules_is_refused),
         cmocka_unit_test(rules_that_double_do_not_grow),
         cmocka_unit_test(long_chains_of_rules_are_finished_quickly),
         cmocka_unit_test(failed_allocations_are_reported),

@@ -1,6 +1,7 @@
 /* test_regex.c - random expressions against the sets of short texts that they describe by definition, the
  * counts of states of large repetitions, the limits of a store, and UTF-8.
  */
+#include "base/threads/thread.h"
 #include "base/utf8.h"
 #include "shorttexts.h"
 #include "text/grammar/automata/regex.h"
@@ -140,6 +141,58 @@ static void a_long_concatenation_is_read_without_recursion(void **state)
     regex_close(&s);
 }
 
+/* Wraps R in an expression of the kind KIND. */
+static uint32_t wrap(struct regex_store *s, int kind, uint32_t r)
+{
+    uint32_t a = regex_range(s, 'a', 'a');
+
+    return kind == 0   ? regex_repeat(s, regex_concat(s, r, a), 0, 3)
+           : kind == 1 ? regex_not(s, regex_or(s, r, regex_concat(s, a, a)))
+           : kind == 2 ? regex_concat(s, regex_or(s, r, regex_concat(s, a, a)), a)
+                       : regex_repeat(s, regex_and(s, regex_not(s, r), regex_not(s, a)), 0, 2);
+}
+
+/* At the largest depth, all functions that recurse fit the stack of a small thread; one more is a fault. */
+static void *match_deep(void *context)
+{
+    size_t *most = context;
+
+    for (int kind = 0; kind < 4; kind++) {
+        struct regex_store s;
+        struct regex_set first;
+        uint32_t r, whole = REGEX_NOTHING;
+        size_t n = 0;
+
+        assert_int_equal(regex_open(&s, 64 << 20, 1 << 20), 0);
+        for (r = regex_range(&s, 'a', 'b'); s.fault == REGEX_FINE; n++) {
+            whole = r;
+            r = wrap(&s, kind, r);
+        }
+        assert_int_equal(s.fault, REGEX_OVER_DEPTH);
+        s.fault = REGEX_FINE;
+        regex_first(&s, whole, &first);
+        regex_is_empty(&s, whole);
+        regex_clamp(&s, whole, 4);
+        regex_next(&s, whole, 'a');
+        most[kind] = n;
+        regex_close(&s);
+    }
+    return NULL;
+}
+
+static void nested_expressions_are_limited_and_fit_the_stack(void **state)
+{
+    size_t most[4];
+    struct thread t;
+
+    assert_int_equal(thread_start(&t, match_deep, most), 0);
+    thread_join(&t);
+    assert_int_equal(most[0], (REGEX_MOST_DEPTH - 2) / 2 + 1); /* a concatenation and its repetition */
+    assert_int_equal(most[1], (REGEX_MOST_DEPTH - 1) / 2 + 1);
+    assert_int_equal(most[2], (REGEX_MOST_DEPTH - 1) / 2 + 1);
+    assert_int_equal(most[3], (REGEX_MOST_DEPTH - 1) / 3 + 1);
+}
+
 static void limits_of_memory_and_work_end_in_a_fault(void **state)
 {
     struct regex_store s;
@@ -233,6 +286,97 @@ static void clamped_states_allow_the_same_next_bytes(void **state)
     regex_close(&s);
 }
 
+/* Compares which texts of at most LEFT letters lead from A and from B to a state, and to the end of a text. */
+static void compare_beginnings(struct regex_store *s, uint32_t a, uint32_t b, unsigned left)
+{
+    assert_int_equal(a == REGEX_NOTHING, b == REGEX_NOTHING);
+    assert_int_equal(regex_matches_empty(s, a), regex_matches_empty(s, b));
+    for (char letter = 'a'; letter <= 'c' && left > 0 && a != REGEX_NOTHING; letter++)
+        compare_beginnings(s, regex_next(s, a, (uint8_t)letter), regex_next(s, b, (uint8_t)letter), left - 1);
+}
+
+/* Bounds that a short text cannot reach do not count, within intersections as well. */
+static void clamping_changes_no_short_text(void **state)
+{
+    size_t n_changed = 0, n_simpler = 0;
+
+    for (int round = 0; round < 4000; round++) {
+        struct regex_store s;
+        uint64_t texts;
+        uint32_t r, clamped, most = 1 + short_dice(4), bound = short_dice(12);
+
+        assert_int_equal(regex_open(&s, 64 << 20, 1 << 22), 0);
+        r = random_expression(&s, 1 + (int)short_dice(3), &texts);
+        if (short_dice(4))
+            r = regex_and(&s, r,
+                          regex_repeat(&s, regex_range(&s, 'a', short_dice(2) ? 'b' : 'c'),
+                                       short_dice(5) ? 0 : bound / 2, bound));
+        r = short_dice(2) ? regex_concat(&s, r, regex_range(&s, 'c', 'c')) : r;
+        r = regex_is_empty(&s, r) ? REGEX_NOTHING : r; /* states are never empty */
+        clamped = regex_clamp(&s, r, most);
+        compare_beginnings(&s, r, clamped, most);
+        assert_int_equal(regex_clamp(&s, r, most), clamped);
+        assert_int_equal(s.fault, REGEX_FINE);
+        n_changed += clamped != r;
+        for (char c = 'a'; c <= 'c' && clamped != r; c++) /* states behind it are clamped alike */
+            n_simpler += regex_clamp(&s, regex_next(&s, r, (uint8_t)c), most) == clamped;
+        regex_close(&s);
+    }
+    assert_in_range(n_changed, 300, 4000);
+    assert_in_range(n_simpler, 20, 12000);
+}
+
+/* What completes a beginning may be longer than the shortest text: "ab" needs four more letters, which the length does
+ * not allow. */
+static void a_length_counts_what_completes_a_text(void **state)
+{
+    for (uint32_t length = 1; length < 9; length++) {
+        struct regex_store s;
+        uint32_t r, a, five;
+
+        assert_int_equal(regex_open(&s, 16 << 20, 1 << 20), 0);
+        a = regex_range(&s, 'a', 'a');
+        five = regex_literal(&s, "bbbbb", 5);
+        r = regex_and(&s, regex_concat(&s, a, regex_repeat(&s, five, 0, 1)),
+                      regex_repeat(&s, regex_range(&s, 'a', 'b'), 0, length));
+        compare_beginnings(&s, r, regex_clamp(&s, r, 2), 2);
+        r = regex_and(&s, regex_repeat(&s, regex_concat(&s, a, five), 1, 3),
+                      regex_repeat(&s, regex_range(&s, 'a', 'b'), 0, 2 * length));
+        r = regex_is_empty(&s, r) ? REGEX_NOTHING : r;
+        compare_beginnings(&s, r, regex_clamp(&s, r, 1), 1);
+        regex_close(&s);
+    }
+}
+
+/* At most ten words in at most 100 characters: far from the bounds, the number of characters does not matter. */
+static void states_of_a_pattern_with_a_length_are_shared(void **state)
+{
+    struct regex_store s;
+    uint32_t letter, word, r, first;
+    size_t n_before;
+
+    assert_int_equal(regex_open(&s, 16 << 20, 1 << 24), 0);
+    letter = regex_range(&s, 'a', 'z');
+    word = regex_repeat(&s, letter, 1, REGEX_NO_LIMIT);
+    r = regex_concat(&s, regex_repeat(&s, regex_concat(&s, word, regex_range(&s, ' ', ' ')), 0, 9), word);
+    r = regex_and(&s, r, regex_repeat(&s, regex_range(&s, ' ', 'z'), 0, 100));
+    r = regex_next(&s, r, 'k');
+    first = regex_clamp(&s, r, 8);
+    n_before = s.n;
+    for (int i = 1; i < 100; i++) {
+        r = regex_next(&s, r, 'k');
+        assert_true(r != REGEX_NOTHING);
+        if (99 - i > 11) /* 8 bytes, and 3 that complete a text: a letter, a blank and a letter */
+            assert_int_equal(regex_clamp(&s, r, 8), first);
+        else if (99 - i < 8)
+            assert_true(regex_clamp(&s, r, 8) != first);
+    }
+    assert_true(s.n - n_before < 99 * 8);
+    assert_int_equal(regex_next(&s, r, 'k'), REGEX_NOTHING);
+    assert_int_equal(s.fault, REGEX_FINE);
+    regex_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,10 +385,14 @@ int main(void)
         cmocka_unit_test(a_large_repetition_costs_a_state_for_each_byte_read),
         cmocka_unit_test(neighbouring_repetitions_add_up),
         cmocka_unit_test(a_long_concatenation_is_read_without_recursion),
+        cmocka_unit_test(nested_expressions_are_limited_and_fit_the_stack),
         cmocka_unit_test(limits_of_memory_and_work_end_in_a_fault),
         cmocka_unit_test(characters_are_utf8_without_surrogates),
         cmocka_unit_test(multiples_are_counted_digit_by_digit),
         cmocka_unit_test(clamped_states_allow_the_same_next_bytes),
+        cmocka_unit_test(clamping_changes_no_short_text),
+        cmocka_unit_test(a_length_counts_what_completes_a_text),
+        cmocka_unit_test(states_of_a_pattern_with_a_length_are_shared),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -151,7 +151,9 @@ static void expect_text(const char *name, const struct tok *t, const json_t *lis
         ids.id[ids.n++] = (int32_t)json_integer_value(json_array_get(list, i));
     assert_int_equal(tok_decode(t, ids.id, ids.n, skip, &whole, NULL), 0);
     stream(t, &ids, skip, &joined);
-    if (!same_text(&whole, want) || !same_text(&joined, want)) {
+    /* In a stream a run of byte pieces that is not UTF-8 keeps the characters in it (test_tok_stream). */
+    if (!same_text(&whole, want) ||
+        (!same_text(&joined, want) && !strstr(json_string_value(want), "\xef\xbf\xbd"))) {
         show_ids("ids", &ids);
         fail_msg("%s: decoded \"%s\", streamed \"%s\", there \"%s\"", name, whole.data, joined.data,
                  json_string_value(want));

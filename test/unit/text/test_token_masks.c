@@ -380,6 +380,136 @@ static void shared_walks_give_the_same_masks(void **state)
     tok_close(tok);
 }
 
+/* Does the call FN of run R with few steps, again and again, until it is not paused. Returns how often it was. */
+#define WITH_FEW_STEPS(r, n_pauses, call)                                           \
+    for (size_t few_ = short_dice(4);; few_ += 1 + few_, (n_pauses)++) {            \
+        struct constraint_steps steps_ = {.left = few_};                            \
+        (r)->steps = &steps_;                                                       \
+        call;                                                                       \
+        (r)->steps = NULL;                                                          \
+        assert_true(steps_.done <= few_ || constraint_is_paused((r)->c));           \
+        assert_int_equal(steps_.left, steps_.done < few_ ? few_ - steps_.done : 0); \
+        if (!constraint_is_paused((r)->c))                                          \
+            break;                                                                  \
+        assert_false(constraint_run_may_guess(r)); /* what it takes is not known */ \
+    }
+
+/* A mask, and the row behind a token, do not depend on how often their work was paused; nothing incomplete is kept. */
+/* long: one walk, with and without pauses */
+static void paused_work_gives_the_same_masks(void **state)
+{
+    enum { IDS = 24, LENGTH = 25 };
+    static const struct {
+        enum constraint_kind kind;
+        const char *text;
+    } source[] = {
+        {CONSTRAINT_JSON_SCHEMA, "{\"type\":\"object\"}"},
+        {CONSTRAINT_JSON_SCHEMA, "{}"},
+        {CONSTRAINT_JSON_SCHEMA, "{\"items\":{\"type\":\"string\",\"pattern\":\"b$\"},\"type\":\"array\"}"},
+        {CONSTRAINT_JSON_SCHEMA,
+         "{\"type\":\"object\",\"propertyNames\":{\"enum\":[\"a\",\"b\",\"ab\",\"aa\",\"ba\"]},"
+         "\"minProperties\":4,\"additionalProperties\":{\"const\":1}}"},
+        {CONSTRAINT_JSON_SCHEMA,
+         "{\"items\":{\"maxLength\":9,\"minLength\":2,\"type\":\"string\"},\"type\":\"array\"}"},
+        {CONSTRAINT_REGEX, "((([ab]{1,9},?){1,9}:?){1,9})"},
+        {CONSTRAINT_REGEX, "(?=.*a.{5}b)(.*a.{7}){3}"},
+        {CONSTRAINT_GRAMMAR, "root ::= (r? r? r? r?){2,3} \"]\"\nr ::= \"a\" r \"b\" | \"[\" r* | \"1\""},
+        {CONSTRAINT_GRAMMAR, "root ::= root root | \"a\" | root \",\" | \"{\" root \"}\""},
+    };
+    struct constraint_vocabulary *v = NULL;
+    struct err e = {0};
+    size_t n_pauses = 0;
+    struct tok *tok;
+
+    (void)state;
+    if (tok_open_json(&tok, string_tokens, strlen(string_tokens), "t", &e) != 0 ||
+        constraint_vocabulary_new(&v, tok, &e) != 0)
+        fail_msg("%s", e.msg);
+    for (size_t i = 0; i < 36; i++) {
+        const char *text = source[i % 9].text;
+        struct constraint_source s = {.kind = source[i % 9].kind, .text = text, .n = strlen(text)};
+        struct constraint *c[2] = {NULL};
+        struct constraint_run run[2];
+        uint32_t mask[2] = {0};
+
+        for (int k = 0; k < 2; k++) {
+            if (constraint_new(&c[k], &s, v, NULL, &e) != 0)
+                fail_msg("%s: %s", text, e.msg);
+            assert_int_equal(constraint_run_open(&run[k], c[k], LENGTH + 1, &e), 0);
+        }
+        for (size_t n = 0; n < LENGTH && constraint_run_mask(&run[0], &mask[0], &e) > 0; n++) {
+            int32_t id = (int32_t)short_dice(IDS);
+            bool is_added, is_wrong = short_dice(8) == 0;
+
+            WITH_FEW_STEPS(&run[1], n_pauses, constraint_run_mask(&run[1], &mask[1], &e));
+            assert_int_equal(mask[1], mask[0]);
+            assert_int_equal(constraint_run_may_end(&run[1]), constraint_run_may_end(&run[0]));
+            while (!is_wrong && !(mask[0] >> id & 1))
+                id = (id + 1) % IDS;
+            WITH_FEW_STEPS(&run[1], n_pauses, is_added = constraint_run_add(&run[1], id));
+            assert_int_equal(constraint_run_add(&run[0], id), is_added);
+            assert_int_equal(is_added, mask[0] >> id & 1);
+        }
+        assert_int_equal(constraint_run_mask(&run[1], &mask[1], &e),
+                         constraint_run_mask(&run[0], &mask[0], &e));
+        assert_false(constraint_is_spent(c[1]));
+        assert_int_equal(constraint_error(c[1], &e), 0);
+        for (int k = 0; k < 2; k++) {
+            constraint_run_close(&run[k]);
+            constraint_free(c[k]);
+        }
+    }
+    assert_true(n_pauses > 500);
+    constraint_vocabulary_free(v);
+    tok_close(tok);
+    assert_int_equal(mem_live_blocks(), 0);
+}
+
+/* The second property of an object with any names leads to the rows of the first one, whose masks are kept: no work is
+ * left to do. */
+static void masks_inside_names_are_kept(void **state)
+{
+    static const char schema[] = "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}},"
+                                 "\"additionalProperties\":true}";
+    const struct constraint_source source = {
+        .kind = CONSTRAINT_JSON_SCHEMA, .text = schema, .n = sizeof(schema) - 1};
+    /* {"a":1, and then "aba":"ab", of string_tokens again and again */
+    static const int32_t first[] = {0, 15, 10, 9, 8}, next[] = {15, 6, 23, 5, 6, 13};
+    enum { N_FIRST = sizeof(first) / sizeof(*first), N_NEXT = sizeof(next) / sizeof(*next), ROUNDS = 9 };
+    struct constraint_vocabulary *v = NULL;
+    struct constraint_steps steps = {.left = SIZE_MAX / 2};
+    struct constraint *c = NULL;
+    struct constraint_run run;
+    struct err e = {0};
+    uint32_t mask, kept[N_NEXT];
+    size_t before = 0;
+    struct tok *tok;
+
+    (void)state;
+    if (tok_open_json(&tok, string_tokens, strlen(string_tokens), "t", &e) != 0 ||
+        constraint_vocabulary_new(&v, tok, &e) != 0 || constraint_new(&c, &source, v, NULL, &e) != 0 ||
+        constraint_run_open(&run, c, N_FIRST + ROUNDS * N_NEXT, &e) != 0)
+        fail_msg("%s", e.msg);
+    run.steps = &steps;
+    for (int i = 0; i < N_FIRST; i++)
+        assert_true(constraint_run_add(&run, first[i]));
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < N_NEXT; i++) {
+            assert_true(constraint_run_mask(&run, &mask, &e) > 0);
+            kept[i] = round ? kept[i] : mask;
+            assert_int_equal(mask, kept[i]);
+            assert_true(constraint_run_add(&run, next[i]));
+            if (round == 1 && i == 0)
+                before = steps.done;
+        }
+    assert_true(before > 0);
+    assert_int_equal(steps.done, before);
+    constraint_run_close(&run);
+    constraint_free(c);
+    constraint_vocabulary_free(v);
+    tok_close(tok);
+}
+
 static void every_allocation_of_a_vocabulary_may_fail(void **state)
 {
     const struct constraint_source source = {.kind = CONSTRAINT_JSON_SCHEMA, .text = "true", .n = 4};
@@ -419,6 +549,8 @@ int main(void)
         cmocka_unit_test(the_texts_of_a_tokenizer_are_its_bytes),
         cmocka_unit_test(tokens_are_taken_back),
         cmocka_unit_test(shared_walks_give_the_same_masks),
+        cmocka_unit_test(paused_work_gives_the_same_masks),
+        cmocka_unit_test(masks_inside_names_are_kept),
         cmocka_unit_test(every_allocation_of_a_vocabulary_may_fail),
         cmocka_unit_test(the_first_token_of_an_answer_may_lose_its_blank),
     };

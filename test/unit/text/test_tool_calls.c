@@ -41,8 +41,9 @@ static void open_trie(void)
 static bool accepts(const char *form, const char *how, const char *text)
 {
     json_t *schema = json_pack("{s:s}", "text", "{\"a\": 1}");
+    struct tool_calls_made made;
     const struct tool_calls_function function[] = {{.name = "f", .parameters = schema}, {.name = "g"}};
-    struct tool_calls calls = {.form = tool_calls_form_named(form),
+    struct tool_calls calls = {.form = tool_calls_form_named(form, &made),
                                .function = function,
                                .n = strchr(how, '1') ? 1 : 2,
                                .is_free = strchr(how, 'f'),
@@ -164,23 +165,96 @@ static void answers_call_functions_as_they_may(void **state)
         }
 }
 
-/* A row without a form could not be forced to call a function. */
-static void every_markup_has_a_form_that_writes_its_example(void **state)
+/* Returns 1 if TEXT is a forced call of f with the parameters s, a string that is required, e, x or "y z", and n, 5;
+ * 0 if it is not, and the negated error if EXTRA, a further parameter or NULL, cannot be enforced. */
+static int values_accept(const char *form, json_t *extra, const char *text)
 {
+    json_t *schema = json_pack("{s:s,s:{s:{s:s,s:s},s:{s:s,s:[s,s]},s:{s:s,s:s}},s:[s]}", "type", "object",
+                               "properties", "s", "type", "string", "description", "d", "e", "type", "string",
+                               "enum", "x", "y z", "n", "type", "integer", "text", "5", "required", "s");
+    const struct tool_calls_function function = {.name = "f", .parameters = schema};
+    struct tool_calls calls = {.function = &function, .n = 1, .content = GRAMMAR_NEVER};
+    struct grammar g;
+    struct recognizer r;
+    struct err e = {0};
+    uint32_t start;
+    int rc;
+
+    if (extra)
+        json_object_set_new(json_object_get(schema, "properties"), "more", extra);
+    calls.form = tool_calls_form_named(form, &calls.made);
+    assert_non_null(calls.form);
+    assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
+    rc = -tool_calls_grammar(&g, &calls, NULL, small_schema, NULL, &start, &e);
+    if (rc == 0) {
+        assert_int_equal(grammar_finish(&g, start, NULL), 0);
+        assert_int_equal(recognizer_open(&r, &g, NULL), 0);
+        rc = recognizer_matches(&r, text, strlen(text));
+        recognizer_close(&r);
+    }
+    grammar_close(&g);
+    json_decref(schema);
+    return rc;
+}
+
+#define QWEN(parameters) "<tool_call>\n<function=f>\n" parameters "</function>\n</tool_call>"
+#define QWEN_S           "<parameter=s>\nany <text> </p\n\n</parameter>\n"
+
+static void values_between_marks_are_as_the_schema_says(void **state)
+{
+    assert_int_equal(values_accept("qwen3_coder", NULL, QWEN(QWEN_S)), 1);
+    assert_int_equal(
+        values_accept("qwen3_coder", NULL,
+                      QWEN(QWEN_S "<parameter=e>\ny z\n</parameter>\n<parameter=n>\n5\n</parameter>\n")),
+        1);
+    assert_int_equal(values_accept("qwen3_coder", NULL, QWEN("")), 0);
+    assert_int_equal(values_accept("qwen3_coder", NULL, QWEN(QWEN_S "<parameter=e>\nz\n</parameter>\n")), 0);
+    assert_int_equal(values_accept("qwen3_coder", NULL, QWEN(QWEN_S "<parameter=n>\n6\n</parameter>\n")), 0);
+    assert_int_equal(values_accept("qwen3_coder", NULL, QWEN(QWEN_S "<parameter=x>\n5\n</parameter>\n")), 0);
+    assert_int_equal(
+        values_accept("qwen3_coder", NULL, QWEN("<parameter=s>\n</parameter> x\n</parameter>\n")), 0);
+    assert_int_equal(
+        values_accept("glm45", NULL,
+                      "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>a</arg_value>\n</tool_call>"),
+        1);
+    assert_int_equal(
+        values_accept("minimax_m2", NULL,
+                      "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"s\">a</parameter>\n"
+                      "</invoke>\n</minimax:tool_call>"),
+        1);
+    /* what a text without quotes cannot obey is refused, not ignored */
+    assert_int_equal(
+        values_accept("qwen3_coder", json_pack("{s:s,s:i}", "type", "string", "maxLength", 3), ""),
+        -ERR_UNSUPPORTED);
+    assert_int_equal(values_accept("qwen3_coder", json_pack("{s:[s,s]}", "type", "string", "null"), ""),
+                     -ERR_UNSUPPORTED);
+    assert_int_equal(values_accept("qwen3_coder", json_pack("{s:s,s:s}", "type", "object", "$ref", "#"), ""),
+                     -ERR_UNSUPPORTED);
+}
+
+/* A row with a form can be forced to call a function; constrain.c refuses the others. */
+static void every_form_writes_the_example_of_its_markup(void **state)
+{
+    struct tool_calls_made none;
+    size_t n_forms = 0;
+
     for (size_t i = 0; markup_calls_row(i); i++) {
         const struct markup_calls *row = markup_calls_row(i);
 
-        char text[200];
+        struct tool_calls_made made;
+        char text[500];
 
-        if (!tool_calls_form_named(row->name))
-            fail_msg("%s has no form", row->name);
+        if (!tool_calls_form_named(row->name, &made))
+            continue;
+        n_forms++;
         snprintf(text, sizeof(text), "%s", row->example);
         if (row->stop[0]) /* the token that ends an answer is not part of it */
             text[strlen(text) - strlen(row->stop[0])] = 0;
         if (!accepts(row->name, "p", text))
             fail_msg("%s refuses \"%s\"", row->name, text);
     }
-    assert_null(tool_calls_form_named("none"));
+    assert_int_equal(n_forms, 29);
+    assert_null(tool_calls_form_named("none", &none));
 }
 
 static void errors_name_the_function(void **state)
@@ -192,10 +266,10 @@ static void errors_name_the_function(void **state)
     uint32_t start;
 
     assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
-    calls.form = tool_calls_form_named("hermes");
+    calls.form = tool_calls_form_named("hermes", &calls.made);
     assert_int_equal(tool_calls_grammar(&g, &calls, NULL, small_schema, &e, &start, &e), ERR_UNSUPPORTED);
     assert_string_equal(e.msg, "function \"f\"\": a schema that is not served");
-    calls.form = tool_calls_form_named("mistral");
+    calls.form = tool_calls_form_named("mistral", NULL);
     assert_int_equal(tool_calls_grammar(&g, &calls, NULL, small_schema, NULL, &start, &e), ERR_UNSUPPORTED);
     assert_non_null(strstr(e.msg, "function \"f\"\": the name has other characters than letters"));
     grammar_close(&g);
@@ -205,7 +279,7 @@ static void names_are_escaped_where_they_stand_in_json(void **state)
 {
     const struct tool_calls_function function = {.name = "a\"\\\n"};
     const struct tool_calls calls = {
-        .form = tool_calls_form_named("llama3_json"), .function = &function, .n = 1};
+        .form = tool_calls_form_named("llama3_json", NULL), .function = &function, .n = 1};
     static const char text[] = "{\"name\": \"a\\\"\\\\\\u000a\", \"parameters\": {}}";
     struct grammar g;
     struct recognizer r;
@@ -280,7 +354,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_call_functions_as_they_may),
-        cmocka_unit_test(every_markup_has_a_form_that_writes_its_example),
+        cmocka_unit_test(values_between_marks_are_as_the_schema_says),
+        cmocka_unit_test(every_form_writes_the_example_of_its_markup),
         cmocka_unit_test(errors_name_the_function),
         cmocka_unit_test(names_are_escaped_where_they_stand_in_json),
         cmocka_unit_test(failed_allocations_are_reported),

@@ -59,13 +59,13 @@ static void templates_say_what_they_want(void **state)
         const char *template;
         struct tools_style style;
     } cases[] = {
-        {chatml, {TOOLS_IN_VARIABLE, false, false}},
-        {joined, {TOOLS_IN_VARIABLE, true, false}},
-        {printed, {TOOLS_IN_VARIABLE, true, false}},
-        {strict, {TOOLS_IN_VARIABLE, false, true}},
-        {in_system, {TOOLS_IN_SYSTEM, false, false}},
-        {deaf, {TOOLS_NOWHERE, false, false}},
-        {"{{ raise_exception('no') }}", {TOOLS_NOWHERE, false, false}},
+        {chatml, {.place = TOOLS_IN_VARIABLE}},
+        {joined, {.place = TOOLS_IN_VARIABLE, .text_arguments = true}},
+        {printed, {.place = TOOLS_IN_VARIABLE, .text_arguments = true}},
+        {strict, {.place = TOOLS_IN_VARIABLE, .short_ids = true}},
+        {in_system, {.place = TOOLS_IN_SYSTEM}},
+        {deaf, {.place = TOOLS_NOWHERE}},
+        {"{{ raise_exception('no') }}", {.place = TOOLS_NOWHERE}},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -74,6 +74,54 @@ static void templates_say_what_they_want(void **state)
         assert_int_equal(s.place, cases[i].style.place);
         assert_int_equal(s.text_arguments, cases[i].style.text_arguments);
         assert_int_equal(s.short_ids, cases[i].style.short_ids);
+    }
+}
+
+#define TOOLS_LOOP(text) \
+    "{% for t in tools %}{{ " text " }}{% endfor %}{% for m in messages %}{{ m.content }}{% endfor %}"
+
+/* What a template refuses to miss in a tool is filled in, and nothing else. */
+static void optional_members_of_tools_are_filled_in_where_they_are_needed(void **state)
+{
+    static const struct {
+        const char *template;
+        int needs; /* bits: description, parameters, properties */
+        const char *given, *complete;
+    } cases[] = {
+        {TOOLS_LOOP("t.function.name"), 0, "{\"name\":\"f\"}", "{\"name\":\"f\"}"},
+        {TOOLS_LOOP("t.function.name"), 0, "{\"name\":\"f\",\"description\":null,\"parameters\":null}",
+         "{\"name\":\"f\"}"},
+        {TOOLS_LOOP("t.function.name"), 0, "{\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}",
+         "{\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}"},
+        {TOOLS_LOOP("t.function.name + t.function.description"), 1, "{\"name\":\"f\"}",
+         "{\"name\":\"f\",\"description\":\"\"}"},
+        {TOOLS_LOOP("t.function.name + t.function.description"), 1, "{\"name\":\"f\",\"description\":null}",
+         "{\"name\":\"f\",\"description\":\"\"}"},
+        {TOOLS_LOOP("t.function.name + t.function.description"), 1, "{\"name\":\"f\",\"description\":\"d\"}",
+         "{\"name\":\"f\",\"description\":\"d\"}"},
+        {TOOLS_LOOP("t.function.name ~ t.function.parameters | tojson"), 2, "{\"name\":\"f\"}",
+         "{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{}}}"},
+        {TOOLS_LOOP("t.function.name ~ t.function.parameters.properties | tojson"), 6,
+         "{\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}",
+         "{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{}}}"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tools_style s = style_of(cases[i].template);
+        json_t *given = json_loads(cases[i].given, 0, NULL), *before = json_deep_copy(given),
+               *list = json_pack("[{s:s,s:o}]", "type", "function", "function", given), *out,
+               *expected = json_loads(cases[i].complete, 0, NULL);
+
+        assert_int_equal(s.needs_description | s.needs_parameters << 1 | s.needs_properties << 2,
+                         cases[i].needs);
+        assert_int_equal(tools_complete(&s, list, &out, NULL), 0);
+        assert_true(json_equal(json_object_get(json_array_get(out, 0), "function"), expected));
+        assert_string_equal(json_string_value(json_object_get(json_array_get(out, 0), "type")), "function");
+        assert_true(json_equal(given, before));
+        json_decref(out);
+        json_decref(expected);
+        json_decref(before);
+        json_decref(list);
     }
 }
 
@@ -177,7 +225,7 @@ static void messages_of_the_caller_s_stay_as_they_are(void **state)
 {
     json_t *message = json_loads(CALL("c", "\"{}\""), 0, NULL), *list = json_copy(message);
     char *before = json_dumps(message, 0), *after;
-    struct tools_style s = {TOOLS_IN_SYSTEM, false, true};
+    struct tools_style s = {.place = TOOLS_IN_SYSTEM, .short_ids = true};
 
     assert_int_equal(tools_fit(&s, list, NULL, NULL), 0);
     after = json_dumps(message, 0);
@@ -200,7 +248,7 @@ static void bad_messages_are_refused_by_name(void **state)
         {"{\"role\": \"assistant\", \"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": 3}}]}",
          "messages[0].tool_calls[0].function.arguments"},
     };
-    const struct tools_style s = {TOOLS_IN_VARIABLE, false, false};
+    const struct tools_style s = {.place = TOOLS_IN_VARIABLE};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         json_t *list = json_pack("[o]", json_loads(cases[i].message, 0, NULL));
@@ -252,6 +300,12 @@ static void bad_tools_are_refused_by_name(void **state)
     }
 }
 
+static void two_choices_force_calls(void **state)
+{
+    assert_true(tools_forces(TOOLS_REQUIRED) && tools_forces(TOOLS_NAMED));
+    assert_false(tools_forces(TOOLS_AUTO) || tools_forces(TOOLS_NONE));
+}
+
 static void choices_are_words_functions_and_lists_of_functions(void **state)
 {
     static const struct {
@@ -264,9 +318,12 @@ static void choices_are_words_functions_and_lists_of_functions(void **state)
         {"\"auto\"", 0, TOOLS_AUTO, NULL},
         {"\"none\"", 0, TOOLS_NONE, NULL},
         {"\"required\"", 0, TOOLS_REQUIRED, NULL},
-        {"{\"type\": \"function\", \"function\": {\"name\": \"f\"}}", 0, TOOLS_REQUIRED, "f"},
-        {"{\"type\": \"function\", \"name\": \"f\"}", 0, TOOLS_REQUIRED, "f"},
-        {"{\"function\": {\"name\": \"f\"}}", 0, TOOLS_REQUIRED, "f"},
+        {"{\"type\": \"auto\"}", 0, TOOLS_AUTO, NULL},
+        {"{\"type\": \"none\"}", 0, TOOLS_NONE, NULL},
+        {"{\"type\": \"required\"}", 0, TOOLS_REQUIRED, NULL},
+        {"{\"type\": \"function\", \"function\": {\"name\": \"f\"}}", 0, TOOLS_NAMED, "f"},
+        {"{\"type\": \"function\", \"name\": \"f\"}", 0, TOOLS_NAMED, "f"},
+        {"{\"function\": {\"name\": \"f\"}}", 0, TOOLS_NAMED, "f"},
         {"{\"type\": \"allowed_tools\", \"allowed_tools\": {\"mode\": \"auto\", \"tools\": [{\"type\": "
          "\"function\", \"function\": {\"name\": \"f\"}}, {\"type\": \"function\", \"name\": \"g\"}]}}",
          0, TOOLS_AUTO, "f g"},
@@ -307,6 +364,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(templates_say_what_they_want),
+        cmocka_unit_test(optional_members_of_tools_are_filled_in_where_they_are_needed),
         cmocka_unit_test(a_template_of_the_user_s_is_asked_instead),
         cmocka_unit_test(arguments_are_what_the_template_wants),
         cmocka_unit_test(ids_are_what_the_template_takes),
@@ -314,6 +372,7 @@ int main(void)
         cmocka_unit_test(messages_of_the_caller_s_stay_as_they_are),
         cmocka_unit_test(bad_messages_are_refused_by_name),
         cmocka_unit_test(bad_tools_are_refused_by_name),
+        cmocka_unit_test(two_choices_force_calls),
         cmocka_unit_test(choices_are_words_functions_and_lists_of_functions),
     };
 

@@ -54,7 +54,7 @@ char *transcript_of(const struct parser_options *o, const char *text, size_t n,
     for (size_t at = 1; rc == 0 && at <= n; at++) {
         if (at < n && !cut(ctx, at))
             continue;
-        rc = parser_feed(a, text + from, at - from, NULL);
+        rc = parser_feed(a, text + from, NULL, at - from, NULL);
         if (rc == 0)
             transcript_take(&t, a);
         from = at;

@@ -30,6 +30,10 @@ LEAST_TEMPERATURE = 1e-5
 _BEAM_SEARCH = ("num_beams", "early_stopping", "use_beam_search")
 
 
+class WrongType(AssertionError, ValueError):
+    """A value of another type than PACE expects, for which it has an assertion."""
+
+
 class SamplingMode(enum.Enum):
     """How the next token is chosen."""
 
@@ -220,7 +224,15 @@ class SamplingConfig:
             self.max_new_tokens is None or self.max_new_tokens >= 1,
             "max_new_tokens should be >=1, got: %s" % self.max_new_tokens,
         )
-        self.min_new_tokens = int(self.min_new_tokens)
+        if type(self.min_new_tokens) is not int:
+            raise WrongType(
+                "min_new_tokens should be of type int, got: %s" % type(self.min_new_tokens)
+            )
+        strings = self.stop_strings if self.stop_strings is not None else []
+        PACE_LLM_ASSERT(
+            isinstance(strings, (list, tuple)) and all(isinstance(x, str) for x in strings),
+            "stop_strings should be a string or a list of strings, got: %s" % type(strings),
+        )
         PACE_LLM_ASSERT(
             self.min_new_tokens >= 0, "min_new_tokens should be >=0, got %s" % self.min_new_tokens
         )
@@ -336,7 +348,7 @@ class PardSpecDecodeConfig(SpecDecodeConfig):
 
 class GallopSpecDecodeConfig(SpecDecodeConfig):
     """Speculative decoding with any method of Gallop's speculative_config, by the names of
-    docs/GENERATION.md: GallopSpecDecodeConfig(method="ngram", num_speculative_tokens=4).
+    docs/SAMPLING.md: GallopSpecDecodeConfig(method="ngram", num_speculative_tokens=4).
 
     It serves batches and sampled output, too."""
 

@@ -2,14 +2,13 @@
 
 import collections
 import contextlib
-import functools
 import json
 import os
-import threading
 
 from gallop._errors import _error as exception_of
 from gallop._fields import fill_options
 from gallop._gallop import ffi, lib
+from gallop._handles import Handle
 
 #: One event: row is the number of the row in its batch; kind is "token", "prompt", "text" or
 #: "finished". logits and probs of a token are float32 arrays [vocab_size], or None.
@@ -21,33 +20,24 @@ _RETURNS = ("return_logits", "return_probs", "return_prompt_logits")
 
 class Engine:
     """An open model. Requests belong to one thread at a time; the other functions, close() too, may be
-    called by any thread: closing waits for the end of what runs, a step at most."""
+    called by any thread."""
 
     def __init__(self, **options):
-        self._g = ffi.NULL
-        o, out, err = ffi.new("struct gallop_options *"), ffi.new("struct gallop **"), _error()
-        alive = []
+        o, err, alive = ffi.new("struct gallop_options *"), _error(), []
+        self._handle = handle = Handle("gallop", lib.gallop_close)
         lib.gallop_options_init(o)
         fill_options(o, options, alive)
-        _check(lib.gallop_open(out, o, err), err)
-        self._g = ffi.gc(out[0], functools.partial(_close, os.getpid()))
-        self.vocab_size = lib.gallop_describe(self._g).vocab_size
+        _check(lib.gallop_open(handle.box, o, err), err)
+        self.vocab_size = lib.gallop_describe(handle.box[0]).vocab_size
         self._event = ffi.new("struct gallop_event *")
         self._pid = os.getpid()
-        self._users, self._changed = 0, threading.Condition()
         self._running = False
         self._cancels = []
 
     def close(self):
-        """Closes the engine and drops what is running. A forked process leaves its parent's alone."""
-        if os.getpid() != self._pid:
-            return
-        with self._changed:
-            engine, self._g = self._g, ffi.NULL
-            while self._users:
-                self._changed.wait()
-        if engine != ffi.NULL:
-            ffi.release(engine)
+        """Closes the engine and drops what is running. A step of another thread ends first, and its
+        thread closes the engine then."""
+        self._handle = None
 
     @contextlib.contextmanager
     def _open(self):
@@ -57,17 +47,13 @@ class Engine:
                 "the model was opened before this process was forked, which has none of its "
                 "threads: open models in the process that uses them"
             )
-        with self._changed:
-            engine = self._g
-            if engine == ffi.NULL:
-                raise ValueError("the model is closed")
-            self._users += 1
+        handle = self._handle
+        if handle is None:
+            raise ValueError("the model is closed")
         try:
-            yield engine
+            yield handle.box[0]
         finally:
-            with self._changed:
-                self._users -= 1
-                self._changed.notify_all()
+            del handle  # A traceback may keep this frame.
 
     def stats(self):
         """Returns struct gallop_stats."""
@@ -105,27 +91,29 @@ class Engine:
         data, ids = text.encode(), ffi.new("int32_t **")
         n, err = ffi.new("size_t *"), _error()
         flags = lib.GALLOP_ADD_SPECIAL if add_special_tokens else 0
-        with self._open() as g:
-            _check(lib.gallop_tokenize(g, data, len(data), flags, ids, n, err), err)
-        tokens = ffi.unpack(ids[0], n[0]) if n[0] else []
-        lib.gallop_free(ids[0])
-        return tokens
+        try:
+            with self._open() as g:
+                _check(lib.gallop_tokenize(g, data, len(data), flags, ids, n, err), err)
+            return ffi.unpack(ids[0], n[0]) if n[0] else []
+        finally:
+            lib.gallop_free(ids[0])
 
     def decode(self, ids, skip_special_tokens=False):
         """Returns the text of tokens."""
         text, n, err = ffi.new("char **"), ffi.new("size_t *"), _error()
         flags = 0 if skip_special_tokens else lib.GALLOP_KEEP_SPECIAL
         array = ffi.new("int32_t[]", list(ids))
-        with self._open() as g:
-            _check(lib.gallop_detokenize(g, array, len(array), flags, text, n, err), err)
-        decoded = bytes(ffi.buffer(text[0], n[0])).decode("utf-8", "replace")
-        lib.gallop_free(text[0])
-        return decoded
+        try:
+            with self._open() as g:
+                _check(lib.gallop_detokenize(g, array, len(array), flags, text, n, err), err)
+            return bytes(ffi.buffer(text[0], n[0])).decode("utf-8", "replace")
+        finally:
+            lib.gallop_free(text[0])
 
     def render(self, messages, tools, add_generation_prompt, variables):
         """Returns the text of a conversation as the chat template writes it."""
-        chat, prompt = ffi.new("struct gallop_chat *"), ffi.new("struct gallop_prompt *")
-        err, alive = _error(), []
+        chat, err, alive = ffi.new("struct gallop_chat *"), _error(), []
+        prompt = ffi.gc(ffi.new("struct gallop_prompt *"), lib.gallop_prompt_fini)
         lib.gallop_chat_init(chat)
         for name, value in (("messages", messages), ("tools", tools), ("variables", variables)):
             if value:
@@ -135,9 +123,7 @@ class Engine:
         chat.verbatim = chat.text_only = 1
         with self._open() as g:
             _check(lib.gallop_render(g, chat, prompt, err), err)
-        text = bytes(ffi.buffer(prompt.text, prompt.text_len)).decode("utf-8", "replace")
-        lib.gallop_prompt_fini(prompt)
-        return text
+        return bytes(ffi.buffer(prompt.text, prompt.text_len)).decode("utf-8", "replace")
 
     def cancel(self, request):
         """Ends a request after the next step."""
@@ -207,12 +193,6 @@ class Finish:
         self.error = ffi.string(ev.error).decode() if self.failed and ev.error else None
         self.prefill_s, self.decode_s = ev.prefill_s, ev.decode_s
         self.n_steps = ev.speculation.n_steps if ev.speculation.n_positions else 0
-
-
-def _close(pid, g):
-    """Closes an engine. A forked process cannot: it has none of the engine's threads."""
-    if os.getpid() == pid:
-        lib.gallop_close(g)
 
 
 def _error():

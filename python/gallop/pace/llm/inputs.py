@@ -30,8 +30,8 @@ class Batch:
         return [row[len(row) - n :] for row, n in zip(self.padded, self.lengths)]
 
 
-def _matrix(value, what):
-    """Returns a tensor, an array or nested lists as a list of lists of int, with what it was."""
+def _matrix(value, what, is_number=lambda x: isinstance(x, int) and not isinstance(x, bool)):
+    """Returns a tensor, an array or nested lists as a list of lists of numbers, with what it was."""
     shape = getattr(value, "shape", None)
     if shape is not None and len(shape) != 2:
         raise PromptError(
@@ -45,7 +45,7 @@ def _matrix(value, what):
         if not isinstance(row, (list, tuple)):
             raise PromptError("%s: expected lists of token ids, found %s" % (what, type(row)))
         for token in row:
-            if not isinstance(token, int) or isinstance(token, bool):
+            if not is_number(token):
                 raise PromptError("%s: expected integers, found %r" % (what, token))
     return [list(row) for row in rows]
 
@@ -60,6 +60,9 @@ def _lengths_of_mask(mask, rows):
     """Returns the number of tokens of each row that an attention mask leaves."""
     if len(mask) != len(rows) or any(len(m) != len(r) for m, r in zip(mask, rows)):
         raise PromptError("attention_mask: its shape differs from that of input_ids")
+    for x in itertools.chain.from_iterable(mask):
+        if x not in (0, 1):
+            raise PromptError("attention_mask: expected 0 or 1, found %r" % x)
     PACE_LLM_ASSERT(
         all(m[-1] for m in mask),
         "Right-padded inputs are not supported. Set tokenizer.padding_side = 'left'.",
@@ -105,7 +108,8 @@ def read(prompt, pad, tokenize):
             raise NotImplementedError(_refusal(prompt))
         rows = _matrix(ids, "input_ids")
         if mask is not None:
-            mask = _matrix(mask, "attention_mask")
+            # Masks of bool and of float are as good as those of int.
+            mask = _matrix(mask, "attention_mask", lambda x: isinstance(x, (bool, int, float)))
         if not rows or not all(rows):
             raise PromptError("prompt: it has no tokens")
         if len(set(map(len, rows))) != 1:

@@ -71,7 +71,7 @@ class OperatorConfig(collections.UserDict):
         OperatorConfig(**{LLMOperatorType.MLP: LLMBackendType.TPP})
 
     Gallop's own kernels serve every kind and are the default. A backend that is given here is asked
-    for where the library was built with it; docs/BACKENDS.md says what each name means. NATIVE,
+    for where the library was built with it; docs/KERNELS.md says what each name means. NATIVE,
     which in PACE means torch's own operators, leaves the choice to Gallop.
     """
 

@@ -1,8 +1,8 @@
 """AMD PACE's operators on tensors, which Gallop does not have: only the names of backends."""
 
-from gallop.pace.ops.enum import BackendType
+from gallop.pace.ops.enum import BackendType, DataType, FusedOperatorType, OperatorType
 
-__all__ = ["BackendType"]
+__all__ = ["BackendType", "DataType", "FusedOperatorType", "OperatorType"]
 
 
 def __getattr__(name):

@@ -22,7 +22,6 @@ struct grammar_node {
 struct grammar_rule {
     uint32_t body;
     bool may_end, has_text;
-    uint8_t name; /* enum grammar_name */
 };
 
 /* ---- the table of nodes ---- */
@@ -97,6 +96,7 @@ static uint32_t intern(struct grammar *g, struct grammar_node x, bool *is_new)
     *is_new = false;
     if (g->regex.fault || (2 * (g->n + 1) > g->n_slots && !grow_slots(g)))
         return GRAMMAR_NEVER;
+    regex_charge(&g->regex, 1 + (x.kind == CHOICE ? x.b / 16 : 0));
     for (at = hash_node(g, &x) & (g->n_slots - 1); g->slot[at]; at = (at + 1) & (g->n_slots - 1))
         if (is_same(g, &g->node[g->slot[at] - 1], &x))
             return g->slot[at] - 1;
@@ -162,13 +162,15 @@ uint32_t grammar_sequence(struct grammar *g, uint32_t a, uint32_t b)
 
     if (a == GRAMMAR_NEVER || b == GRAMMAR_NEVER)
         return GRAMMAR_NEVER;
+    if (b == GRAMMAR_END)
+        return a;
     for (; g->node[a].kind == SEQUENCE; a = g->node[a].b) {
         if (!regex_reserve(&g->regex, (void **)&g->spine, &g->cap_spine, g->n_spine, 1, sizeof(*g->spine)))
             return GRAMMAR_NEVER;
         g->spine[g->n_spine++] = g->node[a].a;
     }
     for (;;) {
-        b = a == GRAMMAR_END ? b : b == GRAMMAR_END ? a : grammar_make(g, SEQUENCE, a, b, 0, 0);
+        b = a == GRAMMAR_END ? b : grammar_make(g, SEQUENCE, a, b, 0, 0);
         if (g->n_spine == start)
             return b;
         a = g->spine[--g->n_spine];
@@ -229,31 +231,21 @@ uint32_t grammar_call(struct grammar *g, uint32_t rule)
     return g->regex.fault ? GRAMMAR_NEVER : grammar_make(g, CALL, rule, 0, 0, 0);
 }
 
-uint32_t grammar_name(struct grammar *g, uint32_t regex, enum grammar_name kind)
-{
-    uint32_t body = grammar_term(g, regex), rule = grammar_rule(g);
-
-    if (body == GRAMMAR_NEVER || g->regex.fault)
-        return GRAMMAR_NEVER;
-    grammar_define(g, rule, body);
-    g->rule[rule].name = (uint8_t)kind;
-    g->has_names = true;
-    g->has_few_names = g->has_few_names || kind == GRAMMAR_FEW_NAMES;
-    return grammar_call(g, rule);
-}
-
 int grammar_fault(const struct grammar *g, struct err *e)
 {
     switch (g->regex.fault) {
-    case REGEX_FINE: return 0;
+    case REGEX_FINE:
+    case REGEX_PAUSED: return 0;
     case REGEX_NO_MEMORY: return err_nomem(e, "a grammar");
     case REGEX_OVER_MEMORY:
         return err_set(e, ERR_NOSPACE, "the grammar needs more than the limit of %zu MiB of memory",
                        g->regex.max_bytes >> 20);
+    case REGEX_OVER_DEPTH:
+        return err_set(e, ERR_NOSPACE, "the grammar is nested deeper than %d", REGEX_MOST_DEPTH);
     case REGEX_OVER_WORK: break;
     }
     return err_set(e, ERR_NOSPACE, "the grammar is too complex: it needs more than %zu steps",
-                   g->regex.max_steps);
+                   g->regex.most_steps);
 }
 
 /* For each expression, the expressions that depend on it: those that it is an operand of and, if it is the
@@ -323,6 +315,7 @@ static void settle(struct grammar *g)
 {
     struct uses u = {0};
 
+    regex_charge(&g->regex, g->n / 8);
     if (!find_uses(g, &u)) {
         g->regex.fault = REGEX_NO_MEMORY;
     } else {
@@ -359,11 +352,6 @@ uint32_t grammar_body(const struct grammar *g, uint32_t rule)
     return g->rule[rule].body;
 }
 
-enum grammar_name grammar_name_of(const struct grammar *g, uint32_t rule)
-{
-    return (enum grammar_name)g->rule[rule].name;
-}
-
 bool grammar_may_end(const struct grammar *g, uint32_t position)
 {
     return g->node[position].may_end;
@@ -388,7 +376,7 @@ static void add_heads(struct grammar *g, uint32_t position)
 {
     tuples_clear(&g->work);
     add(g, position, GRAMMAR_END);
-    for (size_t i = 0; i < g->work.n && !g->regex.fault; i++) {
+    for (size_t i = 0; i < g->work.n && regex_charge(&g->regex, 1); i++) {
         struct grammar_node x = g->node[g->work.tuple[i].v[0]];
         uint32_t rest = g->work.tuple[i].v[1];
 
@@ -403,6 +391,7 @@ static void add_heads(struct grammar *g, uint32_t position)
                 add(g, x.b, rest);
             break;
         case CHOICE:
+            regex_charge(&g->regex, x.b / 4);
             for (uint32_t k = 0; k < x.b; k++)
                 add(g, g->list[x.a + k], rest);
             break;

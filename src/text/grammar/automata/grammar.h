@@ -56,8 +56,6 @@ struct grammar {
     size_t n_spine, cap_spine;
     struct tuples work; /* pending pairs of an expression and the position after it, to be split into heads */
     uint32_t start;     /* the start rule */
-    bool has_names;     /* a rule is a name: see grammar_name() */
-    bool has_few_names; /* a rule is a name of the kind GRAMMAR_FEW_NAMES */
 };
 
 /* Opens an empty grammar. The limits are those of regex_open(), for the whole grammar. ERR_NOMEM. */
@@ -78,18 +76,6 @@ uint32_t grammar_rule(struct grammar *g);
 void grammar_define(struct grammar *g, uint32_t rule, uint32_t body);
 uint32_t grammar_call(struct grammar *g, uint32_t rule); /* matches the texts of RULE */
 
-/* A rule that matches the name of a property, between quotes, and what is between it and its value; or a string that
- * is an element of an array. Names of one object, and such elements of one array, must be distinct, which a grammar
- * cannot express: names.h takes care of it. */
-enum grammar_name {
-    GRAMMAR_NO_NAME,  /* the rule is not a name */
-    GRAMMAR_ANY_NAME, /* every beginning of a name that the rule allows has endlessly many ends */
-    GRAMMAR_FEW_NAMES,
-};
-
-/* Matches the terminal REGEX, a name of the kind KIND. */
-uint32_t grammar_name(struct grammar *g, uint32_t regex, enum grammar_name kind);
-
 /* Completes the grammar with START as its start expression. ERR_UNSUPPORTED: the grammar matches no text. A
  * fault of the store becomes ERR_NOMEM or ERR_NOSPACE, with a message that names the limit. */
 int grammar_finish(struct grammar *g, uint32_t start, struct err *e);
@@ -101,9 +87,6 @@ int grammar_fault(const struct grammar *g, struct err *e);
 
 /* Returns the position at the start of RULE. */
 uint32_t grammar_body(const struct grammar *g, uint32_t rule);
-
-/* Returns whether RULE is a name, and of which kind. */
-enum grammar_name grammar_name_of(const struct grammar *g, uint32_t rule);
 
 /* Sets *HEADS to the heads of POSITION, borrowed until the next call. Returns their number. */
 size_t grammar_heads(struct grammar *g, uint32_t position, const struct grammar_head **heads);

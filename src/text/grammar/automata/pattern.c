@@ -4,7 +4,7 @@
  * before() takes the continuations (the texts that may follow) after a part, and computes the continuations
  * that begin with the part. So an assertion about the text ahead is an intersection. An assertion about the
  * text behind is stored as a condition of a continuation until that text is known. The condition is that
- * the text behind ends with a word character, does not end with one, or is empty.
+ * the text behind ends with a word character, ends with another character, or is empty.
  *
  * A search accepts any text around its match, so b+ at its end equals b, and b{3,5} equals b{3}. Such
  * repetitions at the start and end of a search are shortened. Otherwise searching for .{1,1000} would need
@@ -17,7 +17,7 @@
 #include "base/mem.h"
 #include "text/grammar/automata/pattern_tree.h"
 
-/* Conditions on the text before a continuation. BEHIND_OTHER: it ends, but not with a word character. */
+/* Conditions on the text before a continuation, which exclude each other apart from ANY. */
 enum { ANY, BEHIND_WORD, BEHIND_OTHER, AT_START, N_PASTS };
 
 /* The continuations at a point of the pattern: for each condition, the texts that may follow. */
@@ -36,10 +36,11 @@ struct compiler {
     struct regex_store *s;
     const struct pattern_part *part;
     pattern_alphabet *alphabet;
-    bool is_wide;         /* \w includes the letters and digits of Unicode */
-    uint32_t all;         /* matches any text */
-    uint32_t word, other; /* a word character, another character; set at the first \b or \B */
-    uint32_t *work;       /* [n_work] stack: members of unions under construction */
+    bool is_wide; /* \w includes the letters and digits of Unicode */
+    uint32_t all; /* matches any text */
+    /* A word character, another character; REGEX_NOTHING before the first assertion that tells them apart */
+    uint32_t word, other;
+    uint32_t *work; /* [n_work] stack: members of unions under construction */
     size_t n_work, cap_work;
     int code;
     struct err *e;
@@ -50,9 +51,7 @@ static int both_pasts(int a, int b)
 {
     if (a == b || b == ANY)
         return a;
-    if (a == ANY)
-        return b;
-    return a == BEHIND_WORD || b == BEHIND_WORD ? -1 : AT_START;
+    return a == ANY ? b : -1;
 }
 
 /* Adds LANGUAGE to the continuations with the condition PAST, unless PAST is -1. */
@@ -60,6 +59,11 @@ static void add_way(struct compiler *c, struct ways *w, int past, uint32_t langu
 {
     if (past >= 0)
         w->of[past] = regex_or(c->s, w->of[past], language);
+}
+
+static bool has_conditions(const struct ways *w)
+{
+    return w->of[BEHIND_WORD] || w->of[BEHIND_OTHER] || w->of[AT_START];
 }
 
 static void push_member(struct compiler *c, uint32_t r)
@@ -268,19 +272,24 @@ static uint32_t word_character(struct compiler *c, bool is_other)
     return r;
 }
 
+static void tell_words_apart(struct compiler *c)
+{
+    if (c->word == REGEX_NOTHING) {
+        c->word = word_character(c, false);
+        c->other = word_character(c, true);
+    }
+}
+
 /* Compiles \b or, if IS_INSIDE, \B, which matches between two word characters or two other characters. */
 static struct ways boundary_before(struct compiler *c, bool is_inside, const struct ways *next)
 {
     struct ways out = {{0}};
     uint32_t word, other;
 
-    if (c->word == REGEX_NOTHING) {
-        c->word = word_character(c, false);
-        c->other = word_character(c, true);
-    }
+    tell_words_apart(c);
     word = regex_concat(c->s, c->word, c->all);
     other = regex_or(c->s, REGEX_EMPTY, regex_concat(c->s, c->other, c->all));
-    for (int past = BEHIND_WORD; past <= BEHIND_OTHER; past++)
+    for (int past = BEHIND_WORD; past < N_PASTS; past++)
         for (int k = ANY; k < N_PASTS; k++)
             add_way(c, &out, both_pasts(past, k),
                     regex_and(c->s, next->of[k], (past == BEHIND_WORD) == is_inside ? word : other));
@@ -289,22 +298,31 @@ static struct ways boundary_before(struct compiler *c, bool is_inside, const str
 
 static struct ways before(struct compiler *c, uint32_t i, const struct ways *next, bool lead);
 
+/* Returns the continuations that are not in W: where W looks back, for each text behind. */
+static struct ways ways_not(struct compiler *c, const struct ways *w)
+{
+    struct ways out = {{0}};
+
+    if (!has_conditions(w)) {
+        out.of[ANY] = regex_not(c->s, w->of[ANY]);
+        return out;
+    }
+    tell_words_apart(c);
+    for (int past = BEHIND_WORD; past < N_PASTS; past++)
+        out.of[past] = regex_not(c->s, regex_or(c->s, w->of[ANY], w->of[past]));
+    return out;
+}
+
 static struct ways ahead_before(struct compiler *c, uint32_t i, const struct ways *next)
 {
-    bool is_not = c->part[i].kind == PATTERN_NOT_AHEAD;
     const struct ways any = {{c->all}};
     struct ways seen = before(c, c->part[i].a, &any, false), out = {{0}};
 
-    if (is_not && (seen.of[BEHIND_WORD] | seen.of[BEHIND_OTHER] | seen.of[AT_START]) && !c->code)
-        c->code =
-            err_set(c->e, ERR_UNSUPPORTED,
-                    "offset %u of the regular expression: a negative look-ahead that looks back with ^ or "
-                    "\\b is not supported",
-                    c->part[i].at);
+    if (c->part[i].kind == PATTERN_NOT_AHEAD)
+        seen = ways_not(c, &seen);
     for (int past = ANY; past < N_PASTS; past++)
-        for (int k = ANY; k < (is_not ? 1 : N_PASTS); k++)
-            add_way(c, &out, both_pasts(past, k),
-                    regex_and(c->s, next->of[past], is_not ? regex_not(c->s, seen.of[k]) : seen.of[k]));
+        for (int k = ANY; k < N_PASTS; k++)
+            add_way(c, &out, both_pasts(past, k), regex_and(c->s, next->of[past], seen.of[k]));
     return out;
 }
 
@@ -374,8 +392,7 @@ static struct ways before(struct compiler *c, uint32_t i, const struct ways *nex
     if (c->code || c->s->fault)
         return (struct ways){{0}};
     if (x.asks == PATTERN_ASKS_NOTHING) {
-        bool tail =
-            next->of[ANY] == c->all && !(next->of[BEHIND_WORD] | next->of[BEHIND_OTHER] | next->of[AT_START]);
+        bool tail = next->of[ANY] == c->all && !has_conditions(next);
 
         return text_before(c, plain(c, i, lead, tail), next);
     }
@@ -401,7 +418,7 @@ static uint32_t whole_texts(struct compiler *c, const struct pattern_tree *tree,
 {
     struct ways next = {{is_search ? c->all : REGEX_EMPTY}}, w = before(c, tree->root, &next, is_search);
     struct regex_store *s = c->s;
-    uint32_t r = regex_or(s, w.of[AT_START], w.of[BEHIND_OTHER]);
+    uint32_t r = w.of[AT_START];
 
     if (!is_search)
         return regex_or(s, r, w.of[ANY]);

@@ -26,8 +26,8 @@ struct recognizer_row {
     uint32_t frame;                /* index of the frame of the row's items whose next symbol is a rule */
     struct regex_set first;        /* superset of the bytes that may follow */
     struct edges next;             /* computed transitions: the next row for each byte */
-    bool may_end;                  /* the text may end here */
-    bool in_name;                  /* an item has matched the first bytes of a name */
+    uint32_t clamped; /* the result of recognizer_clamp() for recognizer.clamp_most; 0: not known */
+    bool may_end;     /* the text may end here */
 };
 
 /* A frame: the items of a row whose next symbol is a rule. When a rule that was predicted in this row is complete,
@@ -262,24 +262,24 @@ static uint32_t add_row(struct recognizer *r, uint32_t kernel, uint32_t n_kernel
     for (uint32_t i = 0; i < n_kernel; i++) {
         struct tuple k = r->tuple[kernel + i];
 
-        if (k.v[2] != REGEX_EMPTY) {
+        if (k.v[2] != REGEX_EMPTY)
             add(r, &r->scanning, k.v[0], k.v[1], k.v[2], k.v[3]);
-            x.in_name = x.in_name || grammar_name_of(r->g, k.v[0]) != GRAMMAR_NO_NAME;
-        }
         if (regex_matches_empty(&r->g->regex, k.v[2]))
             add(r, &r->position, k.v[0], k.v[1], k.v[3], 0);
     }
     x.may_end = close_row(r);
-    x.frame = frame_of_row(r);
+    for (size_t i = 0; i < r->scanning.n; i++) {
+        regex_first(&r->g->regex, r->scanning.tuple[i].v[2], &first);
+        regex_set_join(&x.first, &first);
+    }
+    x.frame = has_fault(r) ? SELF : frame_of_row(r);
+    if (has_fault(r)) /* also a pause, after which an incomplete row must not be found */
+        return RECOGNIZER_DEAD;
     x.scanning = (uint32_t)r->n_tuples;
     x.n_scanning = (uint32_t)r->scanning.n;
     if (!keep(r, &r->scanning) ||
         !regex_reserve(&r->g->regex, (void **)&r->row, &r->cap, r->n, 1, sizeof(*r->row)))
         return RECOGNIZER_DEAD;
-    for (size_t i = 0; i < r->scanning.n; i++) {
-        regex_first(&r->g->regex, r->scanning.tuple[i].v[2], &first);
-        regex_set_join(&x.first, &first);
-    }
     r->row[r->n] = x;
     return (uint32_t)r->n++;
 }
@@ -291,6 +291,10 @@ static uint32_t row_of_kernel(struct recognizer *r, uint32_t kernel)
 
     if (found || !slot)
         return found;
+    if (has_fault(r)) {
+        r->n_tuples = kernel;
+        return RECOGNIZER_DEAD;
+    }
     tuples_clear(&r->position);
     found = add_row(r, kernel, (uint32_t)r->n_tuples - kernel);
     if (found != RECOGNIZER_DEAD)
@@ -330,17 +334,15 @@ void recognizer_close(struct recognizer *r)
 
 /* ---- scanning and results ---- */
 
-/* Earley scanning: returns the row after BYTE at ROW. OUTSIDE: leaves out items that have matched the first bytes of a
- * name. RECOGNIZER_DEAD: BYTE is not allowed, or a fault. */
-static uint32_t compute_next(struct recognizer *r, uint32_t row, uint8_t byte, bool outside)
+/* Earley scanning: returns the row after BYTE at ROW. RECOGNIZER_DEAD: BYTE is not allowed, or a fault. */
+static uint32_t compute_next(struct recognizer *r, uint32_t row, uint8_t byte)
 {
     struct recognizer_row x = r->row[row];
     uint32_t kernel = (uint32_t)r->n_tuples;
 
     for (uint32_t i = 0; i < x.n_scanning; i++) {
         struct tuple s = r->tuple[x.scanning + i];
-        bool is_left_out = outside && s.v[3] != SELF && grammar_name_of(r->g, s.v[0]) != GRAMMAR_NO_NAME;
-        uint32_t term = is_left_out ? REGEX_NOTHING : regex_next(&r->g->regex, s.v[2], byte);
+        uint32_t term = regex_next(&r->g->regex, s.v[2], byte);
 
         if (term == REGEX_NOTHING)
             continue;
@@ -349,9 +351,9 @@ static uint32_t compute_next(struct recognizer *r, uint32_t row, uint8_t byte, b
             return RECOGNIZER_DEAD;
         r->tuple[r->n_tuples++] = (struct tuple){{s.v[0], s.v[1], term, s.v[3] == SELF ? x.frame : s.v[3]}};
     }
-    if (r->n_tuples == kernel || has_fault(r))
-        return RECOGNIZER_DEAD;
-    return row_of_kernel(r, kernel);
+    if (has_fault(r))
+        r->n_tuples = kernel;
+    return r->n_tuples == kernel ? RECOGNIZER_DEAD : row_of_kernel(r, kernel);
 }
 
 uint32_t recognizer_next(struct recognizer *r, uint32_t row, uint8_t byte)
@@ -365,11 +367,9 @@ uint32_t recognizer_next(struct recognizer *r, uint32_t row, uint8_t byte)
     to = edges_get(&r->tables, &r->row[row].next, byte);
     if (to != EDGES_UNKNOWN)
         return to;
-    if (++s->steps > s->max_steps) {
-        s->fault = REGEX_OVER_WORK;
+    if (!regex_charge(s, 1))
         return RECOGNIZER_DEAD;
-    }
-    to = compute_next(r, row, byte, false);
+    to = compute_next(r, row, byte);
     if (has_fault(r))
         return RECOGNIZER_DEAD;
     taken = edges_set(&r->tables, &r->row[row].next, byte, to);
@@ -378,16 +378,6 @@ uint32_t recognizer_next(struct recognizer *r, uint32_t row, uint8_t byte)
     else
         s->bytes += taken;
     return has_fault(r) ? RECOGNIZER_DEAD : to;
-}
-
-bool recognizer_in_name(const struct recognizer *r, uint32_t row)
-{
-    return r->row[row].in_name;
-}
-
-uint32_t recognizer_next_outside(struct recognizer *r, uint32_t row, uint8_t byte)
-{
-    return has_fault(r) ? RECOGNIZER_DEAD : compute_next(r, row, byte, true);
 }
 
 bool recognizer_may_end(const struct recognizer *r, uint32_t row)
@@ -421,7 +411,10 @@ uint32_t recognizer_clamp(struct recognizer *r, uint32_t row, uint32_t most)
 
     if (row == RECOGNIZER_DEAD || row == RECOGNIZER_BEGIN || has_fault(r))
         return row;
-    for (uint32_t i = 0; i < x.n_kernel; i++) {
+    r->clamp_most = r->clamp_most ? r->clamp_most : most;
+    if (x.clamped != RECOGNIZER_DEAD && most == r->clamp_most)
+        return x.clamped;
+    for (uint32_t i = 0; i < x.n_kernel && !has_fault(r); i++) {
         struct tuple k = r->tuple[x.kernel + i];
 
         k.v[1] = grammar_clamp(r->g, k.v[1], most);
@@ -431,7 +424,14 @@ uint32_t recognizer_clamp(struct recognizer *r, uint32_t row, uint32_t most)
             return RECOGNIZER_DEAD;
         r->tuple[r->n_tuples++] = k;
     }
-    return has_fault(r) ? RECOGNIZER_DEAD : row_of_kernel(r, kernel);
+    if (has_fault(r)) {
+        r->n_tuples = kernel;
+        return RECOGNIZER_DEAD;
+    }
+    kernel = row_of_kernel(r, kernel);
+    if (most == r->clamp_most)
+        r->row[row].clamped = kernel;
+    return kernel;
 }
 
 bool recognizer_matches(struct recognizer *r, const char *text, size_t n)

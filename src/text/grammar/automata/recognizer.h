@@ -43,6 +43,7 @@ struct recognizer {
     size_t n_tuples, cap_tuples;
     struct recognizer_table rows, frames;
     struct edges_tables tables;
+    uint32_t clamp_most; /* the argument of recognizer_clamp() for which results are kept; 0: none */
     /* The row under construction: items to expand, items before a rule, items at or inside a terminal. */
     struct tuples position, waiting, scanning;
 };
@@ -70,12 +71,6 @@ size_t recognizer_scans(const struct recognizer *r, uint32_t row, const struct r
 
 /* Returns the row that has only the items SCANS [n] of ROW's items. Possibly no text leads to this row. */
 uint32_t recognizer_part(struct recognizer *r, uint32_t row, const struct recognizer_scan *scans, size_t n);
-
-/* True if ROW has an item that has matched the first bytes of a name (grammar_name()). */
-bool recognizer_in_name(const struct recognizer *r, uint32_t row);
-
-/* Like recognizer_next(), but without the items that have matched the first bytes of a name. */
-uint32_t recognizer_next_outside(struct recognizer *r, uint32_t row, uint8_t byte);
 
 /* Returns one row that represents ROW and all rows that differ from it only in repetition counts so large
  * that MOST bytes cannot exhaust them. */

@@ -2,14 +2,15 @@
  *
  * Simplification keeps the number of states small: unions and intersections are flat, sorted and without
  * duplicates; byte sets in a union become one set; concatenations lean to the right; neighbouring repetitions
- * of one expression are added up. Functions recurse only into the first part of a concatenation; the readers
- * of patterns limit that depth.
+ * of one expression are added up. Functions recurse into operands, but not into the second part of a
+ * concatenation; the depth of each expression is counted and limited.
  */
 #include "text/grammar/automata/regex.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 
@@ -23,6 +24,11 @@ struct regex_node {
     bool matches_empty; /* nullable: the expression matches the empty text */
     bool is_plain;      /* contains no intersection, complement or multiple, so it matches some text */
     uint8_t known;      /* enum knowledge */
+    uint16_t depth;     /* 1 + that of the deepest operand; a concatenation adds nothing to its second part */
+    /* If the expression is plain: bytes of its shortest text, and of the longest that is needed to complete a beginning
+     * of a text. */
+    uint32_t shortest, reach;
+    uint32_t clamped; /* the result of regex_clamp() for store.clamp_most; REGEX_NOTHING: not known */
     /* The operands. BYTES: set[a]. LITERAL: text[a, a + b). CONCAT: a, then b. UNION, INTERSECTION: list[a, a
      * + b). NOT: a. REPEAT: a, m to n times. MULTIPLE: divisor a, remainder b of the digits so far. */
     uint32_t a, b, m, n;
@@ -147,6 +153,9 @@ static uint32_t intern(struct regex_store *s, struct regex_node x, bool *is_new)
     if (!regex_reserve(s, (void **)&s->node, &s->cap, s->n, 1, sizeof(*s->node)))
         return REGEX_NOTHING;
     regex_describe(s, &x);
+    if (x.depth > REGEX_MOST_DEPTH)
+        return fail(s, REGEX_OVER_DEPTH);
+    regex_charge(s, 1 + (has_list(x.kind) ? x.b / 16 : 0));
     s->node[s->n] = x;
     s->slot[at] = (uint32_t)++s->n;
     *is_new = true;
@@ -161,12 +170,70 @@ static uint32_t regex_make(struct regex_store *s, unsigned kind, uint32_t a, uin
     return intern(s, (struct regex_node){.kind = (uint8_t)kind, .a = a, .b = b, .m = m, .n = n}, &is_new);
 }
 
-/* Sets matches_empty and is_plain of X from its operands. */
+static uint16_t deeper(uint16_t a, uint16_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint32_t add_counts(uint32_t a, uint32_t b)
+{
+    return a >= REGEX_NO_LIMIT - b ? REGEX_NO_LIMIT : a + b;
+}
+
+static uint32_t multiply_counts(uint32_t a, uint32_t b)
+{
+    uint64_t product = (uint64_t)a * b;
+
+    return product < REGEX_NO_LIMIT ? (uint32_t)product : REGEX_NO_LIMIT;
+}
+
+static uint32_t largest_of(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Sets shortest and reach of X, which is plain, from its operands. */
+static void describe_lengths(const struct regex_store *s, struct regex_node *x)
+{
+    const struct regex_node *a = x->kind == CONCAT || x->kind == REPEAT ? &s->node[x->a] : NULL, *b;
+
+    switch ((enum kind)x->kind) {
+    case BYTES: x->shortest = x->reach = 1; break;
+    case LITERAL: x->shortest = x->reach = x->b; break;
+    case CONCAT:
+        b = &s->node[x->b];
+        x->shortest = add_counts(a->shortest, b->shortest);
+        x->reach = largest_of(add_counts(a->reach, b->shortest), b->reach);
+        break;
+    case REPEAT:
+        x->shortest = multiply_counts(a->shortest, x->m);
+        x->reach = add_counts(a->reach, multiply_counts(a->shortest, x->m > 0 ? x->m - 1 : 0));
+        break;
+    case UNION:
+        x->shortest = REGEX_NO_LIMIT;
+        for (uint32_t i = 0; i < x->b; i++) {
+            const struct regex_node *y = &s->node[s->list[x->a + i]];
+
+            x->shortest = y->shortest < x->shortest ? y->shortest : x->shortest;
+            x->reach = largest_of(x->reach, y->reach);
+        }
+        break;
+    case NOTHING:
+    case EMPTY:
+    case ANYTHING:
+    case INTERSECTION:
+    case NOT:
+    case MULTIPLE: break;
+    }
+}
+
+/* Sets what is known of X from its operands. */
 static void regex_describe(const struct regex_store *s, struct regex_node *x)
 {
     const struct regex_node *a =
         x->kind == CONCAT || x->kind == NOT || x->kind == REPEAT ? &s->node[x->a] : NULL;
 
+    x->depth = 1 + (a ? a->depth : 0);
     x->is_plain = x->kind != NOT && x->kind != INTERSECTION && x->kind != MULTIPLE && (!a || a->is_plain);
     switch ((enum kind)x->kind) {
     case EMPTY:
@@ -174,6 +241,7 @@ static void regex_describe(const struct regex_store *s, struct regex_node *x)
     case CONCAT:
         x->matches_empty = a->matches_empty && s->node[x->b].matches_empty;
         x->is_plain = x->is_plain && s->node[x->b].is_plain;
+        x->depth = deeper(x->depth, s->node[x->b].depth);
         break;
     case UNION:
     case INTERSECTION:
@@ -184,6 +252,7 @@ static void regex_describe(const struct regex_store *s, struct regex_node *x)
             x->matches_empty = x->kind == UNION ? x->matches_empty || y->matches_empty
                                                 : x->matches_empty && y->matches_empty;
             x->is_plain = x->is_plain && y->is_plain;
+            x->depth = deeper(x->depth, 1 + y->depth);
         }
         break;
     case NOT: x->matches_empty = !a->matches_empty; break;
@@ -193,12 +262,15 @@ static void regex_describe(const struct regex_store *s, struct regex_node *x)
     case BYTES:
     case LITERAL: break;
     }
+    if (x->is_plain)
+        describe_lengths(s, x);
     x->known = x->kind == NOTHING ? HAS_NONE : x->is_plain || x->matches_empty ? HAS_TEXT : UNKNOWN;
 }
 
 int regex_open(struct regex_store *s, size_t max_bytes, size_t max_steps)
 {
-    *s = (struct regex_store){.max_bytes = max_bytes, .max_steps = max_steps};
+    *s = (struct regex_store){.max_bytes = max_bytes};
+    regex_allow(s, max_steps, max_steps);
     for (unsigned kind = NOTHING; kind <= ANYTHING; kind++)
         regex_make(s, kind, 0, 0, 0, 0);
     if (s->fault == REGEX_FINE)
@@ -339,11 +411,6 @@ static struct regex_node as_repeat(const struct regex_store *s, uint32_t x)
     return (struct regex_node){.kind = CONCAT, .a = x, .m = 1, .n = 1};
 }
 
-static uint32_t add_counts(uint32_t a, uint32_t b)
-{
-    return a >= REGEX_NO_LIMIT - b ? REGEX_NO_LIMIT : a + b;
-}
-
 /* Returns the concatenation of A, which is not itself a concatenation, and B. */
 static uint32_t concat_one(struct regex_store *s, uint32_t a, uint32_t b)
 {
@@ -427,7 +494,7 @@ static void sort_parts(struct regex_store *s, unsigned kind, size_t start)
     size_t n = start;
     bool has_empty = false;
 
-    s->steps += (s->n_work - start) / 4;
+    regex_charge(s, (s->n_work - start) / 4);
     if (s->n_work - start > 1)
         qsort(s->work + start, s->n_work - start, sizeof(*s->work), compare_numbers);
     for (size_t i = start; i < s->n_work; i++)
@@ -606,12 +673,42 @@ static uint32_t derive_multiple(struct regex_store *s, uint32_t r, uint8_t byte)
     return regex_make(s, MULTIPLE, x.a, (uint32_t)((x.b * UINT64_C(10) + byte - '0') % x.a), 0, 0);
 }
 
+enum { LOOK_STEPS = 1024, STEP_NS = 100 };
+
+/* Compares the time of the work with its limits. */
+static void look_at_clock(struct regex_store *s)
+{
+    uint64_t now = clock_thread_ns(), took;
+
+    s->look_steps = s->steps + LOOK_STEPS;
+    if (s->began_ns == 0)
+        s->began_ns = now - LOOK_STEPS * STEP_NS;
+    took = now - s->began_ns;
+    if (took > s->pause_ns)
+        fail(s, took > s->max_ns ? REGEX_OVER_WORK : REGEX_PAUSED);
+}
+
 bool regex_charge(struct regex_store *s, size_t n)
 {
     s->steps += n;
-    if (s->steps > s->max_steps)
-        fail(s, REGEX_OVER_WORK);
+    if (s->steps > s->pause_steps)
+        fail(s, s->steps > s->max_steps ? REGEX_OVER_WORK : REGEX_PAUSED);
+    else if (s->steps > s->look_steps)
+        look_at_clock(s);
     return s->fault == REGEX_FINE;
+}
+
+void regex_allow(struct regex_store *s, size_t now, size_t most)
+{
+    s->most_steps = most;
+    s->max_steps = s->steps + most;
+    s->pause_steps = s->steps + (now < most ? now : most);
+    s->look_steps = s->steps + LOOK_STEPS;
+    s->began_ns = 0;
+    s->max_ns = (uint64_t)most * STEP_NS * 10;
+    s->pause_ns = now < most ? (uint64_t)now * STEP_NS : s->max_ns;
+    if (s->fault == REGEX_PAUSED)
+        s->fault = REGEX_FINE;
 }
 
 /* Computes the derivative of R by BYTE. The result may be an expression that matches no text. */
@@ -647,10 +744,8 @@ uint32_t regex_next(struct regex_store *s, uint32_t r, uint8_t byte)
 
     if (to != EDGES_UNKNOWN)
         return to;
-    if (s->fault != REGEX_FINE)
+    if (s->fault != REGEX_FINE || !regex_charge(s, 1))
         return REGEX_NOTHING;
-    if (++s->steps > s->max_steps)
-        return fail(s, REGEX_OVER_WORK);
     to = derive(s, r, byte);
     if (regex_is_empty(s, to))
         to = REGEX_NOTHING;
@@ -683,13 +778,14 @@ bool regex_matches(struct regex_store *s, uint32_t r, const char *text, size_t n
     return s->fault == REGEX_FINE && s->node[r].matches_empty;
 }
 
-void regex_first(const struct regex_store *s, uint32_t r, struct regex_set *out)
+void regex_first(struct regex_store *s, uint32_t r, struct regex_set *out)
 {
     *out = (struct regex_set){{0}};
     for (;; r = s->node[r].b) {
         struct regex_node x = s->node[r];
         struct regex_set part = {{0}}, both;
 
+        regex_charge(s, has_list(x.kind) ? x.b / 8 : 0);
         switch ((enum kind)x.kind) {
         case NOTHING:
         case EMPTY: break;
@@ -726,41 +822,46 @@ void regex_first(const struct regex_store *s, uint32_t r, struct regex_set *out)
 
 /* A partition of the 256 byte values into classes. All bytes of a class lead to the same derivative. */
 struct classes {
-    uint8_t of[256];
+    struct regex_set of[256];
     unsigned n;
 };
 
 /* Refines the partition, so that each class is completely inside or outside SET. */
 static void refine(struct classes *c, const struct regex_set *set)
 {
-    int inside[256], new_class[256];
+    for (unsigned k = 0, n = c->n; k < n; k++) {
+        struct regex_set in, out;
+        uint64_t any_in = 0, any_out = 0;
 
-    memset(inside, 0, sizeof(inside));
-    memset(new_class, -1, sizeof(new_class));
-    for (unsigned b = 0; b < 256; b++)
-        inside[c->of[b]] |= regex_set_has(set, (uint8_t)b) ? 1 : 2;
-    for (unsigned b = 0; b < 256; b++) {
-        unsigned k = c->of[b];
-
-        if (inside[k] != 3 || !regex_set_has(set, (uint8_t)b))
-            continue;
-        if (new_class[k] < 0)
-            new_class[k] = (int)c->n++;
-        c->of[b] = (uint8_t)new_class[k];
+        for (int i = 0; i < 4; i++) {
+            any_in |= in.bit[i] = c->of[k].bit[i] & set->bit[i];
+            any_out |= out.bit[i] = c->of[k].bit[i] & ~set->bit[i];
+        }
+        if (any_in && any_out) {
+            c->of[k] = in;
+            c->of[c->n++] = out;
+        }
     }
 }
 
-enum { REFINE_STEPS = 4 };
+/* Returns the lowest byte of SET, which is not empty. */
+static uint8_t first_byte(const struct regex_set *set)
+{
+    unsigned i = 0;
 
-/* Refines the partition, so that the bytes of a class lead to the same derivative of R. Each refinement
- * counts as a few steps, because it takes as much time. */
+    while (!set->bit[i])
+        i++;
+    return (uint8_t)(64 * i + (unsigned)__builtin_ctzll(set->bit[i]));
+}
+
+/* Refines the partition, so that the bytes of a class lead to the same derivative of R. */
 static void regex_split(struct regex_store *s, uint32_t r, struct classes *c)
 {
     for (;; r = s->node[r].b) {
         struct regex_node x = s->node[r];
         struct regex_set one = {{0}};
 
-        s->steps += x.kind == BYTES || x.kind == LITERAL ? (size_t)REFINE_STEPS : 1;
+        regex_charge(s, 1);
         if (x.kind == BYTES)
             refine(c, &s->set[x.a]);
         if (x.kind == LITERAL) {
@@ -852,23 +953,21 @@ static bool search_is_empty(struct regex_store *s, uint32_t r)
     see(s, &f, r, r);
     while (s->n_work > start && !found && s->fault == REGEX_FINE) {
         uint32_t x = s->work[--s->n_work];
-        struct classes c = {.n = 1};
-        bool done[256] = {false};
+        struct classes c;
 
         found = s->node[x].known == HAS_TEXT;
         if (found)
             mark_way(s, &f, r, x);
         if (found || s->node[x].known == HAS_NONE)
             continue;
+        memset(&c.of[0], 0xff, sizeof(c.of[0]));
+        c.n = 1;
         regex_split(s, x, &c);
-        for (unsigned b = 0; b < 256 && s->fault == REGEX_FINE; b++) {
-            if (done[c.of[b]])
-                continue;
-            done[c.of[b]] = true;
-            if (f.n > MOST_SEARCHED || ++s->steps > s->max_steps)
+        for (unsigned k = 0; k < c.n && s->fault == REGEX_FINE; k++) {
+            if (f.n > MOST_SEARCHED)
                 fail(s, REGEX_OVER_WORK);
-            else
-                see(s, &f, derive(s, x, (uint8_t)b), x);
+            else if (regex_charge(s, 1))
+                see(s, &f, derive(s, x, first_byte(&c.of[k])), x);
         }
     }
     for (size_t i = 0; i < f.n_slots && !found && s->fault == REGEX_FINE; i++)
@@ -1010,32 +1109,96 @@ bool regex_leads_to(const struct regex_store *s, uint32_t r, uint32_t tail, bool
 
 /* ---- repetition bounds that a short text cannot reach ---- */
 
-enum { CLAMP_DEPTH = 64 };
+enum { CLAMP_PARTS = 64 /* leading parts of a concatenation that are clamped */ };
 
-static uint32_t clamp(struct regex_store *s, uint32_t r, uint32_t most, int depth)
+static uint32_t clamp(struct regex_store *s, uint32_t r, uint32_t most);
+
+static uint32_t clamp_concat(struct regex_store *s, uint32_t r, uint32_t most)
+{
+    size_t start = s->n_work;
+
+    for (int i = 0; i < CLAMP_PARTS && s->node[r].kind == CONCAT && s->fault == REGEX_FINE;
+         r = s->node[r].b, i++)
+        push(s, clamp(s, s->node[r].a, most));
+    r = s->node[r].kind == CONCAT ? r : clamp(s, r, most);
+    while (s->n_work > start)
+        r = regex_concat(s, s->work[--s->n_work], r);
+    return r;
+}
+
+/* Returns whether the texts of A, which is plain, and their beginnings of at most MOST bytes are those of the
+ * intersection
+ * of A and B: bounds of B that such a beginning and what completes it in A cannot reach do not count, and without these
+ * bounds B matches all texts of A. */
+static bool is_within(struct regex_store *s, uint32_t a, uint32_t b, uint32_t most)
+{
+    uint32_t most_kept = s->clamp_most, wide;
+
+    s->clamp_most = 0; /* results for another number are not kept */
+    wide = s->node[b].is_plain ? clamp(s, b, add_counts(most, s->node[a].reach)) : b;
+    s->clamp_most = most_kept;
+    return wide != b && regex_is_empty(s, regex_and(s, a, regex_not(s, wide)));
+}
+
+/* Clamps the intersection R to one of its members, if the others do not limit a text of MOST bytes. */
+static uint32_t clamp_intersection(struct regex_store *s, uint32_t r, uint32_t most)
+{
+    struct regex_node x = s->node[r];
+
+    for (uint32_t i = 0; i < x.b && x.b <= 4 && s->fault == REGEX_FINE; i++) {
+        uint32_t a = s->list[x.a + i];
+        bool is_all = s->node[a].is_plain;
+
+        for (uint32_t k = 0; k < x.b && is_all; k++)
+            is_all = k == i || is_within(s, a, s->list[x.a + k], most);
+        if (is_all && s->fault == REGEX_FINE)
+            return clamp(s, a, most);
+    }
+    return r;
+}
+
+static uint32_t clamp_parts(struct regex_store *s, uint32_t r, uint32_t most)
 {
     struct regex_node x = s->node[r];
     size_t start = s->n_work;
     uint32_t a;
 
-    if (depth > CLAMP_DEPTH)
-        return r;
-    if (x.kind == CONCAT) {
-        a = clamp(s, x.a, most, depth + 1);
-        return regex_concat(s, a, clamp(s, x.b, most, depth + 1));
-    }
-    if (x.kind == UNION) {
-        for (uint32_t i = 0; i < x.b; i++)
-            push(s, clamp(s, s->list[x.a + i], most, depth + 1));
+    switch ((enum kind)x.kind) {
+    case CONCAT: return clamp_concat(s, r, most);
+    case UNION:
+        for (uint32_t i = 0; i < x.b && s->fault == REGEX_FINE; i++)
+            push(s, clamp(s, s->list[x.a + i], most));
         return regex_join(s, UNION, start);
+    case INTERSECTION: return clamp_intersection(s, r, most);
+    case REPEAT:
+        a = clamp(s, x.a, most);
+        return regex_repeat(s, a, x.m > most ? most + 1 : x.m, x.n > most ? REGEX_NO_LIMIT : x.n);
+    case NOTHING:
+    case EMPTY:
+    case ANYTHING:
+    case BYTES:
+    case LITERAL:
+    case NOT:
+    case MULTIPLE: break;
     }
-    if (x.kind != REPEAT)
-        return r;
-    a = clamp(s, x.a, most, depth + 1);
-    return regex_repeat(s, a, x.m > most ? most + 1 : x.m, x.n > most ? REGEX_NO_LIMIT : x.n);
+    return r;
+}
+
+static uint32_t clamp(struct regex_store *s, uint32_t r, uint32_t most)
+{
+    bool is_kept = most == s->clamp_most;
+    uint32_t to = is_kept ? s->node[r].clamped : REGEX_NOTHING;
+
+    if (to != REGEX_NOTHING || r == REGEX_NOTHING || !regex_charge(s, 1))
+        return to;
+    to = clamp_parts(s, r, most);
+    if (is_kept && s->fault == REGEX_FINE)
+        s->node[r].clamped = to;
+    return to;
 }
 
 uint32_t regex_clamp(struct regex_store *s, uint32_t r, uint32_t most)
 {
-    return s->node[r].is_plain ? clamp(s, r, most, 0) : r;
+    s->clamp_most = s->clamp_most ? s->clamp_most : most;
+    return clamp(s, r, most);
 }

@@ -9,7 +9,9 @@
  * complements, detecting an empty language needs a search.
  *
  * A store has limits of memory and work. When a limit is reached or an allocation fails, `fault` is set
- * permanently, and functions return REGEX_NOTHING. Not thread-safe.
+ * permanently, and functions return REGEX_NOTHING. Work that takes long can be divided: at `pause_steps` the fault is
+ * REGEX_PAUSED, which the caller takes back to begin the same call again (regex_allow()). What the call has computed
+ * until then is kept, and nothing that is incomplete. Not thread-safe.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_REGEX_H
 #define GALLOP_TEXT_GRAMMAR_REGEX_H
@@ -34,7 +36,13 @@ enum regex_fault {
     REGEX_NO_MEMORY,   /* an allocation failed */
     REGEX_OVER_MEMORY, /* the limit of memory is reached */
     REGEX_OVER_WORK,   /* the limit of steps is reached */
+    REGEX_PAUSED,      /* the steps of this call are used up: see regex_allow() */
+    REGEX_OVER_DEPTH,  /* an expression is nested deeper than REGEX_MOST_DEPTH */
 };
+
+/* Maximum depth of the expressions in each other, by which functions recurse. The parts of a concatenation have one
+ * depth. */
+enum { REGEX_MOST_DEPTH = 1200 };
 
 /* A set of bytes. */
 struct regex_set {
@@ -56,9 +64,17 @@ struct regex_store {
     size_t n_slots;
     struct edges_tables tables;
     size_t bytes, max_bytes; /* memory in use and its limit, in bytes */
-    size_t steps, max_steps; /* work so far, measured in derivatives, and its limit */
+    /* The work so far, its limit, and where it pauses. A step is a derivative, which takes about 100 ns; everything
+     * else that takes time is counted in steps too: regex_charge(). */
+    size_t steps, max_steps, pause_steps;
+    size_t most_steps; /* what the last regex_allow() has allowed */
+    /* The processor time of the thread beside it, which is looked at every so many steps: when the work began (0: not
+     * looked at yet), and the times after which it pauses and ends. */
+    size_t look_steps;
+    uint64_t began_ns, pause_ns, max_ns;
     enum regex_fault fault;
-    uint32_t *work; /* [n_work] stack: members of the union or intersection under construction */
+    uint32_t clamp_most; /* the argument of regex_clamp() for which results are kept; 0: none */
+    uint32_t *work;      /* [n_work] stack: members of the union or intersection under construction */
     size_t n_work, cap_work;
 };
 
@@ -70,8 +86,12 @@ void regex_close(struct regex_store *s); /* S may be zeroed */
  * against the limit of S. Grammars and recognizers use this function too. False: a limit is reached. */
 bool regex_reserve(struct regex_store *s, void **array, size_t *cap, size_t used, size_t n, size_t size);
 
-/* Counts N steps of work outside of the store. False: the limit is exceeded, or there is another fault. */
+/* Counts N steps of work. False: a limit is exceeded, or there is another fault. */
 bool regex_charge(struct regex_store *s, size_t n);
+
+/* Allows MOST further steps, with a pause after the first NOW of them, and ends a pause. The work also pauses after the
+ * time of NOW steps, and ends after ten times that of MOST, so that steps which take long do not add up. */
+void regex_allow(struct regex_store *s, size_t now, size_t most);
 
 /* ---- constructors ---- */
 
@@ -116,7 +136,7 @@ bool regex_matches(struct regex_store *s, uint32_t r, const char *text, size_t n
 bool regex_is_empty(struct regex_store *s, uint32_t r);
 
 /* Sets *OUT to a superset of the bytes with which the texts of R begin. */
-void regex_first(const struct regex_store *s, uint32_t r, struct regex_set *out);
+void regex_first(struct regex_store *s, uint32_t r, struct regex_set *out);
 
 /* A counted repetition near the start of R: R is P A{least,most} Q, and P is a fixed number of parts that are
  * not nullable. regex_counter() returns false if R has no such form. */

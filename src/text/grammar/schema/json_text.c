@@ -1,6 +1,7 @@
 /* json_text.c - builds all spellings of characters from ranges of code points. */
 #include "text/grammar/schema/json_text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,8 +143,28 @@ static bool has_one_spelling(unsigned char c)
     return c < 0x80;
 }
 
-/* Consecutive characters that have one spelling only become one literal. */
-uint32_t json_text_literal(struct json_text *j, const char *text, size_t n)
+/* Matches the control character, quotation mark or backslash C in its plain spelling. */
+static uint32_t plain_escape(struct regex_store *s, unsigned char c)
+{
+    char text[8];
+    int n = 0;
+
+    for (size_t i = 0; i < COUNT(short_escape); i++)
+        if (short_escape[i].character == c)
+            n = snprintf(text, sizeof(text), "\\%c", short_escape[i].letter);
+    if (n == 0)
+        n = snprintf(text, sizeof(text), "\\u%04x", c);
+    return regex_literal(s, text, (size_t)n);
+}
+
+/* True if the byte C stands for itself in every text of SPELLING. */
+static bool is_verbatim(unsigned char c, enum json_spelling spelling)
+{
+    return spelling == JSON_PLAIN_SPELLING ? c >= 0x20 && c != '"' && c != '\\' : has_one_spelling(c);
+}
+
+/* Consecutive bytes that stand for themselves become one literal. */
+uint32_t json_text_literal(struct json_text *j, const char *text, size_t n, enum json_spelling spelling)
 {
     uint32_t r = REGEX_EMPTY;
     size_t end = n;
@@ -151,10 +172,12 @@ uint32_t json_text_literal(struct json_text *j, const char *text, size_t n)
     while (end > 0 && j->s->fault == REGEX_FINE) {
         size_t begin = end - 1, size;
 
-        if (has_one_spelling((unsigned char)text[begin])) {
-            while (begin > 0 && has_one_spelling((unsigned char)text[begin - 1]))
+        if (is_verbatim((unsigned char)text[begin], spelling)) {
+            while (begin > 0 && is_verbatim((unsigned char)text[begin - 1], spelling))
                 begin--;
             r = regex_concat(j->s, regex_literal(j->s, text + begin, end - begin), r);
+        } else if (spelling == JSON_PLAIN_SPELLING) {
+            r = regex_concat(j->s, plain_escape(j->s, (unsigned char)text[begin]), r);
         } else {
             uint32_t c;
 
@@ -186,14 +209,15 @@ enum { MOST_PREFIXES = 100 }; /* maximum nesting depth of common prefixes */
 
 /* Matches the rest, from byte SKIP on, of one of the sorted strings LIST [n]. The bytes before SKIP are equal
  * in all strings. Common prefixes are written once, so that a state has few alternatives. */
-static uint32_t one_of(struct json_text *j, const struct json_string *list, size_t n, size_t skip, int depth)
+static uint32_t one_of(struct json_text *j, const struct json_string *list, size_t n, size_t skip,
+                       enum json_spelling spelling, int depth)
 {
     uint32_t r = REGEX_NOTHING, *part;
     size_t same = skip, end, n_parts = 0, size;
 
     if (n == 1 || depth > MOST_PREFIXES) {
         for (size_t i = 0; i < n; i++)
-            r = regex_or(j->s, r, json_text_literal(j, list[i].text + skip, list[i].n - skip));
+            r = regex_or(j->s, r, json_text_literal(j, list[i].text + skip, list[i].n - skip, spelling));
         return r;
     }
     while (same < list[0].n && same < list[n - 1].n && list[0].text[same] == list[n - 1].text[same])
@@ -217,19 +241,20 @@ static uint32_t one_of(struct json_text *j, const struct json_string *list, size
         while (end < n && list[end].n >= same + size &&
                memcmp(list[end].text + same, list[i].text + same, size) == 0)
             end++;
-        part[n_parts++] = one_of(j, list + i, end - i, same, depth + 1);
+        part[n_parts++] = one_of(j, list + i, end - i, same, spelling, depth + 1);
     }
     r = regex_union(j->s, part, n_parts);
     mem_free(part);
-    return regex_concat(j->s, json_text_literal(j, list[0].text + skip, same - skip), r);
+    return regex_concat(j->s, json_text_literal(j, list[0].text + skip, same - skip, spelling), r);
 }
 
-uint32_t json_text_one_of(struct json_text *j, struct json_string *list, size_t n)
+uint32_t json_text_one_of(struct json_text *j, struct json_string *list, size_t n,
+                          enum json_spelling spelling)
 {
     if (n == 0)
         return REGEX_NOTHING;
     qsort(list, n, sizeof(*list), compare_strings);
-    return one_of(j, list, n, 0, 0);
+    return one_of(j, list, n, 0, spelling, 0);
 }
 
 uint32_t json_text_quoted(struct json_text *j, uint32_t contents)

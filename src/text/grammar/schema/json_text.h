@@ -29,16 +29,21 @@ void json_text_init(struct json_text *j, struct regex_store *s, bool without_spa
 /* Matches one character in [low, high], without surrogates, in every spelling. */
 uint32_t json_text_characters(struct regex_store *s, uint32_t low, uint32_t high);
 
-/* Matches the string TEXT [n] (UTF-8), without quotes, in every spelling. */
-uint32_t json_text_literal(struct json_text *j, const char *text, size_t n);
+/* The spellings of a string. PLAIN: the one in which a character that may be written as itself is, a control
+ * character with a short escape has this one, and hexadecimal digits are in lower case. */
+enum json_spelling { JSON_EVERY_SPELLING, JSON_PLAIN_SPELLING };
+
+/* Matches the string TEXT [n] (UTF-8), without quotes, in SPELLING. */
+uint32_t json_text_literal(struct json_text *j, const char *text, size_t n, enum json_spelling spelling);
 
 struct json_string {
     const char *text; /* [n] */
     size_t n;
 };
 
-/* Matches one of the strings LIST [n], without quotes, in every spelling. Sorts LIST. */
-uint32_t json_text_one_of(struct json_text *j, struct json_string *list, size_t n);
+/* Matches one of the strings LIST [n], without quotes, in SPELLING. Sorts LIST. */
+uint32_t json_text_one_of(struct json_text *j, struct json_string *list, size_t n,
+                          enum json_spelling spelling);
 
 /* Matches CONTENTS between double quotes. */
 uint32_t json_text_quoted(struct json_text *j, uint32_t contents);

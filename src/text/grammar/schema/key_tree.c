@@ -11,7 +11,7 @@ enum { NO_NODE = 0, MOST_NESTED = 1000 /* nested common prefixes */ };
 
 /* A node: the characters LABEL, and then one of two nodes or, at a leaf, the end of a name. */
 struct key_tree_node {
-    uint32_t label;       /* regular expression for the characters in all spellings */
+    uint32_t label;       /* regular expression for the characters in the compiler's spelling */
     uint32_t parent;      /* the root's is unused */
     uint32_t left, right; /* NO_NODE: none */
 };
@@ -102,7 +102,7 @@ static uint32_t add_names(struct builder *b, uint32_t parent, size_t first, size
 
     while (same < x->n && has_same_character(x, last, same))
         same += character_size(x, same);
-    node = add_node(b, parent, json_text_literal(&b->c->text, x->text + skip, same - skip));
+    node = add_node(b, parent, json_text_literal(&b->c->text, x->text + skip, same - skip, b->c->spelling));
     if (end - first == 1) {
         b->t->leaf[x->index] = node;
         return node;

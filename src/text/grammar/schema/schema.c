@@ -1,10 +1,13 @@
 /* schema.c - compiles a schema: reads the options, defines the rules of all terms, and reports the result. */
 #include "text/grammar/schema/schema.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 #include "text/grammar/automata/pattern.h"
+#include "text/grammar/free_text.h"
 #include "text/grammar/schema/schema_items.h"
 #include "text/grammar/schema/schema_properties.h"
 #include "text/grammar/schema/schema_read.h"
@@ -32,6 +35,86 @@ static void define_rules(struct schema_compiler *c)
     }
 }
 
+/* ---- where rules come from ---- */
+
+/* The rule of a schema. */
+struct origin {
+    const json_t *json;
+    uint32_t rule;
+};
+
+struct origins {
+    struct schema_compiler *c;
+    struct origin *of; /* [n] sorted by JSON */
+    size_t n, n_visited;
+    size_t n_bytes; /* of the pointers */
+};
+
+static int compare_origins(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t)((const struct origin *)a)->json,
+              y = (uintptr_t)((const struct origin *)b)->json;
+
+    return (x > y) - (x < y);
+}
+
+/* Appends RULE, whose schema is at the JSON pointer B, to the report of C. */
+static void report_rule(struct schema_compiler *c, uint32_t rule, const struct buf *b)
+{
+    struct schema_report *r = c->report;
+    size_t n = b->len < SCHEMA_POINTER_BYTES ? b->len : SCHEMA_POINTER_BYTES - 1;
+    char *pointer = mem_strndup(b->len ? b->data : "", n, MEM_TEXT);
+
+    if (!pointer || !schema_reserve(c, (void **)&r->rule, &r->cap_rules, r->n_rules, sizeof(*r->rule))) {
+        mem_free(pointer);
+        schema_no_memory(c);
+        return;
+    }
+    r->rule[r->n_rules++] = (struct schema_rule){rule, pointer};
+}
+
+/* Reports the rules of the schema V at the JSON pointer B. True: no further rules are reported. */
+static bool visit_schema(void *ctx, const json_t *v, struct buf *b)
+{
+    struct origins *o = ctx;
+    size_t low = 0, high = o->n;
+
+    o->n_visited += 1 + json_array_size(v) + json_object_size(v);
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if ((uintptr_t)o->of[middle].json < (uintptr_t)v)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < o->n && o->of[low].json == v; low++) {
+        report_rule(o->c, o->of[low].rule, b);
+        o->n_bytes += b->len + 1;
+    }
+    return o->c->rc || b->oom || o->n_bytes > SCHEMA_RULES_BYTES;
+}
+
+/* Reports the rules of the terms that are schemas themselves. */
+static void report_rules(struct schema_compiler *c)
+{
+    struct origins o = {.c = c, .of = schema_alloc(c, 1 + c->g->n_rules, sizeof(*o.of))};
+    struct buf b = {.tag = MEM_TEXT};
+
+    for (size_t i = 0; o.of && i < c->n; i++)
+        if (c->term[i].rule && c->term[i].kind == SCHEMA_TERM_RAW)
+            o.of[o.n++] = (struct origin){c->term[i].json, c->term[i].rule - 1};
+    if (o.n) {
+        qsort(o.of, o.n, sizeof(*o.of), compare_origins);
+        buf_str(&b, c->pointer ? c->pointer : "");
+        schema_walk(&b, c->root, visit_schema, &o);
+        regex_charge(c->s, o.n_visited / 4);
+    }
+    if (b.oom)
+        schema_no_memory(c);
+    buf_fini(&b);
+}
+
 /* True if TERM certainly has no value. Only intersections are searched, because the search is costly. */
 static bool is_contradiction(struct schema_compiler *c, uint32_t term)
 {
@@ -40,6 +123,9 @@ static bool is_contradiction(struct schema_compiler *c, uint32_t term)
 
 static void compiler_fini(struct schema_compiler *c)
 {
+    strmap_fini(&c->by_uri);
+    strmap_fini(&c->by_schema);
+    strmap_fini(&c->dynamic);
     arena_fini(&c->arena);
     mem_free(c->term);
     mem_free(c->slot);
@@ -71,6 +157,15 @@ static void set_space(struct schema_compiler *c, const char *text)
                     "the white space between tokens: %.200s matches no white space that JSON allows", text);
 }
 
+/* Returns the expression of the values of TERM, which is that of the whole schema. */
+static uint32_t whole(struct schema_compiler *c, uint32_t term, bool is_object)
+{
+    if (!c->rc && schema_is_empty(c, term, SCHEMA_EMPTY_DEPTH))
+        schema_wrong(c, c->root, "", "no text matches the schema%s",
+                     is_object ? ", which must allow an object" : "");
+    return c->rc ? GRAMMAR_NEVER : schema_value(c, term);
+}
+
 /* True if the keyword `type` of SCHEMA allows objects only. */
 static bool is_object_schema(const json_t *schema)
 {
@@ -94,21 +189,32 @@ int schema_compile(struct grammar *g, const json_t *schema, const struct schema_
 
     *start = GRAMMAR_NEVER;
     c.is_loose = o && o->is_loose;
+    c.is_open = o && o->is_open;
+    c.spelling = o && o->every_spelling ? JSON_EVERY_SPELLING : JSON_PLAIN_SPELLING;
     c.pointer = o ? o->pointer : NULL;
     arena_init(&c.arena, MEM_TEXT);
+    strmap_init(&c.by_uri, MEM_TEXT);
+    strmap_init(&c.by_schema, MEM_TEXT);
+    strmap_init(&c.dynamic, MEM_TEXT);
     json_text_init(&c.text, c.s, o && o->without_space);
     if (o && o->space_pattern)
         set_space(&c, o->space_pattern);
+    if (o && o->excluded)
+        c.text.string = regex_and(c.s, c.text.string,
+                                  free_text(c.s, regex_literal(c.s, o->excluded, strlen(o->excluded))));
     schema_terms_init(&c);
     schema_refs_scan(&c, &has_multiples);
     json_number_init(&c.number, c.s, !has_multiples);
     if (is_object && !object)
         schema_no_memory(&c);
     if (!c.rc)
-        *start =
-            schema_value(&c, is_object ? schema_and(&c, schema_raw(&c, schema, 0), schema_raw(&c, object, 0))
-                                       : schema_raw(&c, schema, 0));
+        *start = whole(&c,
+                       is_object ? schema_and(&c, schema_raw(&c, schema, 0), schema_raw(&c, object, 0))
+                                 : schema_raw(&c, schema, 0),
+                       is_object);
     define_rules(&c);
+    if (!c.rc)
+        report_rules(&c);
     schema_work(&c, 0); /* turns a fault of the grammar into an error */
     compiler_fini(&c);
     json_decref(object);
@@ -118,5 +224,8 @@ int schema_compile(struct grammar *g, const json_t *schema, const struct schema_
 void schema_report_fini(struct schema_report *report)
 {
     mem_free(report->warning);
+    for (size_t i = 0; i < report->n_rules; i++)
+        mem_free(report->rule[i].pointer);
+    mem_free(report->rule);
     *report = (struct schema_report){0};
 }

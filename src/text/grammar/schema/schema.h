@@ -23,11 +23,20 @@ enum { SCHEMA_POINTER_BYTES = 512, SCHEMA_KEYWORD_BYTES = 64, SCHEMA_MOST_WARNIN
 struct schema_options {
     bool is_loose;      /* unsupported keywords are ignored, with a warning */
     bool without_space; /* no white space between tokens */
+    /* Names of `properties` and values of `enum` and `const` have every spelling of JSON, as in 1, 1.0 and 1e0,
+     * instead of the one of the schema. */
+    bool every_spelling;
+    /* Objects may have any further property that the schema allows. Otherwise objects of schemas with `properties` or
+     * `patternProperties` have only the properties that a keyword describes, as if such a schema without
+     * `additionalProperties` had `"additionalProperties": false` as far as no other schema describes the property. */
+    bool is_open;
     /* A regular expression for the white space between tokens; NULL: the default. */
     const char *space_pattern;
     /* A JSON pointer to the schema, which precedes the pointers of faults and warnings; NULL: it is the root. */
     const char *pointer;
     bool is_object; /* only objects are valid, whatever the schema allows */
+    /* A text that no string contains, unless the schema has it in `enum`, `const` or a name; NULL: none. */
+    const char *excluded;
 };
 
 /* A keyword of a schema, and the JSON pointer to the schema that contains it. Long strings are cut. */
@@ -36,11 +45,21 @@ struct schema_place {
     char pointer[SCHEMA_POINTER_BYTES];
 };
 
+/* A rule of the grammar, and the JSON pointer to its schema. */
+struct schema_rule {
+    uint32_t number;
+    char *pointer; /* owned */
+};
+
+enum { SCHEMA_RULES_BYTES = 64 << 10 /* maximum bytes of the pointers of a report's rules, about */ };
+
 struct schema_report {
     struct schema_place fault;    /* the place of the error; both empty: the error has no place */
     struct schema_place *warning; /* [n] the first ignored keywords, at most SCHEMA_MOST_WARNINGS */
     size_t n, cap;
-    bool has_more; /* more keywords than those in WARNING were ignored */
+    bool has_more;            /* more keywords than those in WARNING were ignored */
+    struct schema_rule *rule; /* [n_rules] rules of schemas that allow arrays or objects */
+    size_t n_rules, cap_rules;
 };
 
 /* Adds the texts that are valid under SCHEMA to the open grammar G; *START is their expression. O may be

@@ -12,16 +12,14 @@ enum { FIRST_SLOTS = 64, VISITS_OF_WORK = 256 /* visited values that count as a 
 
 /* ---- faults ---- */
 
-/* Appends the JSON pointer from FROM to AT. Returns false if AT is not inside FROM. *N_VISITED counts values. */
-static bool find_pointer(struct buf *b, const json_t *from, const json_t *at, size_t *n_visited)
+bool schema_walk(struct buf *b, const json_t *from, schema_visit *visit, void *ctx)
 {
     size_t before = b->len, i, n;
     const char *key;
     json_t *v;
 
-    if (from == at)
+    if (visit(ctx, from, b))
         return true;
-    *n_visited += 1 + json_array_size(from) + json_object_size(from);
     if (json_is_object(from))
         json_object_keylen_foreach((json_t *)from, key, n, v)
         {
@@ -30,7 +28,7 @@ static bool find_pointer(struct buf *b, const json_t *from, const json_t *at, si
             buf_char(b, '/');
             for (i = 0; i < n; i++)
                 buf_str(b, key[i] == '~' ? "~0" : key[i] == '/' ? "~1" : (char[]){key[i], 0});
-            if (find_pointer(b, v, at, n_visited))
+            if (schema_walk(b, v, visit, ctx))
                 return true;
             b->len = before;
         }
@@ -40,11 +38,27 @@ static bool find_pointer(struct buf *b, const json_t *from, const json_t *at, si
             if (!json_is_object(v) && !json_is_array(v))
                 continue;
             buf_fmt(b, "/%zu", i);
-            if (find_pointer(b, v, at, n_visited))
+            if (schema_walk(b, v, visit, ctx))
                 return true;
             b->len = before;
         }
     return false;
+}
+
+/* What place_set() looks for, and how many values it has visited. */
+struct search {
+    const json_t *at;
+    size_t n_visited;
+};
+
+static bool is_found(void *ctx, const json_t *v, struct buf *b)
+{
+    struct search *s = ctx;
+
+    (void)b;
+    if (v != s->at)
+        s->n_visited += 1 + json_array_size(v) + json_object_size(v);
+    return v == s->at;
 }
 
 static void copy_cut(char *out, size_t size, const char *text, size_t n)
@@ -60,15 +74,16 @@ static size_t place_set(const struct schema_compiler *c, struct schema_place *p,
                         const char *keyword)
 {
     struct buf b = {.tag = MEM_TEXT};
-    size_t n_root = c->pointer ? strlen(c->pointer) : 0, n_visited = 0;
+    size_t n_root = c->pointer ? strlen(c->pointer) : 0;
+    struct search search = {.at = at};
 
     buf_add(&b, c->pointer, n_root);
-    if (at && !find_pointer(&b, c->root, at, &n_visited) && b.len > n_root)
+    if (at && !schema_walk(&b, c->root, is_found, &search) && b.len > n_root)
         b.len = n_root;
     copy_cut(p->pointer, sizeof(p->pointer), b.data, b.len);
     copy_cut(p->keyword, sizeof(p->keyword), keyword, strlen(keyword));
     buf_fini(&b);
-    return n_visited;
+    return search.n_visited;
 }
 
 static void fault(struct schema_compiler *c, int code, const json_t *at, const char *keyword, const char *why)
@@ -152,6 +167,8 @@ bool schema_work(struct schema_compiler *c, size_t n)
             schema_over_limit(c, "", "%s",
                               c->s->fault == REGEX_OVER_WORK
                                   ? "the regular expressions of the schema are too complex"
+                              : c->s->fault == REGEX_OVER_DEPTH
+                                  ? "the regular expressions of the schema are nested too deep"
                                   : "the schema needs more memory than the limit");
     }
     c->work += n;
@@ -430,7 +447,7 @@ uint32_t schema_key(struct schema_compiler *c, const char *text, size_t n)
         k.n_spelling = b.len - 2;
     }
     buf_fini(&b);
-    k.regex = json_text_literal(&c->text, text, n);
+    k.regex = json_text_literal(&c->text, text, n, c->spelling);
     if (c->rc || !schema_reserve(c, (void **)&c->key, &c->cap_keys, c->n_keys, sizeof(k)))
         return 0;
     c->key[c->n_keys] = k;

@@ -9,6 +9,7 @@
 #define GALLOP_TEXT_GRAMMAR_SCHEMA_COMPILER_H
 
 #include "base/arena.h"
+#include "base/strmap.h"
 #include "text/grammar/schema/json_number.h"
 #include "text/grammar/schema/json_text.h"
 #include "text/grammar/schema/schema.h"
@@ -53,7 +54,7 @@ struct schema_key {
     size_t n;
     const char *spelling; /* [n_spelling] one spelling in JSON, without quotes */
     size_t n_spelling;
-    uint32_t regex; /* regular expression for all spellings of the name in JSON */
+    uint32_t regex; /* regular expression for the name in c->spelling */
 };
 
 /* A schema with an identifier of its own, or the root schema. */
@@ -78,6 +79,9 @@ struct schema_compiler {
     bool has_draft;             /* `$schema` names a known draft */
     bool has_recursive_anchors; /* the document contains a `$recursiveAnchor` that is true */
     bool is_loose;              /* unsupported keywords are ignored with a warning */
+    bool is_open;               /* objects may have properties that no keyword describes */
+    /* The texts of names of `properties` and of values of `enum` and `const` */
+    enum json_spelling spelling;
     /* JSON pointer to the root: prefix of the pointers in faults and warnings; or NULL */
     const char *pointer;
     struct schema_report *report;
@@ -103,6 +107,9 @@ struct schema_compiler {
     size_t n_key_slots;
     struct schema_resource *resource; /* [n_resources] */
     size_t n_resources, cap_resources;
+    /* From the URI of a resource to its first index; from the address of a schema with a URI of its own, other than the
+     * root, to its first index; from the name of a `$dynamicAnchor` to the number of schemas that have it. */
+    struct strmap by_uri, by_schema, dynamic;
     /* Returns true if TERM certainly has no value. Elements and properties are not examined. */
     bool (*is_empty)(struct schema_compiler *c, uint32_t term);
     uint32_t *queue; /* [n_queue] stack: terms whose rules have no body yet */
@@ -114,6 +121,15 @@ enum { SCHEMA_MOST_WORK = 250000, SCHEMA_MOST_TERMS = 400000, SCHEMA_MOST_DEPTH 
 #define SCHEMA_NO_LIMIT UINT32_MAX
 
 /* ---- errors: the first one is kept; results after it are meaningless ---- */
+
+struct buf;
+
+/* Looks at the object or array V at the JSON pointer B. True: it was found. */
+typedef bool schema_visit(void *ctx, const json_t *v, struct buf *b);
+
+/* Calls VISIT for FROM and for the objects and arrays inside it until it returns true, and then returns true. B has the
+ * JSON pointer to FROM, and then that to the value that was found. */
+bool schema_walk(struct buf *b, const json_t *from, schema_visit *visit, void *ctx);
 
 /* Reports that KEYWORD of the schema AT is malformed: ERR_INPUT. */
 void schema_wrong(struct schema_compiler *c, const json_t *at, const char *keyword, const char *fmt, ...)

@@ -58,7 +58,7 @@ static const struct schema_names *names(struct schema_compiler *c, uint32_t keys
     struct schema_names *n = schema_alloc(c, 1, sizeof(*n));
 
     if (n)
-        *n = (struct schema_names){keys, term};
+        *n = (struct schema_names){.keys = keys, .term = term};
     return n;
 }
 
@@ -121,8 +121,8 @@ const struct schema_form *schema_form_any(struct schema_compiler *c)
     if (!f)
         return NULL;
     f->literals = SCHEMA_LITERALS;
-    f->number = c->number.all;
-    f->string = f->string_bound = c->text.string;
+    f->number = f->written_number = c->number.all;
+    f->string = f->string_bound = f->written_string = c->text.string;
     f->array = one_clause(c, schema_array_any(c));
     f->object = one_clause(c, schema_object_any(c));
     f->n_arrays = f->array ? 1 : 0;
@@ -294,7 +294,7 @@ static bool is_any_object(const struct schema_compiler *c, const struct schema_o
 {
     return o->n_members == 0 && o->n_others == 1 && o->other[0].term == SCHEMA_ANY &&
            o->other[0].keys == c->text.string && o->least == 0 && o->most == SCHEMA_NO_LIMIT &&
-           o->n_some == 0;
+           o->n_some == 0 && !o->is_closed && !o->other[0].is_described;
 }
 
 /* Sets R->other to the intersections of each entry of A->other with each entry of B->other. */
@@ -315,7 +315,8 @@ static bool others_and(struct schema_compiler *c, struct schema_object *r, const
             if (a->n_others > 1 && b->n_others > 1 && regex_is_empty(c->s, keys))
                 continue;
             other[r->n_others++] =
-                (struct schema_names){keys, schema_and(c, a->other[i].term, b->other[j].term)};
+                (struct schema_names){keys, schema_and(c, a->other[i].term, b->other[j].term),
+                                      a->other[i].is_described || b->other[j].is_described};
         }
     r->other = other;
     return true;
@@ -450,6 +451,7 @@ static void object_and(struct schema_compiler *c, const struct schema_object *a,
     r->member = member;
     r->least = larger(a->least, b->least);
     r->most = smaller(a->most, b->most);
+    r->is_closed = a->is_closed || b->is_closed;
     put_object(c, &half, r, a->some, a->n_some, a);
     for (size_t i = 0; i < half.n; i++)
         put_object(c, out, half.clause[i], b->some, b->n_some, b);
@@ -459,14 +461,15 @@ static void object_and(struct schema_compiler *c, const struct schema_object *a,
 static bool is_same_object(const struct schema_object *a, const struct schema_object *b)
 {
     if (a->n_members != b->n_members || a->n_others != b->n_others || a->n_some != b->n_some ||
-        a->least != b->least || a->most != b->most)
+        a->least != b->least || a->most != b->most || a->is_closed != b->is_closed)
         return false;
     for (size_t i = 0; i < a->n_members; i++)
         if (a->member[i].key != b->member[i].key || a->member[i].term != b->member[i].term ||
             a->member[i].is_required != b->member[i].is_required)
             return false;
     for (size_t i = 0; i < a->n_others; i++)
-        if (a->other[i].keys != b->other[i].keys || a->other[i].term != b->other[i].term)
+        if (a->other[i].keys != b->other[i].keys || a->other[i].term != b->other[i].term ||
+            a->other[i].is_described != b->other[i].is_described)
             return false;
     for (size_t i = 0; i < a->n_some; i++)
         if (a->some[i].keys != b->some[i].keys || a->some[i].term != b->some[i].term)
@@ -474,23 +477,45 @@ static bool is_same_object(const struct schema_object *a, const struct schema_ob
     return true;
 }
 
+static bool has_described(const struct schema_object *o, bool is_described)
+{
+    for (size_t i = 0; i < o->n_others; i++)
+        if (o->other[i].term != SCHEMA_NONE && o->other[i].is_described == is_described)
+            return true;
+    return false;
+}
+
+/* True if B describes properties that A does not describe. */
+static bool describes_more(const struct schema_object *b, const struct schema_object *a)
+{
+    size_t at;
+
+    for (size_t i = 0; i < b->n_members; i++)
+        if (b->member[i].term != SCHEMA_NONE && !has_key(a, b->member[i].key, &at))
+            return true;
+    return has_described(b, true) && has_described(a, false);
+}
+
 /* Appends clauses for the objects that satisfy A and at least one of OF [n]. If an OF[i] contains all objects
- * of A, appends only A. OF_FIRST: the names of OF come first. */
+ * of A, appends only A, unless A is closed and another OF[i] describes properties beyond those of A. OF_FIRST: the
+ * names of OF come first. */
 static void object_and_any(struct schema_compiler *c, const struct schema_object *a,
                            const struct schema_object *const *of, size_t n, bool of_first,
                            struct clauses *out)
 {
     size_t first = out->n;
+    bool is_whole = false, is_more = false, is_closed = a->is_closed && !c->is_open;
 
-    for (size_t i = 0; i < n && !c->rc; i++) {
+    for (size_t i = 0; i < n && !c->rc && !(is_whole && !is_closed); i++) {
         size_t before = out->n;
 
         object_and(c, a, of[i], of_first, out);
-        if (out->n == before + 1 && is_same_object(out->clause[before], a)) {
-            out->n = first;
-            put(c, out, a);
-            return;
-        }
+        is_whole = is_whole || (out->n == before + 1 && is_same_object(out->clause[before], a));
+        is_more = is_more || (is_closed && out->n > before && describes_more(of[i], a));
+    }
+    if (is_whole && !is_more) {
+        out->n = first;
+        put(c, out, a);
     }
 }
 
@@ -536,8 +561,9 @@ static void put_others(struct schema_compiler *c, struct clauses *out, const str
         other = schema_alloc(c, 2, sizeof(*other));
         if (!other)
             return;
-        other[0] = (struct schema_names){keys, term};
-        other[1] = (struct schema_names){schema_regex_not(c, keys, c->text.string), SCHEMA_ANY};
+        other[0] = (struct schema_names){.keys = keys, .term = term};
+        other[1] =
+            (struct schema_names){.keys = schema_regex_not(c, keys, c->text.string), .term = SCHEMA_ANY};
         r->other = other;
         r->n_others = keys == c->text.string ? 1 : 2;
     } else {
@@ -609,6 +635,20 @@ static void object_not(struct schema_compiler *c, const struct schema_object *o,
 
 /* ---- forms ---- */
 
+/* Returns the texts of numbers that answers have for BOTH, the intersection of the numbers of A and B. */
+static uint32_t written_number_and(struct schema_compiler *c, const struct schema_form *a,
+                                   const struct schema_form *b, uint32_t both)
+{
+    bool is_free = a->written_number == a->number && b->written_number == b->number;
+    uint32_t r = is_free ? both : schema_regex_and(c, a->written_number, b->written_number, c->number.all);
+
+    if (a->written_number == a->number || b->written_number == b->number || !regex_is_empty(c->s, r))
+        return r;
+    /* A and B write the same numbers differently, such as 1.0 and 1. */
+    r = regex_and(c->s, both, c->number.numeral);
+    return regex_is_empty(c->s, r) ? both : r;
+}
+
 const struct schema_form *schema_form_and(struct schema_compiler *c, const struct schema_form *a,
                                           const struct schema_form *b, bool b_first)
 {
@@ -622,6 +662,8 @@ const struct schema_form *schema_form_and(struct schema_compiler *c, const struc
     r->number = schema_regex_and(c, a->number, b->number, c->number.all);
     r->string = schema_regex_and(c, a->string, b->string, c->text.string);
     r->string_bound = schema_regex_and(c, a->string_bound, b->string_bound, c->text.string);
+    r->written_number = written_number_and(c, a, b, r->number);
+    r->written_string = schema_regex_and(c, a->written_string, b->written_string, c->text.string);
     for (size_t i = 0; i < a->n_arrays; i++)
         for (size_t j = 0; j < b->n_arrays; j++)
             put(c, &arrays, array_and(c, a->array[i], b->array[j]));
@@ -661,6 +703,8 @@ const struct schema_form *schema_form_or(struct schema_compiler *c, const struct
     r->number = union_of(c, of, n, offsetof(struct schema_form, number));
     r->string = union_of(c, of, n, offsetof(struct schema_form, string));
     r->string_bound = union_of(c, of, n, offsetof(struct schema_form, string_bound));
+    r->written_number = union_of(c, of, n, offsetof(struct schema_form, written_number));
+    r->written_string = union_of(c, of, n, offsetof(struct schema_form, written_string));
     for (size_t i = 0; i < n; i++) {
         r->is_partial = r->is_partial || of[i]->is_partial;
         r->literals |= of[i]->literals;
@@ -737,8 +781,8 @@ const struct schema_form *schema_form_not(struct schema_compiler *c, const struc
         return NULL;
     *x = *r;
     x->literals = SCHEMA_LITERALS & ~a->literals;
-    x->number = schema_regex_not(c, a->number, c->number.all);
-    x->string = schema_regex_not(c, a->string_bound, c->text.string);
+    x->number = x->written_number = schema_regex_not(c, a->number, c->number.all);
+    x->string = x->written_string = schema_regex_not(c, a->string_bound, c->text.string);
     x->string_bound = schema_regex_not(c, a->string, c->text.string);
     x->is_partial = !is_exact && a->n_objects > 0;
     return x;

@@ -38,6 +38,7 @@ struct schema_member {
 /* Properties whose names match the regular expression KEYS, and whose values are in TERM. */
 struct schema_names {
     uint32_t keys, term;
+    bool is_described; /* an applicator such as `additionalProperties` describes the properties */
 };
 
 /* A clause: conditions on an object that must all hold. The value of a member must be in the member's term.
@@ -51,16 +52,22 @@ struct schema_object {
     /* For each entry, some property that is not a member must have a name in KEYS and a value in TERM. */
     const struct schema_names *some; /* [n_some] */
     size_t n_some;
+    /* The clause comes from a schema with `properties` or `patternProperties`, so that answers have only members and
+     * described properties, unless they need more (schema_options.is_open). */
+    bool is_closed;
 };
 
 /* The normal form of a set of JSON values. */
 struct schema_form {
     unsigned literals; /* bits: SCHEMA_NULL, SCHEMA_TRUE, SCHEMA_FALSE */
-    uint32_t number;   /* numbers: a regular expression */
-    uint32_t string;   /* contents of strings: a regular expression */
+    uint32_t number;   /* numbers: a regular expression for every spelling of each */
+    uint32_t string;   /* contents of strings: a regular expression for every spelling of each */
     /* A superset of `string`. It differs for `format`, where `string` has only some of the strings of the
      * format: the complement must exclude all strings that may have the format. */
     uint32_t string_bound;
+    /* Subsets of `number` and `string`: the spellings that answers have. A value that the set has must not be lost by
+     * them, for instance by the intersection of integers, which are written in digits only, and the constant 1.0. */
+    uint32_t written_number, written_string;
     const struct schema_array *const *array; /* [n_arrays] */
     size_t n_arrays;
     const struct schema_object *const *object; /* [n_objects] */

@@ -4,28 +4,23 @@
 
 #include <string.h>
 
-#include "text/grammar/schema/json_names.h"
-#include "text/grammar/schema/schema_read.h"
 #include "text/grammar/schema/schema_value.h"
 #include "text/grammar/schema/schema_values.h"
 
 /* MOST_COUNTED: maximum number of elements that are counted one by one. */
-enum { MOST_CONTAINS = 3, MOST_STATES = 20000, MOST_COUNTED = 1000, MOST_COUNTED_STRINGS = 1000 };
+enum { MOST_CONTAINS = 3, MOST_STATES = 20000, MOST_COUNTED = 1000 };
 
 struct items {
     struct schema_compiler *c;
     const struct schema_array *a;
     /* Expressions: "," between elements; "]" after elements; "]" of an empty array. */
     uint32_t comma, close, close_empty;
-    uint32_t string; /* every element, if elements are distinct strings; GRAMMAR_NEVER: they are not */
 };
 
 /* Returns the expression of an element in TERM, with a comma before it unless FIRST. */
 static uint32_t element(struct items *p, bool first, uint32_t term)
 {
-    uint32_t value = term == SCHEMA_NONE          ? GRAMMAR_NEVER
-                     : p->string != GRAMMAR_NEVER ? p->string
-                                                  : schema_value(p->c, term);
+    uint32_t value = term == SCHEMA_NONE ? GRAMMAR_NEVER : schema_value(p->c, term);
 
     return first ? value : grammar_sequence(p->c->g, p->comma, value);
 }
@@ -237,35 +232,6 @@ static uint32_t from_set(struct choosing *q, uint32_t set, uint32_t n)
     return r;
 }
 
-/* If the elements are strings, sets *OUT to the expression of the rest of an array with distinct ones, which names.h
- * keeps distinct like names of properties. False: there is an error, or some elements are not strings. */
-static bool distinct_strings(struct items *p, uint32_t *out)
-{
-    struct schema_compiler *c = p->c;
-    struct schema_array a = *p->a;
-    const struct schema_form *f = a.n_prefix || a.n_contains ? NULL : schema_form_of(c, a.rest);
-    struct items strings = *p;
-    bool is_any;
-    size_t n;
-
-    if (!f || f->literals || f->number != REGEX_NOTHING || f->n_arrays || f->n_objects ||
-        f->string == REGEX_NOTHING)
-        return false;
-    is_any = f->string == c->text.string;
-    n = is_any ? SIZE_MAX : json_names_count(c->s, f->string, MOST_COUNTED_STRINGS);
-    if (n <= MOST_COUNTED_STRINGS && a.most > n)
-        a.most = (uint32_t)n;
-    if (n <= MOST_COUNTED_STRINGS && n < a.least) {
-        *out = GRAMMAR_NEVER;
-        return true;
-    }
-    strings.a = &a;
-    strings.string = grammar_name(c->g, json_text_quoted(&c->text, f->string),
-                                  is_any ? GRAMMAR_ANY_NAME : GRAMMAR_FEW_NAMES);
-    *out = plain(&strings);
-    return !c->rc;
-}
-
 /* Sets *OUT to the expression of the rest of an array with distinct elements. False: there is an error, or
  * `uniqueItems` is not supported for these elements. */
 static bool distinct(struct items *p, uint32_t *out)
@@ -277,14 +243,12 @@ static bool distinct(struct items *p, uint32_t *out)
 
     for (size_t i = 0; i < a->n_prefix && i < a->most && is_finite; i++)
         is_finite = schema_values_add(p->c, &q.values, a->prefix[i], 0);
-    if (!p->c->rc && !is_finite && distinct_strings(p, out))
-        return true;
     if (p->c->rc)
         return false;
     if (!is_finite || a->n_contains) {
         schema_unserved(p->c, a->unique, "uniqueItems",
                         a->n_contains ? "is not supported together with `contains`"
-                                      : "is only supported for strings and for at most %d different values",
+                                      : "is only supported for elements with at most %d different values",
                         SCHEMA_MOST_VALUES);
         return false;
     }
@@ -296,10 +260,10 @@ static bool distinct(struct items *p, uint32_t *out)
 
 uint32_t schema_items(struct schema_compiler *c, const struct schema_array *a)
 {
-    struct items p = {.c = c, .a = a, .string = GRAMMAR_NEVER};
+    struct items p = {.c = c, .a = a};
     uint32_t r = 0;
 
-    p.comma = grammar_term(c->g, schema_mark(c, true, ',', true));
+    p.comma = grammar_term(c->g, schema_mark(c, false, ',', true));
     p.close = grammar_term(c->g, schema_mark(c, true, ']', false));
     p.close_empty = grammar_term(c->g, schema_mark(c, false, ']', false));
     if (!a->unique || a->most <= 1 || !distinct(&p, &r))

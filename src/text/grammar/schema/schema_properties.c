@@ -8,17 +8,14 @@
 
 #include <string.h>
 
-#include "text/grammar/schema/json_names.h"
 #include "text/grammar/schema/key_tree.h"
+#include "text/grammar/schema/schema_read.h"
 #include "text/grammar/schema/schema_value.h"
 
 enum { MOST_STATES = 200000, MOST_PLACES = 64, MOST_FREE = 4, MOST_FREE_STATES = 4000 };
 
 /* FEWEST_NAMES: members of objects whose names become a tree. MOST_TREE_STEPS: expressions made for trees. */
 enum { FEWEST_NAMES = 4, MOST_TREE_STEPS = 400000 };
-
-/* The largest number of names of properties that are not members that are counted. */
-enum { MOST_COUNTED_NAMES = 1000 };
 
 /* The rest of an object in one state of its counts or free members. */
 struct state {
@@ -36,10 +33,8 @@ struct properties {
     uint32_t comma, close; /* regular expressions */
     uint32_t other;        /* a property that is not a member; GRAMMAR_NEVER: not allowed */
     uint32_t some;         /* a property that is not a member and satisfies o->some[0] */
-    /* The numbers of names of properties that are not members, and of those that satisfy o->some[0];
-     * SCHEMA_NO_LIMIT: many */
-    uint32_t n_names, n_some;
-    bool has_tree; /* the names are in TREE */
+    bool is_closed;        /* other properties than members need an entry of o->other that is described */
+    bool has_tree;         /* the names are in TREE */
     struct key_tree tree;
 };
 
@@ -52,7 +47,7 @@ static uint32_t term(struct properties *p, uint32_t regex)
 static uint32_t property(struct properties *p, bool first, uint32_t name, uint32_t value)
 {
     struct schema_compiler *c = p->c;
-    uint32_t r = regex_concat(c->s, json_text_quoted(&c->text, name), schema_mark(c, true, ':', true));
+    uint32_t r = regex_concat(c->s, json_text_quoted(&c->text, name), schema_mark(c, false, ':', true));
 
     if (value == GRAMMAR_NEVER || name == REGEX_NOTHING)
         return GRAMMAR_NEVER;
@@ -65,47 +60,34 @@ static uint32_t next(struct properties *p, uint32_t x)
     return grammar_sequence(p->c->g, term(p, p->comma), x);
 }
 
-/* Returns a property whose name matches KEYS and whose value is in the term VALUE. Names of the object must differ from
- * each other. IS_ANY: KEYS has all names but a finite number. */
-static uint32_t other_property(struct properties *p, uint32_t keys, bool is_any, uint32_t value)
+/* True if answers may have properties of the entry X of o->other. */
+static bool is_written(const struct properties *p, const struct schema_names *x)
 {
-    struct schema_compiler *c = p->c;
-    uint32_t name = regex_concat(c->s, json_text_quoted(&c->text, keys), schema_mark(c, true, ':', true));
-
-    value = keys == REGEX_NOTHING ? GRAMMAR_NEVER : schema_value(c, value);
-    if (value == GRAMMAR_NEVER)
-        return GRAMMAR_NEVER;
-    return grammar_sequence(c->g, grammar_name(c->g, name, is_any ? GRAMMAR_ANY_NAME : GRAMMAR_FEW_NAMES),
-                            value);
+    return x->term != SCHEMA_NONE && (x->is_described || !p->is_closed);
 }
 
-/* Returns a property that is not a member. SOME, if not NULL, is a condition on its name and value. Sets *N to the
- * number of its names. */
-static uint32_t other_properties(struct properties *p, const struct schema_names *some, uint32_t *n)
+/* Returns a property that is not a member. SOME, if not NULL, is a condition on its name and value. */
+static uint32_t other_properties(struct properties *p, const struct schema_names *some)
 {
     struct schema_compiler *c = p->c;
     const struct schema_object *o = p->o;
     uint32_t *of = schema_alloc(c, o->n_others, sizeof(*of));
-    size_t n_names = 0;
 
     for (size_t i = 0; of && i < o->n_others; i++) {
         uint32_t keys = o->other[i].keys, value = o->other[i].term;
-        bool is_any;
 
         of[i] = GRAMMAR_NEVER;
+        if (!is_written(p, &o->other[i]))
+            continue;
         if (some) {
             keys = schema_regex_and(c, keys, some->keys, c->text.string);
             value = schema_and(c, value, some->term);
         }
         if (value == SCHEMA_NONE || !schema_work(c, 1))
             continue;
-        is_any = keys == c->text.string;
         keys = schema_regex_and(c, keys, p->not_members, c->text.string);
-        of[i] = other_property(p, keys, is_any, value);
-        if (of[i] != GRAMMAR_NEVER && n_names <= MOST_COUNTED_NAMES)
-            n_names += is_any ? MOST_COUNTED_NAMES + 1 : json_names_count(c->s, keys, MOST_COUNTED_NAMES);
+        of[i] = keys == REGEX_NOTHING ? GRAMMAR_NEVER : property(p, true, keys, schema_value(c, value));
     }
-    *n = n_names > MOST_COUNTED_NAMES ? SCHEMA_NO_LIMIT : (uint32_t)n_names;
     return of ? grammar_choice(c->g, of, o->n_others) : GRAMMAR_NEVER;
 }
 
@@ -113,10 +95,8 @@ static uint32_t other_properties(struct properties *p, const struct schema_names
 static uint32_t others(struct properties *p, bool first, uint32_t least, uint32_t most)
 {
     struct grammar *g = p->c->g;
-    uint32_t more, r;
+    uint32_t more = most == SCHEMA_NO_LIMIT ? most : most - 1, r;
 
-    most = most > p->n_names ? p->n_names : most; /* each name is written at most once */
-    more = most == SCHEMA_NO_LIMIT ? most : most - 1;
     if (p->other == GRAMMAR_NEVER || most < least || most == 0)
         return least == 0 ? GRAMMAR_END : GRAMMAR_NEVER;
     if (!first)
@@ -132,22 +112,17 @@ static uint32_t others_with_some(struct properties *p, bool first, uint32_t leas
     uint32_t of[MOST_PLACES], n = 0, before = 0;
     bool is_last = false;
 
-    if (most > p->n_names)
-        most = p->n_names; /* each name is written at most once */
-    /* One alternative per number of properties before p->some; the last one covers all larger numbers. The properties
-     * before must leave a name for p->some. */
-    for (; !is_last && (most == SCHEMA_NO_LIMIT || before < most) && before < p->n_some; before++) {
+    /* One alternative per number of properties before p->some; the last one covers all larger numbers. */
+    for (; !is_last && (most == SCHEMA_NO_LIMIT || before < most); before++) {
         bool at_front = first && before == 0;
         uint32_t front, behind = least > before + 1 ? least - before - 1 : 0;
 
-        if (n == MOST_PLACES && p->n_some != SCHEMA_NO_LIMIT)
-            break; /* the property comes early enough */
         if (n == MOST_PLACES) {
             schema_over_limit(p->c, "minProperties",
                               "counting so many properties under `not` is not supported");
             return GRAMMAR_NEVER;
         }
-        is_last = most == SCHEMA_NO_LIMIT && p->n_some == SCHEMA_NO_LIMIT && !at_front && before + 1 >= least;
+        is_last = most == SCHEMA_NO_LIMIT && !at_front && before + 1 >= least;
         front = at_front ? GRAMMAR_END : others(p, first, before, is_last ? SCHEMA_NO_LIMIT : before);
         front = grammar_sequence(g, front, at_front ? p->some : next(p, p->some));
         of[n++] = grammar_sequence(
@@ -181,7 +156,17 @@ static uint32_t names_of_members(struct properties *p)
 
         name[i] = (struct json_string){k->text, k->n};
     }
-    return name ? json_text_one_of(&p->c->text, name, p->o->n_members) : REGEX_NOTHING;
+    return name ? json_text_one_of(&p->c->text, name, p->o->n_members, JSON_EVERY_SPELLING) : REGEX_NOTHING;
+}
+
+/* True if the members alone can be as many properties as the object needs. */
+static bool is_enough(const struct properties *p)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < p->n && n < p->o->least; i++)
+        n += !schema_is_empty(p->c, p->member[i]->term, SCHEMA_EMPTY_DEPTH);
+    return n >= p->o->least;
 }
 
 /* Initializes P. False: no object can satisfy the clause, or there is an error. */
@@ -190,7 +175,7 @@ static bool begin(struct properties *p)
     struct schema_compiler *c = p->c;
     bool is_open = false;
 
-    p->comma = schema_mark(c, true, ',', true);
+    p->comma = schema_mark(c, false, ',', true);
     p->close = schema_mark(c, true, '}', false);
     p->member = schema_alloc(c, p->o->n_members, sizeof(*p->member));
     if (!p->member)
@@ -208,14 +193,15 @@ static bool begin(struct properties *p)
                         "more than one required property outside `properties` is not supported");
         return false;
     }
+    p->is_closed = p->o->is_closed && !c->is_open && p->o->n_some == 0 && is_enough(p);
     for (size_t i = 0; i < p->o->n_others; i++)
-        is_open = is_open || p->o->other[i].term != SCHEMA_NONE;
+        is_open = is_open || is_written(p, &p->o->other[i]);
     p->other = p->some = GRAMMAR_NEVER;
     if (is_open) {
         p->not_members = schema_regex_not(c, names_of_members(p), c->text.string);
-        p->other = other_properties(p, NULL, &p->n_names);
+        p->other = other_properties(p, NULL);
         if (p->o->n_some)
-            p->some = other_properties(p, p->o->some, &p->n_some);
+            p->some = other_properties(p, p->o->some);
     }
     return !c->rc;
 }
@@ -240,7 +226,7 @@ static bool begin_states(struct properties *p, struct state *state, size_t n_sta
     for (size_t i = 0; key && i < p->n; i++)
         key[i] = p->member[i]->key;
     p->has_tree = key && p->n >= FEWEST_NAMES && key_tree_build(p->c, &p->tree, key, p->n) &&
-                  p->tree.n_steps <= MOST_TREE_STEPS / (n_states / 2);
+                  p->tree.n_steps <= MOST_TREE_STEPS / ((n_states + 1) / 2);
     for (size_t k = 0; k < n_states && !p->c->rc; k++) {
         state[k].tail = state[k].at;
         if (p->has_tree && !key_tree_names_init(p->c, &p->tree, &state[k].names))
@@ -271,7 +257,7 @@ static void put_member(struct properties *p, struct state *x, size_t i, bool fir
         return;
     }
     quote = regex_range(c->s, '"', '"');
-    colon = regex_concat(c->s, quote, schema_mark(c, true, ':', true));
+    colon = regex_concat(c->s, quote, schema_mark(c, false, ':', true));
     after = grammar_sequence(c->g, grammar_sequence(c->g, term(p, colon), value), after);
     names = key_tree_names_add(c, &p->tree, &x->names, i, after);
     names = grammar_sequence(c->g, term(p, first ? quote : regex_concat(c->s, p->comma, quote)), names);
@@ -299,16 +285,14 @@ struct free_members {
     struct state state[2 << MOST_FREE];
 };
 
-/* Moves the free members from P to F, if they are few enough to be written in any order, and the other properties can
- * be counted beside them. */
+/* Moves the free members from P to F, if they are few enough to be written in any order. */
 static void take_free(struct properties *p, struct free_members *f)
 {
     size_t n = 0, n_free = 0;
 
     for (size_t i = 0; i < p->n; i++)
         n_free += p->member[i]->is_free;
-    if (n_free > MOST_FREE || (p->n + 1) << n_free > MOST_FREE_STATES || p->o->n_some > 0 ||
-        (p->n_names != SCHEMA_NO_LIMIT && ((size_t)p->n_names + 1) << n_free > MOST_FREE_STATES))
+    if (n_free > MOST_FREE || (p->n + 1) << n_free > MOST_FREE_STATES || p->o->n_some > 0)
         return;
     for (size_t i = 0; i < p->n; i++)
         if (p->member[i]->is_free)
@@ -336,42 +320,27 @@ static uint32_t or_free(struct properties *p, struct free_members *f, unsigned s
     return grammar_choice(c->g, of, n);
 }
 
-/* Sets f->state to the rest of the object behind the members that have a place: free members and other properties. If
- * COUNT is less than LAST, COUNT other properties are written, and f->state is set for COUNT + 1; in the end there are
- * no more. SCHEMA_NO_LIMIT: they are not counted. */
-static void begin_free(struct properties *p, struct free_members *f, uint32_t count, uint32_t last)
-{
-    struct schema_compiler *c = p->c;
-    struct grammar *g = c->g;
-    uint32_t more = next(p, p->other);
-    bool is_counted = last != SCHEMA_NO_LIMIT;
-
-    for (unsigned set = 1U << f->n; set-- > 0;) {
-        uint32_t begun, first, after = count < last && is_counted ? f->state[2 * set + 1].at : GRAMMAR_NEVER;
-        bool is_done = true;
-
-        for (unsigned i = 0; i < f->n; i++)
-            is_done = is_done && (set >> i & 1 || !f->member[i]->is_required);
-        begun = or_free(p, f, set, false, is_done ? term(p, p->close) : GRAMMAR_NEVER);
-        if (is_counted)
-            begun = grammar_either(g, begun, grammar_sequence(g, more, after));
-        else if (more != GRAMMAR_NEVER)
-            begun = grammar_sequence(g, grammar_repeat(g, more, 0, GRAMMAR_NO_LIMIT), begun);
-        first = or_free(p, f, set, true, grammar_sequence(g, p->other, is_counted ? after : begun));
-        f->state[2 * set + 1].at = begun;
-        f->state[2 * set].at =
-            is_done ? grammar_either(g, term(p, schema_mark(c, false, '}', false)), first) : first;
-    }
-}
-
 /* Returns the expression of objects with free members, without limits on the number of properties. */
 static uint32_t with_free(struct properties *p, struct free_members *f)
 {
     struct schema_compiler *c = p->c;
-    uint32_t last = p->n_names, count = last == SCHEMA_NO_LIMIT ? 0 : last;
+    struct grammar *g = c->g;
+    uint32_t more = next(p, p->other);
 
-    for (; count != UINT32_MAX && schema_work(c, 1U << f->n); count--)
-        begin_free(p, f, count, last);
+    for (unsigned set = 1U << f->n; set-- > 0;) {
+        bool is_done = true;
+        uint32_t begun, first;
+
+        for (unsigned i = 0; i < f->n; i++)
+            is_done = is_done && (set >> i & 1 || !f->member[i]->is_required);
+        begun = or_free(p, f, set, false, is_done ? term(p, p->close) : GRAMMAR_NEVER);
+        if (more != GRAMMAR_NEVER)
+            begun = grammar_sequence(g, grammar_repeat(g, more, 0, GRAMMAR_NO_LIMIT), begun);
+        first = or_free(p, f, set, true, grammar_sequence(g, p->other, begun));
+        f->state[2 * set + 1].at = begun;
+        f->state[2 * set].at =
+            is_done ? grammar_either(g, term(p, schema_mark(c, false, '}', false)), first) : first;
+    }
     if (!begin_states(p, f->state, (size_t)2 << f->n))
         return GRAMMAR_NEVER;
     for (size_t i = p->n; i > 0 && schema_work(c, 1U << f->n); i--)

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/json/json_tree.h"
 #include "text/grammar/schema/schema_formats.h"
 #include "text/grammar/schema/schema_refs.h"
 #include "text/grammar/schema/schema_unevaluated.h"
@@ -76,6 +78,29 @@ static uint32_t subschema(struct reading *r, const json_t *v)
     return schema_subschema(r->c, v, r->resource);
 }
 
+/* ---- draft 3 ---- */
+
+/* Refuses keywords that only draft 3 defines, where their values have the form that they have there: elsewhere they
+ * would be ignored without a word. */
+static void refuse_draft_3(struct reading *r)
+{
+    enum { OBJECT = 1 << JSON_OBJECT, ARRAY = 1 << JSON_ARRAY, STRING = 1 << JSON_STRING };
+    static const struct {
+        const char *keyword, *now;
+        unsigned types; /* bits: 1 << type of jansson */
+    } old[] = {{"divisibleBy", "use multipleOf", 1 << JSON_INTEGER | 1 << JSON_REAL},
+               {"disallow", "use not", STRING | ARRAY | OBJECT},
+               {"extends", "use allOf", ARRAY | OBJECT},
+               {"required", "list the name in `required` beside `properties`", 1 << JSON_TRUE}};
+
+    for (size_t i = 0; i < sizeof(old) / sizeof(*old); i++) {
+        const json_t *v = get(r, old[i].keyword);
+
+        if (v && old[i].types >> json_typeof(v) & 1)
+            schema_unserved(r->c, r->json, old[i].keyword, "draft 3 is not supported; %s", old[i].now);
+    }
+}
+
 /* ---- types ---- */
 
 static unsigned type_of(struct reading *r, const json_t *name)
@@ -97,7 +122,13 @@ static void read_types(struct reading *r)
 
     r->types = v ? 0 : UINT32_MAX;
     if (json_is_array(v))
-        json_array_foreach((json_t *)v, i, one) r->types |= json_is_object(one) ? 0 : type_of(r, one);
+        json_array_foreach((json_t *)v, i, one)
+        {
+            if (json_is_object(one))
+                schema_unserved(r->c, r->json, "type",
+                                "a schema among the types: draft 3 is not supported; use anyOf");
+            r->types |= json_is_object(one) ? UINT32_MAX : type_of(r, one);
+        }
     else if (v)
         r->types = type_of(r, v);
 }
@@ -108,7 +139,7 @@ static bool get_decimal(struct reading *r, const char *keyword, struct json_deci
 {
     const json_t *v = get(r, keyword);
 
-    if (!v || json_is_boolean(v))
+    if (!v || (json_is_boolean(v) && strncmp(keyword, "exclusive", 9) == 0)) /* draft 4 */
         return false;
     if (!schema_decimal(r->c, d, v)) {
         schema_wrong(r->c, r->json, keyword, "expected a number");
@@ -124,7 +155,11 @@ static bool get_decimal(struct reading *r, const char *keyword, struct json_deci
 
 static void limit_number(struct reading *r, uint32_t to)
 {
-    r->form->number = schema_regex_and(r->c, r->form->number, to, r->c->number.all);
+    struct schema_form *f = r->form;
+    bool is_free = f->written_number == f->number;
+
+    f->number = schema_regex_and(r->c, f->number, to, r->c->number.all);
+    f->written_number = is_free ? f->number : schema_regex_and(r->c, f->written_number, to, r->c->number.all);
 }
 
 static void read_numbers(struct reading *r)
@@ -137,6 +172,7 @@ static void read_numbers(struct reading *r)
                       : !(r->types & INTEGERS)        ? REGEX_NOTHING
                       : r->c->draft <= SCHEMA_DRAFT_4 ? j->numeral /* 1.0 is an integer since draft 6 */
                                                       : j->integer;
+    r->form->written_number = r->form->number == j->integer ? j->numeral : r->form->number;
     if (r->form->number == REGEX_NOTHING)
         return;
     if (get_decimal(r, "minimum", &d))
@@ -168,6 +204,7 @@ static void limit_string(struct reading *r, uint32_t to, uint32_t bound)
 {
     r->form->string = schema_regex_and(r->c, r->form->string, to, r->c->text.string);
     r->form->string_bound = schema_regex_and(r->c, r->form->string_bound, bound, r->c->text.string);
+    r->form->written_string = r->form->string;
 }
 
 static void read_strings(struct reading *r)
@@ -178,7 +215,7 @@ static void read_strings(struct reading *r)
 
     if (!(r->types & STRINGS))
         return;
-    r->form->string = r->form->string_bound = c->text.string;
+    r->form->string = r->form->string_bound = r->form->written_string = c->text.string;
     get_count(r, "minLength", &least);
     get_count(r, "maxLength", &most);
     if (least > most || least == SCHEMA_NO_LIMIT)
@@ -321,7 +358,7 @@ static void read_others(struct reading *r, struct schema_object *o, const struct
 
             if (regex_is_empty(c->s, both) || ++n_common > MOST_COMMON || n_others >= MOST_OTHERS)
                 continue;
-            other[n_others++] = (struct schema_names){both, schema_and(c, other[k].term, p[i].term)};
+            other[n_others++] = (struct schema_names){both, schema_and(c, other[k].term, p[i].term), true};
             other[k].keys = regex_and(c->s, other[k].keys, regex_not(c->s, p[i].keys));
         }
         if (n_common > MOST_COMMON || n_others >= MOST_OTHERS) {
@@ -329,10 +366,10 @@ static void read_others(struct reading *r, struct schema_object *o, const struct
             return;
         }
         other[n_others++] =
-            (struct schema_names){schema_regex_and(c, unmatched, p[i].keys, c->text.string), p[i].term};
+            (struct schema_names){schema_regex_and(c, unmatched, p[i].keys, c->text.string), p[i].term, true};
         unmatched = regex_and(c->s, unmatched, regex_not(c->s, p[i].keys));
     }
-    other[n_others++] = (struct schema_names){unmatched, rest};
+    other[n_others++] = (struct schema_names){unmatched, rest, v != NULL};
     o->other = other;
     o->n_others = n_others;
 }
@@ -368,7 +405,7 @@ static void read_required(struct reading *r, struct schema_object *o, struct sch
     json_t *one;
     size_t i;
 
-    if (!v || json_is_boolean(v)) /* draft 3 has a boolean here; it is ignored */
+    if (!v || json_is_boolean(v)) /* see refuse_draft_3(); false asks for nothing */
         return;
     if (!json_is_array(v)) {
         schema_wrong(r->c, r->json, "required", "expected an array of strings");
@@ -415,6 +452,7 @@ static void read_objects(struct reading *r)
     read_others(r, o, p, n_patterns);
     read_named_members(r, o, member, p, n_patterns);
     read_required(r, o, member);
+    o->is_closed = get(r, "properties") || get(r, "patternProperties");
     get_count(r, "minProperties", &o->least);
     get_count(r, "maxProperties", &o->most);
     if (o->least > o->most || o->least == SCHEMA_NO_LIMIT || !(f = schema_form_object(r->c, o)))
@@ -461,7 +499,7 @@ static size_t read_schemas(struct reading *r, const char *keyword, uint32_t **ou
     return n;
 }
 
-enum { MOST_ONE_OF = 300, DISJOINT_DEPTH = 5, MOST_ALTERNATIVES = 50 };
+enum { MOST_ONE_OF = 300, MOST_ALTERNATIVES = 50 };
 
 /* Returns an upper bound of the number of object clauses in the complement of TERM. */
 static double n_alternatives(struct schema_compiler *c, uint32_t term)
@@ -516,7 +554,7 @@ static uint32_t exactly_one(struct reading *r, const uint32_t *of, size_t n)
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < i && schema_work(c, 1); k++)
             overlaps[i * n + k] = overlaps[k * n + i] =
-                !schema_is_empty(c, schema_and(c, of[i], of[k]), DISJOINT_DEPTH);
+                !schema_is_empty(c, schema_and(c, of[i], of[k]), SCHEMA_EMPTY_DEPTH);
     for (size_t i = 0; i < n && !c->rc; i++)
         only[i] = without(c, of, n, i, overlaps + i * n);
     return c->rc ? SCHEMA_NONE : schema_join(c, SCHEMA_TERM_OR, only, n);
@@ -542,6 +580,30 @@ static void read_conditions(struct reading *r)
         limit_term(r,
                    schema_or(c, schema_and(c, condition, yes), schema_and(c, schema_not(c, condition), no)),
                    false);
+}
+
+/* Sets the strings of F to LIST [n], which are sorted. */
+static void set_strings(struct schema_compiler *c, struct schema_form *f, struct json_string *list, size_t n)
+{
+    f->string = f->string_bound = json_text_one_of(&c->text, list, n, JSON_EVERY_SPELLING);
+    f->written_string = json_text_one_of(&c->text, list, n, c->spelling);
+}
+
+/* Sets the numbers of F to JSON, of which SPELLINGS has every spelling. An answer has the text of JSON, unless this is
+ * no spelling of json_number.h. */
+static void set_number(struct schema_compiler *c, struct schema_form *f, const json_t *json,
+                       uint32_t spellings)
+{
+    struct buf text = {.tag = MEM_TEXT};
+
+    buf_json_tree(&text, json, false);
+    if (text.oom)
+        schema_no_memory(c);
+    f->number = f->written_number = spellings;
+    if (!text.oom && c->spelling == JSON_PLAIN_SPELLING &&
+        regex_matches(c->s, spellings, text.data, text.len))
+        f->written_number = regex_literal(c->s, text.data, text.len);
+    buf_fini(&text);
 }
 
 /* Returns the objects with all properties named in LIST, and all values that are not objects. */
@@ -590,6 +652,23 @@ static void read_dependencies(struct reading *r, const char *keyword)
         }
 }
 
+/* Returns the form of the number V. If the other keywords of the schema do not allow the spelling that V has, as 1.0
+ * beside the type `integer`, the form has every spelling. */
+static const struct schema_form *form_of_number(struct reading *r, const json_t *v)
+{
+    struct schema_compiler *c = r->c;
+    const struct schema_form *f = schema_form_of(c, schema_value_term(c, v));
+    struct schema_form *x;
+
+    if (!f || f->written_number == f->number ||
+        !regex_is_empty(c->s, regex_and(c->s, f->written_number, r->form->written_number)))
+        return f;
+    x = (struct schema_form *)schema_form_none(c);
+    if (x)
+        x->number = x->written_number = f->number;
+    return x;
+}
+
 /* Returns a form that accepts exactly the N values of the array LIST (`enum`). */
 static const struct schema_form *form_of_values(struct reading *r, json_t *const *list, size_t n)
 {
@@ -605,10 +684,10 @@ static const struct schema_form *form_of_values(struct reading *r, json_t *const
         if (json_is_string(list[i]))
             string[n_strings++] =
                 (struct json_string){json_string_value(list[i]), json_string_length(list[i])};
-        else if (!(of[n_forms++] = schema_form_of(c, schema_value_term(c, list[i])))) {
+        else if (!(of[n_forms++] = form_of_number(r, list[i]))) {
             return NULL;
         }
-    strings->string = strings->string_bound = json_text_one_of(&c->text, string, n_strings);
+    set_strings(c, strings, string, n_strings);
     of[n_forms++] = strings;
     return schema_form_or(c, of, n_forms);
 }
@@ -702,8 +781,9 @@ static void read_names(struct reading *r)
     any = schema_form_any(r->c);
     if (!o || !other || !any)
         return;
-    other[0] = (struct schema_names){names->string, SCHEMA_ANY};
-    other[1] = (struct schema_names){schema_regex_not(r->c, names->string, r->c->text.string), SCHEMA_NONE};
+    other[0] = (struct schema_names){.keys = names->string, .term = SCHEMA_ANY};
+    other[1] = (struct schema_names){.keys = schema_regex_not(r->c, names->string, r->c->text.string),
+                                     .term = SCHEMA_NONE};
     o->other = other;
     o->n_others = 2;
     f = (struct schema_form *)schema_form_object(r->c, o);
@@ -712,8 +792,8 @@ static void read_names(struct reading *r)
     /* it is unknown whether the strings beyond names->string are valid names */
     f->is_partial = names->string != names->string_bound;
     f->literals = any->literals;
-    f->number = any->number;
-    f->string = f->string_bound = any->string;
+    f->number = f->written_number = any->number;
+    f->string = f->string_bound = f->written_string = any->string;
     f->array = any->array;
     f->n_arrays = any->n_arrays;
     limit_form(r, f, false);
@@ -756,8 +836,8 @@ static struct schema_object *unevaluated_properties(struct reading *r, const str
             member[o->n_members++] = (struct schema_member){x->key[i], SCHEMA_ANY, false, true};
     }
     o->member = member;
-    other[0] = (struct schema_names){schema_regex_not(c, x->names, c->text.string), term};
-    other[1] = (struct schema_names){x->names, SCHEMA_ANY};
+    other[0] = (struct schema_names){schema_regex_not(c, x->names, c->text.string), term, true};
+    other[1] = (struct schema_names){.keys = x->names, .term = SCHEMA_ANY};
     o->other = other;
     o->n_others = x->names == REGEX_NOTHING ? 1 : 2;
     return o;
@@ -824,6 +904,7 @@ static const struct schema_form *read_raw(struct schema_compiler *c, const struc
         return target;
     }
     r.form = f;
+    refuse_draft_3(&r);
     read_types(&r);
     f->literals = (r.types & NULLS ? SCHEMA_NULL : 0) | (r.types & BOOLEANS ? SCHEMA_TRUE | SCHEMA_FALSE : 0);
     read_numbers(&r);
@@ -853,7 +934,7 @@ static const struct schema_form *form_of_object(struct schema_compiler *c, const
         return NULL;
     json_object_keylen_foreach((json_t *)json, key, n, one) member[o->n_members++] =
         (struct schema_member){schema_key(c, key, n), schema_value_term(c, one), true, true};
-    *other = (struct schema_names){c->text.string, SCHEMA_NONE};
+    *other = (struct schema_names){.keys = c->text.string, .term = SCHEMA_NONE};
     o->member = member;
     o->other = other;
     return schema_form_object(c, o);
@@ -887,7 +968,7 @@ static const struct schema_form *form_of_value(struct schema_compiler *c, const 
             schema_unserved(c, c->at, json_object_get(c->at, "const") ? "const" : "enum",
                             "numbers beyond 1e%d are not supported", JSON_NUMBER_MOST_POINT);
         else if (f)
-            f->number = json_number_equal(&c->number, &d);
+            set_number(c, f, json, json_number_equal(&c->number, &d));
         return f;
     }
     if (json_is_object(json))
@@ -897,9 +978,11 @@ static const struct schema_form *form_of_value(struct schema_compiler *c, const 
     f = (struct schema_form *)schema_form_none(c);
     if (!f)
         return NULL;
-    if (json_is_string(json))
-        f->string = f->string_bound =
-            json_text_literal(&c->text, json_string_value(json), json_string_length(json));
+    if (json_is_string(json)) {
+        struct json_string one = {json_string_value(json), json_string_length(json)};
+
+        set_strings(c, f, &one, 1);
+    }
     f->literals = json_is_null(json)    ? SCHEMA_NULL
                   : json_is_true(json)  ? SCHEMA_TRUE
                   : json_is_false(json) ? SCHEMA_FALSE

@@ -7,6 +7,9 @@
 /* Returns the form of TERM, or NULL after an error. */
 const struct schema_form *schema_form_of(struct schema_compiler *c, uint32_t term);
 
+/* The depth that finds most schemas without a value. */
+enum { SCHEMA_EMPTY_DEPTH = 5 };
+
 /* True if TERM certainly has no value. Examines elements and properties DEPTH levels deep. */
 bool schema_is_empty(struct schema_compiler *c, uint32_t term, int depth);
 

@@ -106,6 +106,31 @@ static const char *identifier(const struct schema_compiler *c, const json_t *jso
     return c->draft <= SCHEMA_DRAFT_7 && json_object_get(json, "$ref") ? NULL : id;
 }
 
+/* Adds resource I to the maps by which references find it. */
+static void index_resource(struct schema_compiler *c, uint32_t i)
+{
+    const struct schema_resource *x = &c->resource[i];
+    const char *mark = strchr(x->uri, '#'),
+               *own = json_string_value(json_object_get(x->json, "$dynamicAnchor"));
+    uint64_t n = 0;
+    bool fine = strmap_put(&c->by_uri, x->uri, strlen(x->uri), i) >= 0;
+
+    if (!mark && i > 0) {
+        const json_t **key = schema_alloc(c, 1, sizeof(*key));
+
+        if (!key)
+            return;
+        *key = x->json;
+        fine = fine && strmap_put(&c->by_schema, (const char *)key, sizeof(*key), i) >= 0;
+    }
+    if (own && mark && strcmp(own, mark + 1) == 0) {
+        strmap_get(&c->dynamic, own, strlen(own), &n);
+        fine = fine && strmap_set(&c->dynamic, own, strlen(own), n + 1);
+    }
+    if (!fine)
+        schema_no_memory(c);
+}
+
 static void add_resource(struct schema_compiler *c, const char *base, const char *id, const json_t *json)
 {
     char uri[MOST_URI];
@@ -128,6 +153,7 @@ static void add_resource(struct schema_compiler *c, const char *base, const char
         return;
     memcpy(copy, uri, strlen(uri) + 1);
     c->resource[c->n_resources++] = (struct schema_resource){copy, json};
+    index_resource(c, (uint32_t)c->n_resources - 1);
 }
 
 /* Registers the anchor "#NAME" within BASE. */
@@ -255,9 +281,10 @@ void schema_refs_scan(struct schema_compiler *c, bool *has_multiples)
 
 uint32_t schema_resource_of(const struct schema_compiler *c, const json_t *json, uint32_t resource)
 {
-    for (size_t i = 1; i < c->n_resources; i++)
-        if (c->resource[i].json == json && !strchr(c->resource[i].uri, '#'))
-            return (uint32_t)i;
+    uint64_t i;
+
+    if (strmap_get(&c->by_schema, (const char *)&json, sizeof(json), &i))
+        return (uint32_t)i;
     return json == c->root ? 0 : resource;
 }
 
@@ -332,16 +359,11 @@ static const json_t *follow(const struct schema_compiler *c, const json_t *json,
 }
 
 /* Returns the number of schemas with the `$dynamicAnchor` NAME. */
-static size_t n_dynamic(const struct schema_compiler *c, const char *name)
+static uint64_t n_dynamic(const struct schema_compiler *c, const char *name)
 {
-    size_t n = 0;
+    uint64_t n = 0;
 
-    for (size_t i = 0; i < c->n_resources; i++) {
-        const char *own = json_string_value(json_object_get(c->resource[i].json, "$dynamicAnchor"));
-        const char *mark = strchr(c->resource[i].uri, '#');
-
-        n += own && mark && strcmp(own, name) == 0 && strcmp(mark + 1, name) == 0;
-    }
+    strmap_get(&c->dynamic, name, strlen(name), &n);
     return n;
 }
 
@@ -351,6 +373,7 @@ static const json_t *find(const struct schema_compiler *c, const char *uri, cons
 {
     char text[MOST_URI];
     size_t n = strlen(uri), m = strlen(fragment);
+    uint64_t i, own;
 
     if (n + m + 2 > sizeof(text))
         return NULL;
@@ -360,21 +383,17 @@ static const json_t *find(const struct schema_compiler *c, const char *uri, cons
         memcpy(text + n + 1, fragment, m + 1);
         uri = text;
     }
-    for (uint32_t i = 0; i < c->n_resources; i++)
-        if (strcmp(c->resource[i].uri, uri) == 0) {
-            *resource = i;
-            if (uri == text) {
-                /* The URI of the anchor's resource is the anchor's URI without the fragment. */
-                text[n] = 0;
-                for (uint32_t k = 0; k < c->n_resources; k++)
-                    if (strcmp(c->resource[k].uri, text) == 0)
-                        *resource = k;
-                return c->resource[i].json;
-            }
-            memcpy(text, fragment, m + 1);
-            return follow(c, c->resource[i].json, text, m, resource);
-        }
-    return NULL;
+    if (!strmap_get(&c->by_uri, uri, strlen(uri), &i))
+        return NULL;
+    *resource = (uint32_t)i;
+    if (uri == text) {
+        /* The URI of the anchor's resource is the anchor's URI without the fragment. */
+        if (strmap_get(&c->by_uri, uri, n, &own))
+            *resource = (uint32_t)own;
+        return c->resource[i].json;
+    }
+    memcpy(text, fragment, m + 1);
+    return follow(c, c->resource[i].json, text, m, resource);
 }
 
 uint32_t schema_reference(struct schema_compiler *c, const json_t *at, const char *keyword, uint32_t resource)

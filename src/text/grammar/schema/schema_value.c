@@ -17,8 +17,8 @@ uint32_t schema_scalars(struct schema_compiler *c, const struct schema_form *f)
     of[0] = literal(c, f->literals, SCHEMA_NULL, "null", 4);
     of[1] = literal(c, f->literals, SCHEMA_TRUE, "true", 4);
     of[2] = literal(c, f->literals, SCHEMA_FALSE, "false", 5);
-    of[3] = f->number;
-    of[4] = json_text_quoted(&c->text, f->string);
+    of[3] = f->written_number;
+    of[4] = json_text_quoted(&c->text, f->written_string);
     return regex_union(c->s, of, 5);
 }
 

@@ -289,9 +289,14 @@ static void read_section(struct json_pull *j, struct tok *t, const char *section
     } else if (!c.list.s) {
         json_pull_fail(j, "a Sequence without members");
     } else {
+        size_t begin = to ? to->n : 0, n = 0;
+
         list = open_part(j, &c.list);
-        for (json_pull_enter_array(&list); json_pull_elem(&list);)
+        for (json_pull_enter_array(&list); json_pull_elem(&list); n++) {
             read_section(&list, t, section, to, read);
+            if (n == 0 && section == pre_tokenizer)
+                t->n_first = to->n - begin;
+        }
         close_part(j, &list);
     }
 }
@@ -894,7 +899,8 @@ static void read_added(struct json_pull *j, struct tok *t, const struct json_str
     close_part(j, &list);
 }
 
-static int read_file(struct json_pull *j, struct tok *t)
+/* Reads a tokenizer.json. CLASS_ADDS: its added tokens do not count. */
+static int read_file(struct json_pull *j, struct tok *t, bool class_adds)
 {
     static const struct step joined = {.kind = DECODE_JOIN}; /* the decoder if the file has none */
     struct json_str key, added = {NULL, 0};
@@ -927,7 +933,8 @@ static int read_file(struct json_pull *j, struct tok *t)
         json_pull_fail(j, "the file has no model");
     if (!j->rc && !has_decoder)
         add_step(j, &t->chain, joined, decoder);
-    read_added(j, t, &added);
+    if (!class_adds)
+        read_added(j, t, &added);
     return j->rc;
 }
 
@@ -944,7 +951,7 @@ int tok_read_json(struct tok *t, const char *text, size_t len, const char *path,
         vocab_reserve(&t->vocab,
                       len / 64); /* an estimate; a later allocation reports it if memory runs out here */
     if (rc == 0)
-        rc = read_file(&j, t);
+        rc = read_file(&j, t, conf && *conf->loaded && conf->has_table);
     if (rc == 0 && conf && (rc = tok_configure(t, conf, e)) != 0)
         err_prefix(e, "%s", path);
     if (rc == 0 && (rc = tok_seal(t, e)) != 0)

@@ -77,13 +77,14 @@ int tok_read_gpt2(struct tok *t, struct folder in, const struct settings *conf, 
 /* ---- tokenizer.json (json.c, configure.c) ---- */
 
 /* Fills and seals the new T from TEXT, the contents of a tokenizer.json; PATH is for messages. CONF: the
- * settings beside it, or NULL. T must be closed on failure. */
+ * settings beside it, or NULL. With a class that builds its own steps and with added_tokens_decoder, the
+ * added tokens of the tokenizer.json do not count, as in transformers. T must be closed on failure. */
 int tok_read_json(struct tok *t, const char *text, size_t len, const char *path, const struct settings *conf,
                   struct err *e);
 
 /* Applies CONF, the settings beside a tokenizer.json, to T before T is sealed: the added tokens of
- * added_tokens_decoder with their flags, named special tokens, add_prefix_space, and whether special tokens
- * are cut out of texts. New tokens get the same order and ids as in transformers 5. */
+ * added_tokens_decoder with their flags, named special tokens, add_prefix_space, fix_mistral_regex, and
+ * whether special tokens are cut out of texts. New tokens get the same order and ids as in transformers 5. */
 int tok_configure(struct tok *t, const struct settings *conf, struct err *e);
 
 #endif

@@ -1,0 +1,53 @@
+"""Types of KV caches and backends of attention."""
+
+from gallop.pace.llm.attention.base import (
+    AttentionBackend,
+    AttentionBackendType,
+    AttentionType,
+    Cache,
+    CacheContext,
+    KVCacheBase,
+    KVCacheManager,
+    KVCacheType,
+)
+from gallop.pace.llm.engine_parts import (
+    Attention,
+    BMCKVCache,
+    ContiguousAttentionBackend,
+    ContiguousCache,
+    DynamicKVCache,
+    PagedAttentionBackend,
+    SlabAttentionBackend,
+    SlabCache,
+    SlabPoolContext,
+    SlabPoolLayerView,
+    SlabPoolManager,
+    create_cache,
+    create_slab_pool,
+    get_kv_cache_class,
+)
+
+__all__ = [
+    "Attention",
+    "AttentionBackend",
+    "AttentionBackendType",
+    "AttentionType",
+    "BMCKVCache",
+    "Cache",
+    "CacheContext",
+    "ContiguousAttentionBackend",
+    "ContiguousCache",
+    "DynamicKVCache",
+    "KVCacheBase",
+    "KVCacheManager",
+    "KVCacheType",
+    "PagedAttentionBackend",
+    "SlabAttentionBackend",
+    "SlabCache",
+    "SlabPoolContext",
+    "SlabPoolLayerView",
+    "SlabPoolManager",
+    "create_cache",
+    "create_slab_pool",
+    "get_kv_cache_class",
+]

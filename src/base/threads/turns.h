@@ -1,0 +1,44 @@
+/* turns.h - a queue in which clients take turns: the first item of each client comes before the second of any.
+ *
+ * A client with many items delays those of another client by one item. Clients are numbers below SHARES_CLIENTS
+ * (base/shares.h). The caller holds a lock; the items are the caller's.
+ */
+#ifndef GALLOP_BASE_THREADS_TURNS_H
+#define GALLOP_BASE_THREADS_TURNS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/shares.h"
+
+struct turns_item {
+    struct turns_item *next; /* next item of the same client */
+    uint32_t client;
+};
+
+/* The waiting items of a client. */
+struct turns_line {
+    struct turns_item *first, **last;
+    struct turns_line *next; /* the client whose turn is next */
+    size_t n_taken;          /* items that were taken and not given back */
+};
+
+struct turns {
+    struct turns_line line[SHARES_CLIENTS];
+    struct turns_line *first, **last; /* queue of the clients with waiting items */
+    size_t most;                      /* of the items of a client that may be taken at once */
+};
+
+/* Opens a queue. MOST: see struct turns; 0: there is no limit. */
+void turns_init(struct turns *t, size_t most);
+
+void turns_add(struct turns *t, struct turns_item *item);
+
+/* Removes and returns the first item of the client whose turn it is. NULL: there is none, or all clients with items
+ * have taken as many as they may. */
+struct turns_item *turns_take(struct turns *t);
+
+/* Gives back the place of an item of CLIENT that was taken. */
+void turns_give(struct turns *t, uint32_t client);
+
+#endif

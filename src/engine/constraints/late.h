@@ -1,0 +1,89 @@
+/* late.h - the masks of constrained sequences behind their known tokens, and the threads that make those which take
+ * long.
+ *
+ * The engine's thread makes a mask before a step, with limited work (masks.h). A mask that is not made then is late:
+ * its constraint is lent to a thread of late_work, with the runs of all its sequences whose masks are late. While a
+ * constraint is lent, its sequences sit out the steps, which go on for all others. The mask of a text does not depend
+ * on who makes it or when, so that answers do not either.
+ *
+ * The threads make one mask at a time. Clients take turns (base/threads/turns.h), however many constraints they have,
+ * and so do the constraints of a client.
+ *
+ * All functions are called by the engine's thread. A sequence may end while its run is lent: the record then stays with
+ * the thread until it comes back.
+ */
+#ifndef GALLOP_ENGINE_CONSTRAINTS_LATE_H
+#define GALLOP_ENGINE_CONSTRAINTS_LATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/threads/thread.h"
+#include "base/threads/turns.h"
+#include "engine/constraints/constraints.h"
+
+enum { LATE_THREADS = 2 };
+
+/* The mask behind the known tokens of a sequence. */
+struct late_mask {
+    struct late_mask *next;      /* next of a job */
+    bool is_lent;                /* RUN and the members below it belong to a thread */
+    bool was_lent;               /* a thread had it, and the step has not looked at it yet */
+    bool is_orphan;              /* lent, and the sequence has ended */
+    struct constraint_run run;   /* the sequence's run while it is lent */
+    struct constraint_run *home; /* where RUN comes back to */
+    bool has_token;              /* the run lacks TOKEN, the last known one */
+    bool is_made;                /* the members below are set for all known tokens */
+    int32_t token;
+    size_t n_allowed;
+    uint32_t *mask; /* [mask_words] without end tokens; stored behind this struct */
+    struct err err; /* the constraint has reached a limit; code 0: no */
+    double seconds; /* time of a thread */
+};
+
+struct late_job;
+
+struct late_work {
+    struct constraints *constraints; /* borrowed; NULL: no sequence has had a late mask */
+    struct thread thread[LATE_THREADS];
+    size_t n_threads;
+    pthread_mutex_t lock; /* protects the members below */
+    pthread_cond_t work, done;
+    struct turns turns; /* of jobs, each of which waits again after one mask */
+    struct late_job *finished;
+    _Atomic size_t n_finished; /* jobs in `finished`, read without the lock */
+    bool stops;
+    uint64_t n_masks; /* late masks so far */
+    size_t n_turns;   /* turns of jobs so far */
+    /* For tests: a thread calls it before each mask, with the number of the turn and whose it is. NULL: nothing is
+     * called. */
+    void (*door)(void *ctx, size_t turn, uint32_t client);
+    void *door_ctx;
+};
+
+struct late_mask *late_mask_new(size_t mask_words);
+void late_mask_free(struct late_mask *x); /* X may be NULL, and lent */
+
+/* Adds the token that RUN lacks, and makes the mask of X. Returns false if the steps that RUN may do now do not
+ * suffice; otherwise x->is_made, and x->err says whether a limit is reached. */
+bool late_mask_make(struct late_mask *x, struct constraint_run *run);
+
+/* Lends ENTRY of C to a thread: late_begin(), late_add() for each run of the constraint whose mask MASK is late, and
+ * late_lend(). NULL: there is no memory or no thread, and nothing is lent. */
+struct late_job *late_begin(struct late_work *w, struct constraints *c, struct constraints_entry *entry);
+void late_add(struct late_job *job, struct late_mask *mask, struct constraint_run *run);
+void late_lend(struct late_work *w, struct late_job *job);
+
+/* Takes back the constraints that threads have finished with, and the runs. Those of ended sequences are freed. */
+void late_take(struct late_work *w);
+
+/* Waits at most SECONDS for a thread to finish. */
+void late_wait(struct late_work *w, double seconds);
+
+/* Waits for the masks that are being made, and ends the threads. All sequences have ended. W may be zeroed. */
+void late_close(struct late_work *w);
+
+#endif

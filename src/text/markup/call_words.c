@@ -1,0 +1,400 @@
+/* call_words.c - the state machine of calls that are written as in a programming language: Python's f(a="x",
+ * b=1), and f{a:1,b:{...}} with a mark around strings. */
+#include <string.h>
+
+#include "base/utf8.h"
+#include "text/markup/parser_priv.h"
+
+static bool is_python(const struct parser *a)
+{
+    return a->o.calls->shapes & MARKUP_PYTHON;
+}
+
+static bool is_word_byte(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c && strchr("_-.", c)) || (unsigned char)c >= 0x80;
+}
+
+/* Ends a call whose arguments are broken, before the next byte. */
+static void break_off(struct parser *a)
+{
+    if (a->call.begun)
+        parser_end_call(a, a->at, false);
+    else
+        parser_misfit(a);
+}
+
+static void trim_word(struct parser_call *c)
+{
+    while (c->word.len && utf8_is_blank(c->word.data[c->word.len - 1]))
+        c->word.len--;
+}
+
+/* Reads a byte of the name, or the bracket behind it: f( or call:f{. */
+static void name_byte(struct parser *a, char ch)
+{
+    struct parser_call *c = &a->call;
+    bool was_blank = c->word.len && utf8_is_blank(c->word.data[c->word.len - 1]);
+    const char *colon;
+    size_t from = 0;
+
+    if (ch != '(' && (ch != '{' || is_python(a))) {
+        if (c->word.len > 2 * PARSER_MAX_NAME ||
+            !(utf8_is_blank(ch) || (is_word_byte(ch) && !was_blank) || (ch == ':' && !is_python(a)))) {
+            parser_misfit(a);
+            return;
+        }
+        if (c->word.len || !utf8_is_blank(ch))
+            buf_char(&c->word, ch);
+        a->at++;
+        return;
+    }
+    trim_word(c);
+    colon = c->word.len && !is_python(a) ? memchr(c->word.data, ':', c->word.len) : NULL;
+    if (colon)
+        from = (size_t)(colon - c->word.data) + 1;
+    parser_clear(c, &c->name);
+    if (c->word.len > from)
+        buf_add(&c->name, c->word.data + from, c->word.len - from);
+    if (c->name.len == 0 || c->name.len > PARSER_MAX_NAME || memchr(c->name.data, ':', c->name.len) ||
+        (c->bare && a->o.n_names && !parser_knows(a, c->name.data, c->name.len)) ||
+        a->n_calls >= PARSER_MAX_CALLS) {
+        parser_misfit(a);
+        return;
+    }
+    parser_clear(c, &c->args);
+    call_levels(a);
+    c->level[0].end = ch == '(' ? ')' : '}';
+    c->state = WORDS_KEY;
+    a->at++;
+}
+
+static void open_arguments(struct parser *a)
+{
+    if (a->call.begun)
+        return;
+    parser_begin_call(a);
+    parser_args(a, "{", 1);
+}
+
+/* Ends the innermost object or list, or the call. */
+static void close_level(struct parser *a)
+{
+    struct parser_call *c = &a->call;
+
+    open_arguments(a);
+    call_pop(a);
+    a->at++;
+    c->state = WORDS_AFTER;
+    if (c->depth)
+        return;
+    parser_end_call(a, a->at, true);
+    if (is_python(a))
+        c->state = WORDS_NEXT;
+}
+
+/* Returns whether a string begins at the next byte: its quote is c->quote, or the row's mark. Sets *LEN to
+ * its length. */
+static enum parser_found quote_match(struct parser *a, size_t *len)
+{
+    static const char *const triple[] = {"\"\"\"", "'''"};
+    struct parser_call *c = &a->call;
+    char ch = a->in.data[a->at];
+    enum parser_found m;
+
+    if (!is_python(a))
+        return parser_match(a, a->at, a->o.calls->quote, len);
+    if (ch != '"' && ch != '\'')
+        return NO_MATCH;
+    m = parser_match(a, a->at, triple[ch == '\''], len);
+    if (m == MAY_MATCH)
+        return m;
+    c->is_triple = m == IS_MATCH;
+    c->quote = ch;
+    *len = c->is_triple ? 3 : 1;
+    return IS_MATCH;
+}
+
+/* Begins the string behind its quote. */
+static void begin_string(struct parser *a, size_t len, bool is_key)
+{
+    struct parser_call *c = &a->call;
+
+    a->at += len;
+    c->state = WORDS_STRING;
+    c->is_key = is_key;
+    c->escapes = (struct parser_escapes){0};
+    parser_clear(c, &c->word);
+    /* a string at the outermost level may stand for a value of another type */
+    c->is_held = is_key || (!is_python(a) && c->depth == 1 && c->types != VALUE_STRING);
+    if (!c->is_held)
+        parser_args(a, "\"", 1);
+}
+
+static void string_bytes(struct parser *a, const char *s, size_t n)
+{
+    if (a->call.is_held)
+        buf_add(&a->call.word, s, n);
+    else
+        call_string(a, s, n);
+}
+
+static void key_ends(struct parser *a)
+{
+    struct parser_call *c = &a->call;
+
+    open_arguments(a);
+    call_key(a, c->word.data, c->word.len);
+}
+
+static void string_ends(struct parser *a)
+{
+    struct parser_call *c = &a->call;
+
+    c->state = c->is_key ? WORDS_COLON : WORDS_AFTER;
+    if (!c->is_held)
+        parser_args(a, "\"", 1);
+    else if (!c->is_key)
+        call_value(a, c->types, c->word.data ? c->word.data : "", c->word.len);
+}
+
+/* Reads a byte of a string in Python. */
+static void python_byte(struct parser *a, char ch)
+{
+    struct parser_escapes *s = &a->call.escapes;
+    char bytes[8];
+
+    if (s->begun && (ch == 'x' || ch == 'U')) {
+        s->begun = false;
+        s->digits = ch == 'x' ? 2 : 8;
+        s->unit = 0;
+    } else if (s->begun && ch == '\n') {
+        s->begun = false; /* the line goes on */
+    } else if (s->begun && !strchr("\\'\"nrtbfu", ch)) {
+        s->begun = false; /* Python keeps the backslash of an unknown escape */
+        string_bytes(a, "\\", 1);
+        string_bytes(a, &ch, 1);
+    } else {
+        string_bytes(a, bytes, call_decode(s, ch, bytes));
+    }
+}
+
+/* Reads a byte of a string, or its end. Returns false if more text is needed. */
+static bool string_step(struct parser *a)
+{
+    struct parser_call *c = &a->call;
+    const char quotes[] = {c->quote, c->is_triple ? c->quote : (char)0, c->quote, 0};
+    size_t len = 0;
+    enum parser_found m = NO_MATCH;
+
+    if (!is_python(a))
+        m = parser_match(a, a->at, a->o.calls->quote, &len);
+    else if (!c->escapes.begun && !c->escapes.digits)
+        m = parser_match(a, a->at, quotes, &len);
+    if (m == MAY_MATCH)
+        return false;
+    if (m == IS_MATCH) {
+        a->at += len;
+        string_ends(a);
+    } else if (is_python(a)) {
+        python_byte(a, a->in.data[a->at++]);
+    } else {
+        string_bytes(a, &a->in.data[a->at++], 1);
+    }
+    return true;
+}
+
+/* Reads what follows a bracket or a comma of an object: a key, or the end. Returns false if more text is
+ * needed. */
+static bool key_step(struct parser *a)
+{
+    struct parser_call *c = &a->call;
+    char ch = a->in.data[a->at];
+    size_t len;
+    enum parser_found m;
+
+    if (ch == c->level[c->depth - 1].end) {
+        close_level(a);
+        return true;
+    }
+    m = c->depth == 1 && is_python(a) ? NO_MATCH : quote_match(a, &len);
+    if (m == MAY_MATCH)
+        return false;
+    if (m == IS_MATCH) {
+        begin_string(a, len, true);
+        return true;
+    }
+    parser_clear(c, &c->word);
+    if (is_word_byte(ch))
+        c->state = WORDS_IN_KEY;
+    else
+        break_off(a);
+    return true;
+}
+
+/* Reads a byte of a key without quotes, or the mark behind it. */
+static void key_byte(struct parser *a, char ch)
+{
+    struct parser_call *c = &a->call;
+    char separator = c->depth == 1 && is_python(a) ? '=' : ':';
+    bool was_blank = c->word.len && utf8_is_blank(c->word.data[c->word.len - 1]);
+
+    if (ch == separator) {
+        trim_word(c);
+        key_ends(a);
+        c->state = WORDS_VALUE;
+        a->at++;
+    } else if (c->word.len < PARSER_MAX_NAME && (utf8_is_blank(ch) || (!was_blank && is_word_byte(ch)) ||
+                                                 (!is_python(a) && ch && !strchr(",{}[]()", ch)))) {
+        buf_char(&c->word, ch);
+        a->at++;
+    } else {
+        break_off(a);
+    }
+}
+
+static bool opens(struct parser *a, char ch)
+{
+    static const char open[] = "{[(", close[] = "}])";
+    const char *found = ch ? strchr(open, ch) : NULL;
+    bool is_object = ch == '{';
+
+    if (!found || (ch == '(' && !is_python(a)))
+        return false;
+    if (!call_push(a, is_object ? '{' : '[', is_object ? '}' : ']', close[found - open])) {
+        break_off(a);
+        return true;
+    }
+    a->call.state = is_object ? WORDS_KEY : WORDS_VALUE;
+    a->at++;
+    return true;
+}
+
+/* Reads the first byte of a value. Returns false if more text is needed. */
+static bool value_step(struct parser *a)
+{
+    struct parser_call *c = &a->call;
+    struct parser_level *l = &c->level[c->depth - 1];
+    char ch = a->in.data[a->at];
+    size_t len;
+    enum parser_found m;
+
+    if (l->close == ']' && ch == l->end) {
+        close_level(a);
+        return true;
+    }
+    m = quote_match(a, &len);
+    if (m == MAY_MATCH)
+        return false;
+    if (l->close == ']')
+        call_key(a, "", 0);
+    if (m == IS_MATCH) {
+        begin_string(a, len, false);
+    } else if (!opens(a, ch)) {
+        parser_clear(c, &c->word);
+        c->state = WORDS_BARE;
+    }
+    return true;
+}
+
+/* Writes the number or word in c->word. */
+static bool put_bare(struct parser *a)
+{
+    struct parser_call *c = &a->call;
+    const char *s;
+
+    trim_word(c);
+    s = c->word.data ? c->word.data : "";
+    if (c->schema && !is_python(a))
+        call_value(a, c->types, s, c->word.len);
+    else if (!call_literal(a, s, c->word.len)) {
+        if (is_python(a))
+            return false;
+        call_value(a, VALUE_STRING, s, c->word.len);
+    }
+    return true;
+}
+
+/* Reads a byte of a number or word, or what ends it. */
+static void bare_byte(struct parser *a, char ch)
+{
+    struct parser_call *c = &a->call;
+
+    if (ch == ',' || ch == c->level[c->depth - 1].end || (is_python(a) && utf8_is_blank(ch))) {
+        if (put_bare(a))
+            c->state = WORDS_AFTER;
+        else
+            break_off(a);
+    } else if (is_python(a) ? is_word_byte(ch) || ch == '+' : ch != 0) {
+        buf_char(&c->word, ch);
+        a->at++;
+    } else {
+        break_off(a);
+    }
+}
+
+static void after_byte(struct parser *a, char ch)
+{
+    struct parser_call *c = &a->call;
+    struct parser_level *l = &c->level[c->depth - 1];
+
+    if (ch == l->end) {
+        close_level(a);
+    } else if (ch == ',') {
+        c->state = l->close == ']' ? WORDS_VALUE : WORDS_KEY;
+        a->at++;
+    } else {
+        break_off(a);
+    }
+}
+
+/* Reads a byte behind a call in Python: what separates it from the next one, or the end of the list. */
+static void next_byte(struct parser *a, char ch)
+{
+    struct parser_call *c = &a->call;
+
+    if (ch == ']' && c->list) {
+        c->start = ++a->at;
+        c->state = AT_CLOSE;
+    } else if (ch == ',') {
+        a->at++;
+    } else if (is_word_byte(ch) && a->n_calls < PARSER_MAX_CALLS) {
+        parser_clear(c, &c->word);
+        c->state = WORDS_NAME;
+    } else {
+        a->at = c->start;
+        c->state = AT_CLOSE;
+    }
+}
+
+bool call_words_step(struct parser *a)
+{
+    struct parser_call *c = &a->call;
+    char ch = a->in.data[a->at];
+
+    if (c->state != WORDS_NAME && c->state != WORDS_IN_KEY && c->state != WORDS_STRING &&
+        c->state != WORDS_BARE && utf8_is_blank(ch)) {
+        a->at++;
+        return true;
+    }
+    switch (c->state) {
+    case WORDS_NAME: name_byte(a, ch); return true;
+    case WORDS_KEY: return key_step(a);
+    case WORDS_IN_KEY: key_byte(a, ch); return true;
+    case WORDS_COLON:
+        if (ch != ':') {
+            break_off(a);
+            return true;
+        }
+        key_ends(a);
+        c->state = WORDS_VALUE;
+        a->at++;
+        return true;
+    case WORDS_VALUE: return value_step(a);
+    case WORDS_STRING: return string_step(a);
+    case WORDS_BARE: bare_byte(a, ch); return true;
+    case WORDS_AFTER: after_byte(a, ch); return true;
+    default: next_byte(a, ch); return true;
+    }
+}

@@ -1,0 +1,23 @@
+/* detect.h - finds the rows of markup that a model writes, from its chat template.
+ *
+ * A template writes earlier answers in the model's markup. Test conversations with two known tool calls and with
+ * known reasoning are rendered; the row whose parser reads them back is the row, the first one if several do.
+ * Strings in the template's source, which may tell the model how to call functions, decide only where it writes no
+ * calls in these marks, or no reasoning.
+ */
+#ifndef GALLOP_TEXT_MARKUP_DETECT_H
+#define GALLOP_TEXT_MARKUP_DETECT_H
+
+#include "text/markup/markup.h"
+
+struct chat;
+struct err;
+struct jinja;
+struct tools_style;
+
+/* Sets *OUT to the markup of TEMPLATE (NULL: CHAT's own), whose source text is SOURCE and which expects tools
+ * as STYLE says. SOURCE NULL: there is no template, and no markup. ERR_NOMEM. */
+int markup_detect(const struct chat *chat, const struct jinja *template, const char *source,
+                  const struct tools_style *style, struct markup *out, struct err *e);
+
+#endif
