@@ -1,10 +1,10 @@
-# tests.cmake - one executable and one ctest entry per file test/unit/<floor>/test_*.c, and the entries for test/cli,
-# test/net and examples.
+# tests.cmake - one executable and one ctest entry unit/<floor>/* per file test_*.c of test/unit/<floor> and the folders
+# below it, and the entries for test/cli, test/net and examples.
 #
 # Every test finds the repository in GALLOP_SOURCE_DIR (a macro and an environment variable) and the program in the
-# environment variable GALLOP_BIN, and runs in a folder of its own inside the build folder. Other .c files of a
-# floor's folder are helpers, linked into each of its tests; those of test/unit itself are a library of all tests. Each
-# file is compiled with test/unit/test.h in front.
+# environment variable GALLOP_BIN, and runs in a folder of its own inside the build folder. Other .c files of
+# these folders are helpers, linked into each test beside and below them; those of test/unit itself are a library of all
+# tests. Each file is compiled with test/unit/test.h in front.
 pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
 
 # What ends a test that hangs. No test needs a tenth of it on an idle machine: beside other work one may take many times as
@@ -72,19 +72,19 @@ string(CONCAT one_thread "^engine/(cuts|fair|find_model|guess_speed|guesses|heap
 file(GLOB common_helpers CONFIGURE_DEPENDS test/unit/*.c)
 add_library(test_helpers STATIC ${common_helpers})
 gallop_test_options(test_helpers)
-file(GLOB test_sources CONFIGURE_DEPENDS test/unit/*/test_*.c)
+file(GLOB test_sources CONFIGURE_DEPENDS test/unit/*/test_*.c test/unit/*/*/test_*.c)
 if(NOT tls_libraries)
     list(FILTER test_sources EXCLUDE REGEX "/net/test_tls\\.c$")
 endif()
 foreach(source IN LISTS test_sources)
     cmake_path(GET source PARENT_PATH folder)
-    cmake_path(GET folder FILENAME floor)
+    string(REGEX REPLACE "^.*/test/unit/([^/]+).*$" "\\1" floor ${folder})
     cmake_path(GET source STEM stem)
     string(REPLACE test_ "" what ${stem})
     if(GALLOP_SANITIZE STREQUAL "thread" AND "${floor}/${what}" MATCHES "${one_thread}")
         continue()
     endif()
-    file(GLOB helpers CONFIGURE_DEPENDS ${folder}/*.c)
+    file(GLOB helpers CONFIGURE_DEPENDS test/unit/${floor}/*.c ${folder}/*.c)
     list(FILTER helpers EXCLUDE REGEX "/test_[^/]*$")
 
     set(labels unit ${floor})
@@ -98,7 +98,7 @@ foreach(source IN LISTS test_sources)
     add_executable(${target} ${source} ${helpers})
     target_link_libraries(${target} PRIVATE test_helpers)
     gallop_test_options(${target})
-    target_include_directories(${target} PRIVATE ${folder})
+    target_include_directories(${target} PRIVATE test/unit/${floor} ${folder})
     set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
     if(floor STREQUAL "kern" AND TARGET kern512_emulated)
         target_link_libraries(${target} PRIVATE kern512_emulated)
