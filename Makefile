@@ -33,6 +33,7 @@ WERROR ?= OFF
 JOBS   ?= $(shell nproc)
 PROMPT ?= Once upon a time
 TESTS  ?=
+PARALLEL ?= 4
 PICTURES ?=
 MINUTES ?= 20
 PEERS  ?= build/peers
@@ -72,7 +73,7 @@ demo: configure-program
 	@tools/demo "$(PROMPT)"
 
 test: build
-	@ctest --test-dir build/$(PRESET) --parallel 4 --output-on-failure --no-tests=error --no-label-summary $(TESTS)
+	@ctest --test-dir build/$(PRESET) --parallel $(PARALLEL) --output-on-failure --no-tests=error --no-label-summary $(TESTS)
 
 test-all:
 	@bash .ci/run all
