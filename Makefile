@@ -121,7 +121,7 @@ test-page: build
 # SUITE: a folder or archive of https://github.com/json-schema-org/JSON-Schema-Test-Suite.
 test-grammar: build
 	@for draft in draft2020-12 draft7; do \
-	    tools/schema-suite $(SUITE) $$draft --gallop build/$(PRESET)/gallop || exit 1; done
+	    test/compare/schema-suite $(SUITE) $$draft --gallop build/$(PRESET)/gallop || exit 1; done
 
 # A small cache and queue, so that answers are put back and requests refused.
 soak: build
@@ -156,14 +156,14 @@ fuzz:
 
 install: program
 	@DESTDIR=$(DESTDIR) cmake --install build/$(PRESET) --prefix $(PREFIX)
-	@tools/after-install $(PREFIX) $(DESTDIR)
+	@deploy/after-install $(PREFIX) $(DESTDIR)
 
 deb: program
 	@tools/setup --packages
-	@tools/deb build/$(PRESET)
+	@deploy/deb build/$(PRESET)
 
 image: deb
-	@tools/image
+	@deploy/image
 
 test-packages: image
 	@PYTHONDONTWRITEBYTECODE=1 python3 test/package/packages.py

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""guesses.py - tools/guess-simulate counts as by hand what guesses from known tokens are right,
+"""guesses.py - test/compare/guess-simulate counts as by hand what guesses from known tokens are right,
 and the program counts what it does."""
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 
 from _cli import DEMO, ROOT, call, check, expect, run_all
 
-TOOL = os.path.join(ROOT, "tools", "guess-simulate")
+TOOL = os.path.join(ROOT, "test", "compare", "guess-simulate")
 
 
 def _simulate(prompt, output, *options, reason="stop"):

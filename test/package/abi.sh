@@ -13,14 +13,14 @@ fail() {
     exit 1
 }
 
-"$repository/tools/abi" "$library"
+"$repository/test/compare/abi" "$library"
 
 # finds WHAT SED-SCRIPT: a changed header must fail with a line that has WHAT.
 finds() {
     sed "$2" "$repository/include/gallop.h" >"$root/gallop.h"
     ! cmp -s "$root/gallop.h" "$repository/include/gallop.h" ||
         fail "the change for '$1' changes nothing"
-    if "$repository/tools/abi" "$library" "$root/gallop.h" >"$root/out"; then
+    if "$repository/test/compare/abi" "$library" "$root/gallop.h" >"$root/out"; then
         fail "a change of '$1' is not found"
     fi
     grep -q "^[+-].*$1" "$root/out" || fail "a change of '$1' is not shown: $(cat "$root/out")"

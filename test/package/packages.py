@@ -30,7 +30,7 @@ from _cli import check, expect, run_all  # noqa: E402
 FOLDER = os.environ.get("GALLOP_PACKAGES", os.path.join(ROOT, "build", "packages"))
 DEBS = {os.path.basename(x).split("_")[0]: x for x in glob.glob(os.path.join(FOLDER, "*.deb"))}
 INSTALLED = ("gallop", "libgallop0", "libgallop-dev", "python3-gallop")
-VERSION = subprocess.run([os.path.join(ROOT, "tools", "version")],
+VERSION = subprocess.run([os.path.join(ROOT, "deploy", "version")],
                          stdout=subprocess.PIPE).stdout.decode().strip()
 SITE = "/usr/lib/python3/dist-packages/"
 SCRIPT = ("import gallop, gallop.integrations, gallop.pace.llm, sys\nwith gallop.LLM(*sys.argv[1:]) as llm:\n"

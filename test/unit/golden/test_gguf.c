@@ -1,5 +1,5 @@
 /* test_gguf.c - the goldens of the tree as llama.cpp's converter writes them (test/data/gguf, made by
- * tools/gguf-models): the same bits of logits as from Hugging Face's folder, in fp32 and in bf16. */
+ * test/make/gguf-models): the same bits of logits as from Hugging Face's folder, in fp32 and in bf16. */
 #include <dirent.h>
 #include <sys/stat.h>
 

@@ -1,5 +1,5 @@
 /* test_quant.c - quantized blocks against the results of gguf-py for the same bytes (test/data/gguf, made by
- * tools/gguf-vectors), and views of them. */
+ * test/make/gguf-vectors), and views of them. */
 #include "tensor/quant.h"
 #include "tensor/view.h"
 

@@ -19,7 +19,7 @@ enum { PLACES = 8 }; /* the handles of reads ahead */
 enum { SEQS = 24, LEN = 4096, MOST_PROMPT = 2000, KEYS = 7, CHECK_EVERY = 64, TRACE = 800, SLOWER = 8 };
 enum { WORDS = 61 }; /* tokens of the vocabulary where tokens are checked */
 
-/* test/data/traces/mixed.csv, which tools/trace makes. */
+/* test/data/traces/mixed.csv, which test/make/trace makes. */
 static struct trace_row {
     double gap_s; /* the time until the next arrival */
     size_t n_prompt, n_output;

@@ -1,5 +1,5 @@
 /* test_tok_fixtures.c - the small tokenizers of test/data/tokenizers compared with the answers of the
- * reference libraries (NAME.answers.json, made by tools/tok-fixtures): encoding in three ways, decoding, and
+ * reference libraries (NAME.answers.json, made by test/make/tok-fixtures): encoding in three ways, decoding, and
  * streaming. */
 #include <jansson.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 """Beam search of Hugging Face on committed checkpoints and models/demo: beam.json, a list of cases.
 
-`python beams.py --out ../../test/golden` gives every combination of beams, length penalty and
+`python beams.py --out ../../golden` gives every combination of beams, length penalty and
 early_stopping to at least four models and draws the rest at random: prompts up to beyond every
 window, end tokens that occur besides those of the model, prompts that end with one, lengths,
 repetition penalties, numbers of results; on models/demo stop strings that occur.
@@ -194,7 +194,7 @@ def make(out, name, i, seed):
     folder, r = os.path.join(out, name), random.Random(f"{name} {seed}")
     if name == "demo":
         with open(os.path.join(folder, "prompts.json")) as f:
-            m = Model(os.path.join(os.path.dirname(__file__), "../../models/demo"), json.load(f))
+            m = Model(os.path.join(os.path.dirname(__file__), "../../../models/demo"), json.load(f))
         kept, path = cases(m, m.draw_stops, r, rules), folder
     else:
         m = Model(folder)
