@@ -444,7 +444,7 @@ struct gallop_request {
     const char *reasoning_open, *reasoning_close;
     int reasoning_begun;
     /* How the model marks tool calls, "<tool_call>" and "</tool_call>" for instance: a tool call ends reasoning,
-     * too. [NULL: the marks are unknown; without a closing mark, nothing after a call counts as reasoning] */
+     * too. [NULL: the marks are unknown; without a closing mark, a name may follow the opening one] */
     const char *tool_call_open[2], *tool_call_close;
     /* 0: the tokens of this request are not guessed, whatever gallop_options.speculative_config says [1]. */
     int speculative;

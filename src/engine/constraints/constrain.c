@@ -211,7 +211,7 @@ int constrain_place(struct gallop_structured_outputs *s, const struct markup_rea
 
 /* ---- marks ---- */
 
-/* Returns whether text/markup/call_head.h knows what follows the marks of ROW. */
+/* Returns whether a call begins right behind the marks of ROW, as the engine expects it. */
 static bool has_head(const struct markup_calls *row)
 {
     return row && !row->call[0] && !row->name_key && !row->args_key &&

@@ -1,13 +1,10 @@
 /* reasoning.h - limits the tokens of reasoning: detects reasoning in an answer, and forces its end when the
  * budget is used up.
  *
- * A model marks its reasoning with two texts, "<think>" and "</think>" for instance. The marks are searched
- * in the text of all tokens, including special tokens, and may span several tokens. A mark that is a special token
- * counts only where this token was generated. Reasoning opens only
- * before the content of an answer, because content may mention the mark. It ends at its closing mark, and
- * also at a tool call, which models write without closing their reasoning: at the mark of tool calls with
- * a name and arguments behind it (text/markup/call_head.h). The parser of answers in text/markup has the same
- * rules. As long as it is open whether a text is a tool call, nothing is forced.
+ * A model marks its reasoning with two texts, "<think>" and "</think>" for instance. A parser of text/markup, which
+ * reads the text of all tokens, says where the answer stands, so that the same rules hold as where the answer is
+ * parsed: reasoning opens only before content, and a tool call ends it, too. As long as it is open whether a text is a
+ * tool call, nothing is forced.
  *
  * The budget counts the tokens between the marks, over all reasoning of an answer together. When the budget
  * is used up, the tokens of the closing mark are generated next, whatever tokens the model would choose. The
@@ -22,52 +19,35 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "text/markup/call_head.h"
+#include "text/markup/parser.h"
 #include "text/tok/tok.h"
 
 enum {
     REASONING_MAX_MARK = 64, /* maximum bytes of a mark */
     REASONING_CALLS = 2,     /* maximum number of marks that open tool calls */
-};
-
-/* A mark that is searched. */
-struct reasoning_mark {
-    const char *text; /* in the arena; NULL: the model does not have this mark */
-    size_t n_special; /* number of its first bytes that a special token must have written */
+    REASONING_PATIENCE =
+        1024, /* maximum number of tokens for which it may be open whether a tool call follows */
 };
 
 /* The reasoning limit of a request; constant after reasoning_init(). */
 struct reasoning {
-    const struct tok *tok; /* borrowed; NULL: there is no budget */
-    struct reasoning_mark open, close;
-    struct reasoning_mark call[REASONING_CALLS], call_close; /* the marks of tool calls */
-    const int32_t *forced;                                   /* [n_forced] tokens of CLOSE */
+    const struct tok *tok;                /* borrowed; NULL: there is no budget */
+    struct markup_reasoning marks, begun; /* BEGUN: the same of an answer that begins inside reasoning */
+    struct markup_calls calls;
+    bool begins_inside;
+    const int32_t *forced; /* [n_forced] tokens of the closing mark */
     size_t n_forced;
     size_t budget;
-    bool begins_inside;
-};
-
-enum reasoning_place {
-    REASONING_AT_MARK, /* a mark may follow: in reasoning, or where the answer has no content yet */
-    REASONING_AT_CALL, /* after the mark of tool calls: what follows shows whether it is a tool call */
-    REASONING_IN_CALL, /* in a tool call, which has ended the reasoning */
-    REASONING_CONTENT, /* the content has begun: no reasoning follows */
 };
 
 /* The state of one answer. */
 struct reasoning_run {
     const struct reasoning *r; /* NULL: there is no budget */
     struct tok_stream *stream;
-    struct buf text, special; /* scratch; SPECIAL: whether a special token wrote the byte of `held` */
-    enum reasoning_place place;
-    bool is_inside; /* the next token is reasoning, or part of the closing mark */
-    /* For each mark that is searched: number of its first bytes that the text ends with. */
-    size_t matched[1 + REASONING_CALLS];
-    size_t n_begun;        /* outside of reasoning: number of bytes that may be the beginning of a mark */
-    struct call_head head; /* after the mark of tool calls */
-    struct buf held;       /* the bytes after this mark, which are searched again if it was only mentioned */
-    size_t at;             /* offset of the next byte in `held` */
-    size_t n_spent;        /* tokens of reasoning */
+    struct parser *parser;
+    struct buf text, special; /* scratch */
+    enum parser_place place;
+    size_t n_spent; /* tokens of reasoning */
     /* n_spent at the mark of tool calls, whose tokens do not count if a tool call follows */
     size_t n_before_call;
     size_t n_forced; /* number of tokens of the closing mark that were forced so far */

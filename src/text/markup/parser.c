@@ -29,7 +29,7 @@ void parser_put(struct parser *a, enum parser_kind kind, const char *s, size_t n
     struct parser_slot *last = a->n_slots ? &a->slot[a->n_slots - 1] : NULL;
     unsigned call = kind >= PARSER_CALL ? a->n_calls - 1 : 0;
 
-    if (a->muted || (kind >= PARSER_CALL && a->o.one_call && call > 0) ||
+    if (a->muted || a->o.is_silent || (kind >= PARSER_CALL && a->o.one_call && call > 0) ||
         (kind == PARSER_CONTENT && a->o.calls && a->o.is_forced))
         return;
     if (n == 0 && kind != PARSER_CALL && kind != PARSER_CALL_END)
@@ -102,6 +102,13 @@ bool parser_take(struct parser *a, struct parser_piece *p)
                                .complete = s->complete};
     memcpy(p->id, s->id, sizeof(p->id));
     return true;
+}
+
+enum parser_place parser_place(const struct parser *a)
+{
+    if (a->mode == PARSER_REASONING)
+        return a->machine == CALL ? PARSER_AT_CALL : PARSER_IN_REASONING;
+    return a->content_begun ? PARSER_IN_TEXT : PARSER_BEFORE;
 }
 
 /* ---- plain text ---- */

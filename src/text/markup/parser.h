@@ -75,7 +75,8 @@ struct parser_options {
     bool one_call; /* the answer has one call at most: calls after the first are dropped */
     /* CALLS are forced: text beside them, which is the beginning of another one that was cut, is dropped */
     bool is_forced;
-    uint64_t seed; /* seed of the random ids */
+    bool is_silent; /* no pieces are wanted, but parser_place() */
+    uint64_t seed;  /* seed of the random ids */
 };
 
 struct parser;
@@ -96,6 +97,16 @@ enum parser_end {
 
 /* Decides about text that was held back, since no more text follows. 0 or ERR_NOMEM. */
 int parser_finish(struct parser *a, enum parser_end end, struct err *e);
+
+/* Where the text that was fed ends. */
+enum parser_place {
+    PARSER_BEFORE,       /* outside of reasoning, which may still open */
+    PARSER_IN_REASONING, /* inside reasoning */
+    PARSER_AT_CALL, /* inside reasoning, behind a mark of tool calls: what follows shows whether one begins */
+    PARSER_IN_TEXT, /* content has begun, and no reasoning opens in it */
+};
+
+enum parser_place parser_place(const struct parser *a);
 
 /* Takes the next piece. Adjacent pieces of one kind are joined. Returns false if there is no piece now. */
 bool parser_take(struct parser *a, struct parser_piece *p);

@@ -189,6 +189,11 @@ static void reasoning_that_the_model_opens_is_closed_once(void **state)
     gallop_close(g);
 }
 
+static bool is_inside(const struct reasoning_run *run)
+{
+    return run->place == PARSER_IN_REASONING || run->place == PARSER_AT_CALL;
+}
+
 /* Feeds TEXT, in which | marks each byte before which a spent budget begins or ceases to force the end. */
 static void check_places(const struct tok *tok, const struct reasoning_request *q, const char *text)
 {
@@ -253,7 +258,7 @@ static const struct {
     {&hermes, true, "|the <tool_call>| t|ag</think>|x"},
     {&hermes, true, "|the <tool_call>|s| and <tool_call>|`|, </think>|x"},
     {&hermes, true, "|<tool_call>|<|/think>|x"},
-    {&hermes, true, "|<tool_<tool_call>|{\"arguments\": {}, \"name\": \"f\"}</tool_call>\n</think><think>x"},
+    {&hermes, true, "|<tool_<tool_call>|{\"arguments\": {}, \"name\": \"f\"}</tool_call>\n</think><think>|x"},
     {&hermes, true, "|the <tool_call>|{`| opens</think>|x"},
     {&hermes, true, "|the <tool_call>|{\"name\": <|f>, \"arguments\": {</think>|x"},
     {&hermes, true, "|the <tool_call>|{\"name\": \"f\", \"arguments\": .|..}</tool_call></think>|x"},
@@ -264,13 +269,13 @@ static const struct {
     {&hermes, false, "<tool_call>{} <think>hm"},
     {&hermes, false, "<tool_call> is <think>"},
     {&hermes, false, "x<tool_call>{}</tool_call> <think>hm"},
-    {&mistral, false, "[THINK]|a[TOOL_CALLS]|get_it[ARGS]{}[THINK]b"},
+    {&mistral, false, "[THINK]|a[TOOL_CALLS]|get_it[ARGS]{}[THINK]|b"},
     {&mistral, true, "|a[TOOL_CALLS]| (|b[/THINK]|c"},
     {&mistral, true, "|the [TOOL_CALLS]| mark b|egins[/THINK]|c"},
     {&mistral, true, "|[TOOL_CALLS]|get[CALL_ID]x1[ARGS] {[/THINK]"},
     {&mistral, true, "|[TOOL_CALLS]|[{\"name\": \"f\", \"arguments\": {[/THINK]"},
     {&phi, true, "|functools|[{"},
-    {&phi, true, "|functools| f|or <%tool_call%>|[{\"name\": \"f\"}<%/tool_call%>\n<think>|a"},
+    {&phi, true, "|functools| f|or <%tool_call%>|[{\"name\": \"f\"}]<%/tool_call%>\n<think>|a"},
     {&phi, true, "|functools|[1|, 2]</think>|x"},
 };
 
@@ -278,20 +283,12 @@ static void calls_end_reasoning_and_mentions_do_not_open_it(void **state)
 {
     struct gallop *g = ways_open(&ways[0], 64, 1, 0);
     const struct tok *tok = engine_info(g)->tok;
-    char text[2000];
 
     for (size_t i = 0; i < sizeof(place) / sizeof(place[0]); i++) {
         struct reasoning_request q = *place[i].q;
 
         q.begun = place[i].begun;
         check_places(tok, &q, place[i].text);
-    }
-    for (int blanks = 64; blanks <= 65; blanks++) { /* a call begins after 64 blanks at most */
-        struct reasoning_request q = hermes;
-
-        q.begun = true;
-        snprintf(text, sizeof(text), "|<tool_call>|%*s%s", blanks, "", blanks > 64 ? "|{" : "{");
-        check_places(tok, &q, text);
     }
     gallop_close(g);
 }
@@ -318,10 +315,11 @@ static void an_endless_beginning_of_a_call_is_cut(void **state)
     assert_int_equal(tok_encode(tok, "<tool_call>{", strlen("<tool_call>{"), 0, &ids, NULL), 0);
     for (size_t i = 0; i < ids.n; i++)
         assert_int_equal(reasoning_run_add(&run, ids.id[i], NULL), 0);
+    tok_ids_fini(&ids);
+    assert_int_equal(tok_encode(tok, " ", 1, 0, &ids, NULL), 0);
     while (run.n_spent < 1024) {
         assert_int_equal(reasoning_run_forced(&run), -1);
         assert_int_equal(reasoning_run_add(&run, ids.id[0], NULL), 0);
-        run.place = REASONING_AT_CALL; /* as if it were open */
     }
     assert_int_equal(reasoning_run_forced(&run), r.forced[0]);
     tok_ids_fini(&ids);
@@ -509,7 +507,7 @@ static void marks_are_found_wherever_they_begin(void **state)
             assert_int_equal(reasoning_run_open(&run, &r), 0);
             for (size_t k = 0; k < ids.n; k++)
                 assert_int_equal(reasoning_run_add(&run, ids.id[k], NULL), 0);
-            if (run.is_inside == example[i].found)
+            if (is_inside(&run) == example[i].found)
                 fail_msg("%s in %s, cut at %zu", example[i].mark, example[i].text, cut);
             reasoning_run_close(&run);
             tok_ids_fini(&ids);
@@ -582,7 +580,7 @@ static void marks_in_ordinary_letters_neither_open_nor_close_reasoning(void **st
         assert_int_equal(reasoning_run_open(&run, &r), 0);
         for (size_t k = 0; cases[i].ids[k] >= 0; k++) {
             assert_int_equal(reasoning_run_add(&run, cases[i].ids[k], NULL), 0);
-            assert_int_equal(run.is_inside, cases[i].inside[k] == '1');
+            assert_int_equal(is_inside(&run), cases[i].inside[k] == '1');
         }
         reasoning_run_close(&run);
         arena_fini(&arena);
