@@ -12,23 +12,13 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "net/server.h"
-#include "text/markup/markup.h"
-#include "text/markup/roles.h"
-#include "text/markup/tools.h"
 
 static void set_options(struct api *a, const struct api_options *o)
 {
-    static const struct markup no_markup;
-    static const struct tools_style no_tools;
-    static const struct roles_style all_roles;
-
     a->opt = *o;
-    a->opt.markup = o->markup ? o->markup : &no_markup;
-    a->opt.tools = o->tools ? o->tools : &no_tools;
-    a->opt.roles = o->roles ? o->roles : &all_roles;
+    service_complete(&a->opt.service);
     a->opt.n_threads = o->n_threads ? o->n_threads : 3;
     a->opt.ping_s = o->ping_s > 0 ? o->ping_s : 10;
-    a->opt.max_logprobs = o->max_logprobs >= 0 ? o->max_logprobs : 20;
 }
 
 int api_open(struct api **out, const struct api_options *o, struct err *e)
@@ -43,14 +33,16 @@ int api_open(struct api **out, const struct api_options *o, struct err *e)
     buf_init(&a->scratch, MEM_API);
     once_init(&a->once);
     queue_init(&a->queue, o->max_running + o->max_queued, o->max_queued_tokens, o->fair);
+    if (!o->service.max_answers)
+        a->opt.service.max_answers = queue_most_places(&a->queue);
     rng_seeds_init(&a->seeds);
     json_object_seed(0); /* must run before threads are started */
-    gallop_stats(o->engine, &stats);
+    gallop_stats(o->service.engine, &stats);
     a->max_len = stats.max_model_len;
     a->now.stats = stats;
     a->now.roof_bytes = o->roof_bytes;
     a->now.roof_flops = o->roof_flops;
-    a->created = (int64_t)time(NULL);
+    a->opt.service.created = (int64_t)time(NULL);
     a->started_s = clock_seconds();
     if (crash_table_open(&a->crash_table, o->max_running + o->max_queued, e) != 0) {
         api_close(a);
@@ -137,7 +129,7 @@ int api_start(struct api *a, struct server *s, struct err *e)
 
     a->server = s;
     if ((rc = workers_open(&a->workers, a->opt.n_threads, wake, a, e)) == 0)
-        rc = engine_thread_open(&a->engine_thread, a->opt.engine, flight_lost, wake, a, e);
+        rc = engine_thread_open(&a->engine_thread, a->opt.service.engine, flight_lost, wake, a, e);
     return rc;
 }
 
@@ -150,7 +142,7 @@ void api_drain(struct api *a)
 void api_abort(struct api *a)
 {
     for (struct flight *f = a->first; f; f = f->next) {
-        atomic_store(&f->unwanted, true);
+        atomic_store(&f->q.unwanted, true);
         flight_abort(f);
     }
 }

@@ -8,56 +8,26 @@
 #ifndef GALLOP_API_API_H
 #define GALLOP_API_API_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gallop.h"
+#include "chat/service.h"
 
 struct api;
-struct chat;
 struct cors;
 struct crash_table_row;
-struct embedder;
 struct err;
-struct jinja;
 struct keys;
-struct markup;
-struct roles_style;
 struct server;
 struct server_exchange;
 struct server_options;
-struct tools_style;
-
-/* Sampling parameters that a request does not give: those of generation_config.json; neutral ones, which
- * sample at temperature 1; or neutral ones at temperature 0. */
-enum api_defaults { API_DEFAULTS_MODEL, API_DEFAULTS_NEUTRAL, API_DEFAULTS_GREEDY };
 
 /* Options of api_open(). All pointers are borrowed and must stay valid until api_close(). [X]: the default,
  * used if the member is zero. */
 struct api_options {
-    struct gallop *engine;
-
-    /* names of the model */
-    const char *const *name; /* [n_names] names; answers contain the first name */
-    size_t n_names;
-    /* also accepted as the model's name, but not shown to clients, as it may be a path; NULL: none */
-    const char *path_name;
-
-    /* chat templates and parsers */
-    const struct chat *chat;      /* NULL: the model has no usable template; CHAT_MISSING says why */
-    const struct jinja *template; /* replaces the model's own template; NULL: use the model's */
-    const char *template_text;    /* source of the template in use; NULL: none */
-    const char *tokenizer_info;   /* JSON answer of /tokenizer_info; NULL: the path is not served */
-    const char *chat_missing;
-    /* special tokens in the text of messages are read as plain text (--user-text plain) */
-    bool plain_user_text;
-    const json_t *template_kwargs;   /* default variables of the chat template; NULL: none */
-    const struct markup *markup;     /* markup of tool calls and reasoning in generated text [none] */
-    const struct tools_style *tools; /* format of tools that the template expects [it writes no tools] */
-    const struct roles_style *roles; /* system messages that the template accepts [all] */
-    const char *reasoning_field;     /* JSON member with the reasoning of an answer ["reasoning"] */
+    struct service service;     /* what requests are answered with */
+    const char *tokenizer_info; /* JSON answer of /tokenizer_info; NULL: the path is not served */
 
     /* access and limits */
     struct keys *keys;        /* API keys; empty set: no key is needed */
@@ -69,18 +39,12 @@ struct api_options {
     size_t max_queued_tokens;
     /* maximum bytes that all requests hold together; further requests get 429 [no limit] */
     size_t max_request_bytes;
-    int64_t max_logprobs;  /* maximum of the request field logprobs [20] */
-    bool fair, priorities; /* --scheduling-policy is fair; the policy uses priorities */
+    bool fair; /* --scheduling-policy is fair */
 
     /* threads and times */
-    size_t n_threads;         /* number of worker threads [3] */
-    double request_timeout_s; /* seconds from arrival after which a request fails [no limit] */
-    double step_timeout_s;    /* seconds after which a step counts as stalled: api_stalled() [no limit] */
-    double ping_s;            /* seconds without an event before a stream gets a ping [10] */
-
-    /* sampling and embeddings */
-    const struct embedder *embedder; /* how embeddings are made; NULL: of the last token */
-    enum api_defaults defaults;      /* of sampling parameters [those of the model] */
+    size_t n_threads;      /* number of worker threads [3] */
+    double step_timeout_s; /* seconds after which a step counts as stalled: api_stalled() [no limit] */
+    double ping_s;         /* seconds without an event before a stream gets a ping [10] */
 
     /* metrics and log */
     /* measured peak memory bandwidth (bytes/s) and arithmetic rate (operations/s); 0: not measured */

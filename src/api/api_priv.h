@@ -15,11 +15,11 @@
 #include "api/crash_table.h"
 #include "api/engine_thread.h"
 #include "api/http/metrics.h"
-#include "api/once.h"
 #include "api/queue.h"
 #include "api/workers.h"
 #include "base/buf.h"
 #include "base/rng.h"
+#include "chat/once.h"
 
 struct flight;
 
@@ -37,7 +37,6 @@ struct api {
     _Atomic uint64_t n_over_memory; /* requests refused because of max_request_bytes */
     bool draining;                  /* the server is shutting down */
     size_t max_len;                 /* context length in tokens */
-    int64_t created;                /* Unix time of the start */
     double started_s;               /* clock in seconds at the start */
     struct metrics metrics;
     struct metrics_now now;

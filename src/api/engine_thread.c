@@ -49,7 +49,7 @@ static void put_event(struct engine_thread *t, struct engine_thread_batch *b, co
                                                       : ev->stop_string;
     size_t n = ev->type == GALLOP_TEXT        ? ev->text_len
                : ev->type == GALLOP_EMBEDDING ? ev->n_embedding * sizeof(*ev->embedding)
-               : text                         ? strlen(text)
+               : text                         ? strlen(text) + 1
                                               : 0;
     size_t n_special = ev->type == GALLOP_TEXT ? n : 0;
     struct engine_thread_event *out;
@@ -197,6 +197,26 @@ const struct engine_thread_batch *engine_thread_take(struct engine_thread *t)
     b = t->n_put == t->n_taken ? NULL : &t->batch[t->n_taken % ENGINE_THREAD_BATCHES];
     pthread_mutex_unlock(&t->lock);
     return b;
+}
+
+const char *engine_thread_point(const struct engine_thread_batch *b, const struct engine_thread_event *r,
+                                struct gallop_event *ev)
+{
+    const char *text = b->text + r->text;
+
+    *ev = r->ev;
+    ev->top = b->top + r->top;
+    if (ev->type == GALLOP_TEXT) {
+        ev->text = text;
+        ev->special = text + ev->text_len;
+    } else if (ev->type == GALLOP_EMBEDDING) {
+        ev->embedding = (const float *)(const void *)text;
+    } else if (ev->error) {
+        ev->error = text;
+    } else if (ev->stop_string) {
+        ev->stop_string = text;
+    }
+    return text + ev->text_len;
 }
 
 void engine_thread_give_back(struct engine_thread *t)

@@ -30,7 +30,7 @@ enum { ENGINE_THREAD_BATCHES = 64 };
 struct engine_thread_event {
     struct gallop_event ev; /* the event; its pointers are not valid */
     size_t top;             /* index of the token's alternatives in the batch's TOP */
-    /* Offset in the batch's TEXT of the event's text, embedding, stop string or error (ev.text_len
+    /* Offset in the batch's TEXT of the event's text, embedding, or zero-terminated stop string or error (ev.text_len
      * bytes), followed by the [ev.text_len] bytes `special` of a text, or by ev.n_warnings zero-terminated
      * strings. */
     size_t text;
@@ -76,6 +76,11 @@ uint64_t engine_thread_step_ns(const struct engine_thread *t);
 
 /* Returns the oldest batch in the ring, or NULL; engine_thread_give_back() removes it from the ring. */
 const struct engine_thread_batch *engine_thread_take(struct engine_thread *t);
+
+/* Sets *EV to the event R of the batch B, with pointers that are valid as long as the batch. Returns its warnings,
+ * ev->n_warnings zero-terminated strings, one after another; ev->warnings is not valid. */
+const char *engine_thread_point(const struct engine_thread_batch *b, const struct engine_thread_event *r,
+                                struct gallop_event *ev);
 void engine_thread_give_back(struct engine_thread *t);
 
 /* Informs the thread that the events of all batches that were given back are written to the sockets. */

@@ -11,11 +11,12 @@
 #include "api/http/load.h"
 #include "api/http/reply.h"
 #include "api/http/routes.h"
-#include "api/prepare/prepare.h"
-#include "api/prepare/refuse.h"
+#include "api/prepare.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "chat/prepare/prepare.h"
+#include "chat/prepare/refuse.h"
 #include "engine/embeddings/embedder.h"
 #include "net/server.h"
 
@@ -68,9 +69,7 @@ static void set_origin(struct request_origin *o, const struct api *a, struct ser
                        const struct route *r)
 {
     o->route = r->path;
-    o->arrival_s = clock_seconds();
-    o->created = (int64_t)time(NULL);
-    request_trace(x, o->trace);
+    access_trace(x, o->trace);
     snprintf(o->peer, sizeof(o->peer), "%s", server_peer(x));
     _Static_assert(sizeof(o->key) == KEYS_NAME, "an origin has room for the name of a key");
     access_key(a, server_head(x), o->key);
@@ -89,19 +88,15 @@ static struct flight *new_flight(struct api *a, struct server_exchange *x, const
     f->api = a;
     f->client = client;
     f->x = x;
-    f->q.server = &a->opt;
-    f->q.once = &a->once;
-    f->q.endpoint = r->endpoint;
-    f->q.dialect = r->dialect;
-    f->writer = (struct dialect_writer){.q = &f->q, .a = &f->a};
     f->places.n = places->n;
     f->places.client = places->client;
-    arena_init(&f->q.arena, MEM_API);
-    buf_init(&f->reply, MEM_API);
+    request_open(&f->q, &a->opt.service, r->endpoint, r->dialect);
+    f->q.once = &a->once;
+    f->q.seeds = &a->seeds;
     set_origin(&f->q.origin, a, x, r);
     f->sent_s = f->q.origin.arrival_s;
     f->body_bytes = server_take_body(x, &f->body);
-    request_name(&f->q, x);
+    access_name(&f->q, x);
     link_flight(a, f);
     server_set_user(x, f);
     return f;
@@ -127,11 +122,7 @@ static void flight_free(struct flight *f)
     crash_table_remove(f->row);
     queue_leave(&a->queue, &f->places, f->places.n);
     release_body(f);
-    if (f->writer.state)
-        f->q.dialect->close(&f->writer);
-    answer_fini(&f->a);
     request_fini(&f->q);
-    buf_fini(&f->reply);
     mem_free(f);
 }
 
@@ -199,23 +190,24 @@ void flight_start(struct api *a, struct server_exchange *x, const struct route *
 
 /* ---- events of the engine ---- */
 
-static bool take_token(struct flight *f, struct answer_choice *h, const struct engine_thread_batch *b,
-                       const struct engine_thread_event *r)
+struct flight *flight_of_prompt(const struct request_prompt *p)
+{
+    return (struct flight *)((char *)p->request - offsetof(struct flight, q));
+}
+
+static void observe_token(struct flight *f, struct answer_choice *h, double now_s)
 {
     struct metrics *m = &f->api->metrics;
 
     if (f->first_s == 0)
-        f->first_s = b->now_s;
-    if (h->n_output++ == 0)
-        metrics_observe(m, METRICS_TTFT, b->now_s - f->q.origin.arrival_s);
+        f->first_s = now_s;
+    if (h->n_output == 0)
+        metrics_observe(m, METRICS_TTFT, now_s - f->q.origin.arrival_s);
     else
-        metrics_observe(m, METRICS_ITL, b->now_s - h->last_s);
+        metrics_observe(m, METRICS_ITL, now_s - h->last_s);
     if (f->row)
         atomic_fetch_add_explicit(&f->row->n_output, 1, memory_order_relaxed);
-    h->last_s = b->now_s;
-    h->logprob += r->ev.logprob;
-    h->n_new++;
-    return !f->q.keeps_tokens || answer_add_token(&h->tokens, &r->ev, b->top + r->top);
+    h->last_s = now_s;
 }
 
 static void observe_end(struct flight *f, const struct engine_thread_batch *b, const struct gallop_event *ev)
@@ -245,16 +237,6 @@ static void observe_end(struct flight *f, const struct engine_thread_batch *b, c
     f->api->mean_s = f->api->mean_s > 0 ? 0.9 * f->api->mean_s + 0.1 * all : all;
 }
 
-/* Returns whether a stop string or stop token of the request ended the answer. The tokens that end an
- * answer after a tool call count as the model's own end. */
-static bool is_stopped(const struct request *q, const struct gallop_event *ev)
-{
-    for (size_t i = 0; i < q->n_ends_of_call; i++)
-        if (ev->stop_token == q->end_of_call[i])
-            return false;
-    return ev->stop_string || ev->stop_token >= 0;
-}
-
 static void charge_key(const struct flight *f, const struct gallop_event *ev, double now_s)
 {
     size_t n = ev->n_output + (ev->choice == 0 ? ev->n_prompt : 0);
@@ -263,111 +245,57 @@ static void charge_key(const struct flight *f, const struct gallop_event *ev, do
         keys_charge(f->api->opt.keys, f->q.origin.key, (double)n, now_s);
 }
 
-static bool take_end(struct flight *f, struct flight_prompt *p, struct answer_choice *h,
-                     const struct engine_thread_batch *b, const struct engine_thread_event *r)
+/* Handles the end of an answer to F. */
+static void leave(struct flight *f, const struct gallop_event *ev, const struct engine_thread_batch *b)
 {
-    const struct gallop_event *ev = &r->ev;
-    char **text = ev->error ? &h->error : &h->stop_string;
-
-    h->finish = h->lost ? GALLOP_FINISH_ERROR : ev->finish;
-    h->stop_token = ev->stop_token;
-    h->has_score = ev->has_score;
-    h->score = ev->score;
-    h->cumulative_logprob = ev->cumulative_logprob;
-    h->prefill_s = ev->prefill_s;
-    h->decode_s = ev->decode_s;
-    h->forbids_all = ev->forbids_all;
-    answer_end(h, is_stopped(&f->q, ev));
-    if (ev->choice == 0)
-        f->a.prompt[p - f->prompt].n_cached = ev->n_cached;
-    p->n_open--;
     if (f->state != FLIGHT_PREPARING)
         f->n_open--;
     queue_leave(&f->api->queue, &f->places, 1);
     charge_key(f, ev, b->now_s);
     observe_end(f, b, ev);
-    if (!answer_add_warnings(&f->a, b->text + r->text + ev->text_len, ev->n_warnings))
-        return false;
-    if (!ev->stop_string && !ev->error)
-        return true;
-    *text = mem_strndup(b->text + r->text, ev->text_len, MEM_API);
-    return *text != NULL;
-}
-
-static bool take_embedding(struct answer_prompt *p, const struct engine_thread_batch *b,
-                           const struct engine_thread_event *r)
-{
-    p->embedding = mem_alloc(r->ev.text_len, MEM_API);
-    if (!p->embedding)
-        return false;
-    memcpy(p->embedding, b->text + r->text, r->ev.text_len);
-    p->n_embedding = r->ev.n_embedding;
-    return true;
-}
-
-static struct answer_choice *choice_of(const struct gallop_event *ev)
-{
-    const struct flight_prompt *p = ev->user;
-    const struct flight *f = p->flight;
-
-    return &f->a.choice[(size_t)(p - f->prompt) * f->q.n + ev->choice];
 }
 
 /* The flight cannot have been freed: the GALLOP_FINISHED event of this choice was not handed over yet. */
 void flight_lost(const struct gallop_event *ev)
 {
-    choice_of(ev)->lost = true;
+    request_choice(ev->user, ev->choice)->lost = true;
 }
 
-/* Fails the request of F, because a part of the answer H is missing. */
-static void fail(struct flight *f, struct answer_choice *h)
+/* Counts F, once, if it was refused or failed because of --max-request-memory. */
+static void count_over_memory(struct flight *f)
 {
-    h->lost = true;
-    if (h->state != ANSWER_RUNNING) {
-        h->finish = GALLOP_FINISH_ERROR;
-        h->state = ANSWER_FAILED;
-    }
-    flight_abort(f);
-}
-
-/* Remembers whether memory for the answer of F exceeded --max-request-memory since the last call of
- * mem_over_budget(). */
-static void note_over_memory(struct flight *f)
-{
-    if (!mem_over_budget())
-        return;
-    f->is_over_memory = true;
-    atomic_fetch_add(&f->api->n_over_memory, 1);
+    if (f->q.is_over_memory && !f->counts_as_over_memory)
+        atomic_fetch_add(&f->api->n_over_memory, 1);
+    f->counts_as_over_memory |= f->q.is_over_memory;
 }
 
 static void take_event(const struct engine_thread_batch *b, const struct engine_thread_event *r,
                        struct flight **touched)
 {
-    struct flight_prompt *p = r->ev.user;
-    struct flight *f = p->flight;
-    struct answer_prompt *of_prompt = &f->a.prompt[p - f->prompt];
-    struct answer_choice *h = choice_of(&r->ev);
-    bool good = true;
+    struct request_prompt *p = r->ev.user;
+    struct flight *f = flight_of_prompt(p);
+    struct answer_choice *h = request_choice(p, r->ev.choice);
+    struct gallop_event ev;
+    const char *warnings = engine_thread_point(b, r, &ev);
+    bool good;
 
-    if (r->ev.type == GALLOP_TOKEN || r->ev.type == GALLOP_FINISHED)
+    if (ev.type == GALLOP_TOKEN || ev.type == GALLOP_FINISHED)
         prepare_waits_no_more(p);
+    if (ev.type == GALLOP_TOKEN)
+        observe_token(f, h, b->now_s);
     mem_over_budget();
     mem_set_client(f->client);
     mem_charge(MEM_CHARGE_OLD);
-    switch (r->ev.type) {
-    case GALLOP_TOKEN: good = take_token(f, h, b, r); break;
-    case GALLOP_TEXT:
-        good = r->ev.text_len == 0 ||
-               answer_add_text(h, b->text + r->text, b->text + r->text + r->ev.text_len, r->ev.text_len) == 0;
-        break;
-    case GALLOP_EMBEDDING: good = take_embedding(of_prompt, b, r); break;
-    case GALLOP_PROMPT_TOKEN: good = answer_add_token(&of_prompt->scored, &r->ev, b->top + r->top); break;
-    case GALLOP_FINISHED: good = take_end(f, p, h, b, r); break;
-    }
+    good = request_take(p, &ev, warnings);
     mem_charge(MEM_CHARGE_NONE);
-    note_over_memory(f);
-    if (!good || h->text.oom || h->lost)
-        fail(f, h);
+    if (ev.type == GALLOP_FINISHED)
+        leave(f, &ev, b);
+    request_note_memory(&f->q);
+    count_over_memory(f);
+    if (!good || h->text.oom || h->lost) { /* a part of the answer is missing */
+        request_lose(h);
+        flight_abort(f);
+    }
     if (!f->touched) {
         f->touched = true;
         f->next_touched = *touched;
@@ -382,10 +310,10 @@ static void log_flight(const struct flight *f, int status)
     bool known = !flight_is_with_worker(f);
     const struct request_origin *o = &f->q.origin;
     double all = clock_seconds() - o->arrival_s, first = f->first_s > 0 ? f->first_s - o->arrival_s : 0;
-    size_t n_prompt = known ? f->q.n_prompt_tokens : 0, n_cached = known ? answer_n_cached(&f->a) : 0,
-           n_output = known ? answer_n_output(&f->a) : 0, n = 11;
+    size_t n_prompt = known ? f->q.n_prompt_tokens : 0, n_cached = known ? answer_n_cached(&f->q.answer) : 0,
+           n_output = known ? answer_n_output(&f->q.answer) : 0, n = 11;
     const char *id = known || f->q.naming == REQUEST_NAMED ? f->q.name : "";
-    const char *reason = status == 499 ? "the client closed the connection" : known ? f->reason : "";
+    const char *reason = status == 499 ? "the client closed the connection" : known ? f->q.reason : "";
     char seed[40] = "";
     struct log_field field[13];
 
@@ -451,106 +379,15 @@ static void send_whole(struct flight *f, int status, struct buf *body)
 {
     char headers[HEADER_BYTES];
 
+    count_over_memory(f);
     make_headers(f, status, headers);
     log_flight(f, status);
     f->api->metrics.n_refused += status == 429 || status == 503;
-    if (body == &f->reply) /* it may be large: the server takes over its memory without a copy */
+    if (body == &f->q.reply) /* it may be large: the server takes over its memory without a copy */
         server_give(take_exchange(f), status, headers, "application/json", body);
     else
         server_reply(take_exchange(f), status, headers, "application/json", body->data ? body->data : "",
                      body->len);
-}
-
-/* Returns the HTTP status of a request whose answer, or a part of it, had no memory, and sets *SENTENCE to the
- * reason. */
-static int lost_of(const struct flight *f, const char **sentence)
-{
-    *sentence = f->is_over_memory ? refuse_over_memory : "out of memory";
-    return f->is_over_memory ? 429 : 503;
-}
-
-/* Returns the HTTP status of the first failed choice and sets *SENTENCE to the reason. 0: none failed. */
-static int fault_of(const struct flight *f, const char **sentence)
-{
-    for (size_t i = 0; i < f->a.n_choices; i++) {
-        const struct answer_choice *h = &f->a.choice[i];
-        bool failed = h->state == ANSWER_FAILED && h->finish == GALLOP_FINISH_ERROR;
-
-        if (failed && (h->lost || !h->error))
-            return lost_of(f, sentence);
-        *sentence = h->error;
-        if (failed)
-            return h->forbids_all ? 400 : 500;
-        *sentence = "the request took longer than this server allows";
-        if (h->state == ANSWER_FAILED)
-            return 504;
-        /* unlike a text, an embedding has no member that could report that it is incomplete */
-        *sentence = "the request was ended before its embeddings were computed";
-        if (h->state == ANSWER_ENDED && h->finish == GALLOP_FINISH_CANCELLED && f->q.endpoint & FIELDS_POOLED)
-            return f->api->draining ? 503 : 400; /* a client has ended it by its id */
-    }
-    return 0;
-}
-
-/* Returns the name of the field because of which F failed: its constraint, or the field that most likely forbids every
- * token. NULL: no field is the reason. */
-static const char *forbidding_field(const struct flight *f)
-{
-    const struct fields *given = &f->q.field;
-    bool forbids = false;
-
-    for (size_t i = 0; i < f->a.n_choices; i++) {
-        if (f->a.choice[i].forbids_all == 2 && f->q.constraint)
-            return f->q.constraint;
-        forbids |= f->a.choice[i].forbids_all;
-    }
-    return !forbids                      ? NULL
-           : given->generation.allowed   ? "allowed_token_ids"
-           : given->generation.bad_words ? "bad_words"
-                                         : "min_tokens";
-}
-
-/* Clears OUT and resets the flags of earlier failures, before a dialect writes to OUT. */
-static void begin_writing(struct buf *out)
-{
-    buf_clear(out);
-    mem_lib_failed();
-    mem_over_budget();
-}
-
-/* Returns whether OUT is incomplete because memory ran out, in OUT itself or in jansson since
- * begin_writing(). */
-static bool lacks_memory(struct buf *out)
-{
-    out->oom |= mem_lib_failed();
-    return out->oom;
-}
-
-/* Writes the complete answer or an error to OUT. Returns the HTTP status. */
-static int write_whole(struct flight *f, struct buf *out)
-{
-    const char *sentence;
-    int status;
-
-    begin_writing(out);
-    status = fault_of(f, &sentence);
-    if (status) {
-        dialect_reason(sentence, f->reason, sizeof(f->reason));
-        f->q.dialect->error(out, status, sentence, status == 400 ? forbidding_field(f) : NULL);
-    } else {
-        f->q.dialect->whole(&f->writer, out);
-    }
-    if (lacks_memory(out)) {
-        enum mem_charge before = mem_charge(MEM_CHARGE_NONE); /* the limit of requests may be reached */
-
-        note_over_memory(f);
-        status = lost_of(f, &sentence);
-        dialect_reason(sentence, f->reason, sizeof(f->reason));
-        buf_fini(out);
-        f->q.dialect->error(out, status, sentence, NULL);
-        mem_charge(before);
-    }
-    return status ? status : 200;
 }
 
 /* Job of a worker: writes the complete answer. */
@@ -560,7 +397,7 @@ static void write_reply(struct workers_job *job)
 
     mem_set_client(f->client);
     mem_charge(MEM_CHARGE_OLD);
-    f->status = write_whole(f, &f->reply);
+    f->q.status = request_write(&f->q, &f->q.reply);
     mem_charge(MEM_CHARGE_NONE);
 }
 
@@ -568,16 +405,17 @@ static void write_reply(struct workers_job *job)
  * Dense modules have to be applied. */
 static bool is_long(const struct flight *f)
 {
-    const struct embedder *x = f->q.server->embedder;
+    const struct embedder *x = f->q.service->embedder;
 
-    return (f->q.endpoint & FIELDS_POOLED && x && x->dense.n) || answer_n_numbers(&f->a) > MOST_AT_ONCE;
+    return (f->q.endpoint & FIELDS_POOLED && x && x->dense.n) ||
+           answer_n_numbers(&f->q.answer) > MOST_AT_ONCE;
 }
 
 static void hand_to_worker(struct flight *f, enum flight_state state, void (*run)(struct workers_job *job))
 {
     f->state = state;
     f->job.run = run;
-    queue_job(f, answer_n_numbers(&f->a) * NUMBER_BYTES);
+    queue_job(f, answer_n_numbers(&f->q.answer) * NUMBER_BYTES);
 }
 
 /* Sends the answer if all choices have ended, or gives a long answer to a worker to write. */
@@ -591,7 +429,7 @@ static void answer_whole(struct flight *f)
         hand_to_worker(f, FLIGHT_WRITING, write_reply);
         return;
     }
-    status = write_whole(f, &f->api->scratch);
+    status = request_write(&f->q, &f->api->scratch);
     send_whole(f, status, &f->api->scratch);
 }
 
@@ -606,7 +444,7 @@ static void begin_stream(struct flight *f, struct buf *out)
     server_begin(f->x, 200, headers, f->q.dialect->type);
     f->state = FLIGHT_BEGUN;
     if (f->q.dialect->begin)
-        f->q.dialect->begin(&f->writer, out);
+        f->q.dialect->begin(&f->q.writer, out);
 }
 
 /* Closes the connection in mid-stream, because a client would take a stream with a gap for complete. */
@@ -621,12 +459,12 @@ static void cut_stream(struct flight *f)
 static void end_stream(struct flight *f, struct buf *out)
 {
     const char *sentence;
-    int status = fault_of(f, &sentence);
+    int status = request_fault(&f->q, &sentence);
 
     if (status)
-        dialect_reason(sentence, f->reason, sizeof(f->reason));
-    f->q.dialect->end(&f->writer, status, sentence, out);
-    if (lacks_memory(out)) {
+        dialect_reason(sentence, f->q.reason, sizeof(f->q.reason));
+    f->q.dialect->end(&f->q.writer, status, sentence, out);
+    if (request_lacks_memory(out)) {
         cut_stream(f);
         return;
     }
@@ -639,7 +477,7 @@ static void end_stream(struct flight *f, struct buf *out)
 static void introduce(struct flight *f, struct buf *out)
 {
     if (f->state == FLIGHT_BEGUN && f->q.dialect->introduce)
-        f->q.dialect->introduce(&f->writer, out);
+        f->q.dialect->introduce(&f->q.writer, out);
     f->state = FLIGHT_STREAMING;
 }
 
@@ -647,11 +485,11 @@ static void introduce(struct flight *f, struct buf *out)
  * end of the stream reports the error. */
 static void write_part(struct flight *f, size_t i, struct buf *out)
 {
-    struct answer_choice *h = &f->a.choice[i];
+    struct answer_choice *h = &f->q.answer.choice[i];
 
     if (h->progress != ANSWER_CLOSED && !h->lost && answer_has_news(h)) {
         introduce(f, out);
-        f->q.dialect->part(&f->writer, i, out);
+        f->q.dialect->part(&f->q.writer, i, out);
         answer_sent(h);
     }
     if (h->state == ANSWER_FAILED)
@@ -665,11 +503,11 @@ static void send_events(struct flight *f, struct buf *out)
 
     if (f->first_s > 0)
         introduce(f, out);
-    for (size_t i = 0; i < f->a.n_choices; i++) {
+    for (size_t i = 0; i < f->q.answer.n_choices; i++) {
         write_part(f, i, out);
-        all_closed &= f->a.choice[i].progress == ANSWER_CLOSED;
+        all_closed &= f->q.answer.choice[i].progress == ANSWER_CLOSED;
     }
-    if (lacks_memory(out)) {
+    if (request_lacks_memory(out)) {
         cut_stream(f);
         return;
     }
@@ -688,7 +526,7 @@ static void write_ahead(struct workers_job *job)
 
     mem_set_client(f->client);
     mem_charge(MEM_CHARGE_OLD);
-    f->q.dialect->write_ahead(&f->writer);
+    f->q.dialect->write_ahead(&f->q.writer);
     mem_charge(MEM_CHARGE_NONE);
 }
 
@@ -698,10 +536,10 @@ static void stream(struct flight *f)
     struct buf *out = &f->api->scratch;
     bool fresh = f->state == FLIGHT_COMPUTING;
 
-    begin_writing(out);
+    request_begin_writing(out);
     if (fresh)
         begin_stream(f, out);
-    if (f->q.dialect->n_ahead && f->q.dialect->n_ahead(&f->writer) > MOST_AT_ONCE) {
+    if (f->q.dialect->n_ahead && f->q.dialect->n_ahead(&f->q.writer) > MOST_AT_ONCE) {
         introduce(f, out);
         server_send(f->x, out->data ? out->data : "", out->len);
         hand_to_worker(f, FLIGHT_LISTING, write_ahead);
@@ -711,6 +549,13 @@ static void stream(struct flight *f)
 }
 
 /* ---- advancing ---- */
+
+/* Cancels the sequences of F in the engine. The engine accepts a limited number of messages at once; flight_advance()
+ * tries again. */
+static void cancel(struct flight *f)
+{
+    f->cancel = prepare_cancel(&f->q) ? FLIGHT_CANCELLED : FLIGHT_CANCEL;
+}
 
 static void free_if_done(struct flight *f)
 {
@@ -724,8 +569,8 @@ static void advance(struct flight *f)
     f->touched = false;
     if (flight_is_with_worker(f) || f->state == FLIGHT_LISTING)
         return;
-    if (f->x && f->status)
-        send_whole(f, f->status, &f->reply);
+    if (f->x && f->q.status)
+        send_whole(f, f->q.status, &f->q.reply);
     else if (f->x && f->q.field.output.stream)
         stream(f);
     else if (f->x)
@@ -747,15 +592,16 @@ static void take_prepared(struct flight *f)
 {
     f->state = f->x ? FLIGHT_COMPUTING : FLIGHT_DRAINING;
     release_body(f);
-    for (size_t i = 0; i < f->q.n_prompts; i++)
-        f->n_open += f->prompt[i].n_open;
-    if (f->q.n_prompts && !f->status) {
+    count_over_memory(f);
+    for (size_t i = 0; f->q.prompt && i < f->q.n_prompts; i++)
+        f->n_open += f->q.prompt[i].n_open;
+    if (f->q.prompt && !f->q.status) {
         f->row = crash_table_add(&f->api->crash_table, f->q.name, f->q.n_prompt_tokens);
         metrics_observe(&f->api->metrics, METRICS_N, (double)f->q.n);
         metrics_observe(&f->api->metrics, METRICS_MAX_TOKENS, (double)most_tokens(f));
     }
-    if (f->cancel == FLIGHT_CANCEL || f->status)
-        prepare_cancel(f);
+    if (f->cancel == FLIGHT_CANCEL || f->q.status)
+        cancel(f);
 }
 
 /* Handles F after its worker's job has ended. */
@@ -822,7 +668,7 @@ void flight_advance(struct api *a)
     }
     for (struct flight *f = a->first; f; f = f->next)
         if (f->cancel == FLIGHT_CANCEL && f->state != FLIGHT_PREPARING)
-            prepare_cancel(f);
+            cancel(f);
 }
 
 /* ---- events of the client ---- */
@@ -831,14 +677,14 @@ void flight_abort(struct flight *f)
 {
     f->cancel = FLIGHT_CANCEL;
     if (f->state != FLIGHT_PREPARING) /* otherwise the worker must submit it first */
-        prepare_cancel(f);
+        cancel(f);
 }
 
 void flight_gone(struct flight *f)
 {
     log_flight(f, 499);
     f->x = NULL;
-    atomic_store(&f->unwanted, true);
+    atomic_store(&f->q.unwanted, true);
     flight_abort(f);
     if (flight_is_with_worker(f) || f->state == FLIGHT_LISTING)
         return; /* take_back() finishes this when the worker is done */

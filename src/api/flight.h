@@ -21,16 +21,13 @@
 #ifndef GALLOP_API_FLIGHT_H
 #define GALLOP_API_FLIGHT_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "api/answer.h"
-#include "api/dialect/dialect.h"
 #include "api/queue.h"
-#include "api/request.h"
 #include "api/workers.h"
+#include "chat/request.h"
 #include "net/server.h"
 
 struct api;
@@ -57,14 +54,6 @@ enum flight_cancel {
     FLIGHT_CANCELLED, /* the engine has accepted the cancellation */
 };
 
-/* A prompt in the engine. The user pointer of the engine's events is its address. */
-struct flight_prompt {
-    struct flight *flight;
-    uint64_t id;   /* id in the engine; 0: not submitted */
-    size_t n_open; /* choices that have not ended */
-    bool waits;    /* the prompt's tokens are counted as waiting */
-};
-
 struct flight {
     struct workers_job job; /* must be the first member, for the cast from a job */
     struct api *api;
@@ -73,29 +62,24 @@ struct flight {
     bool touched;                /* it is in the list of flights that have events in the current batch */
     enum flight_state state;
     enum flight_cancel cancel;
-    /* workers should stop preparing: the client has left or the server is shutting down */
-    _Atomic bool unwanted;
     /* Number of the client (base/shares.h) that the memory, places and tokens of the request count for: its API key,
      * else the field `user`, else its address. */
     uint32_t client;
     struct server_exchange *x; /* NULL: the client was answered or has left */
     struct request q;
-    struct answer a;
-    struct dialect_writer writer;
-    struct flight_prompt *prompt; /* [q.n_prompts] */
-    size_t n_open;                /* submitted choices that have not ended */
-    struct buf body;              /* the HTTP request's body */
+    size_t n_open;   /* submitted choices that have not ended */
+    struct buf body; /* the HTTP request's body */
     /* bytes of BODY in the server's count of body bytes, until a worker has read it */
     struct server_body_bytes body_bytes;
-    int status; /* HTTP status of the complete answer in REPLY; 0: there is no reply yet */
-    struct buf reply;
-    char reason[DIALECT_REASON]; /* why the request failed, for the log; "": it did not fail */
-    bool is_over_memory;         /* a part of the answer is missing because of --max-request-memory */
+    bool counts_as_over_memory; /* the metric of requests over --max-request-memory counts it */
     /* clock in seconds at the first token of any choice (0: no token yet), and at the latest sent bytes */
     double first_s, sent_s;
     struct queue_places places;
     struct crash_table_row *row; /* NULL: the flight is not in the crash table */
 };
+
+/* Returns the flight whose request has the prompt P. */
+struct flight *flight_of_prompt(const struct request_prompt *p);
 
 /* ---- on the server's thread ---- */
 

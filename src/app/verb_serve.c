@@ -158,7 +158,7 @@ static const struct opt_row rows[] = {
      .help = "file with a chat template that replaces the model's", INTO(chat_template)},
     {"default-chat-template-kwargs", 0, OPT_STRING, "JSON", SERVER,
      .help = "variables for the chat template of requests (a JSON object)", INTO(template_kwargs)},
-    OPTION_USER_TEXT(SERVER, INTO(api.plain_user_text)),
+    OPTION_USER_TEXT(SERVER, INTO(api.service.plain_user_text)),
     {"tool-call-parser", 0, OPT_STRING, "NAME", SERVER,
      .help =
          "format of the model's tool calls: auto finds it in the chat template, none leaves tool calls in the text; "
@@ -174,12 +174,12 @@ static const struct opt_row rows[] = {
      .values = "auto|none|deepseek_r1|qwen3|mistral|gemma4|openai_gptoss", .fallback = "auto",
      INTO(reasoning_parser)},
     {"reasoning-field", 0, OPT_CHOICE, NULL, SERVER, .help = "field of an answer that holds the reasoning",
-     .choices = "reasoning|reasoning_content", .fallback = "reasoning", INTO(api.reasoning_field)},
+     .choices = "reasoning|reasoning_content", .fallback = "reasoning", INTO(api.service.reasoning_field)},
     {"generation-config", 0, OPT_CHOICE, NULL, SERVER,
      .help =
          "source of sampling defaults: the model's generation_config.json (auto); neutral values (vllm); or "
          "neutral values, with greedy answers to requests without a temperature (pace)",
-     .choices = "auto|vllm|pace", .fallback = "auto", INTO(api.defaults)},
+     .choices = "auto|vllm|pace", .fallback = "auto", INTO(api.service.defaults)},
     {"pooling", 0, OPT_CHOICE, NULL, SERVER,
      .help =
          "how embeddings are made of hidden states: last takes that of the last token, mean the average of all "
@@ -187,12 +187,12 @@ static const struct opt_row rows[] = {
      .choices = "auto|last|mean", .fallback = "auto", INTO(pooling)},
     {"max-logprobs", 0, OPT_INT, "K", SERVER,
      .help = "maximum number of log-probabilities for each token; requests for more are refused",
-     .fallback = "20", .range = "[0,1024]", INTO(api.max_logprobs)},
+     .fallback = "20", .range = "[0,1024]", INTO(api.service.max_logprobs)},
     {"seed", 0, OPT_UINT, "N", SERVER, .help = "seed of requests that give none",
      .otherwise = "a random one for each request, which is logged",
      OPT_INTO(struct serve_options, load.o.seed), OPT_SOURCE(struct serve_options, has_seed)},
     {"request-timeout", 0, OPT_FLOAT, "S", SERVER, .help = "maximum time of a request in seconds",
-     .otherwise = "no limit", .range = "(0,1000000]", INTO(api.request_timeout_s)},
+     .otherwise = "no limit", .range = "(0,1000000]", INTO(api.service.request_timeout_s)},
     {"shutdown-timeout", 0, OPT_FLOAT, "S", SERVER,
      .help = "seconds for running requests to finish at shutdown; SIGTERM or SIGINT starts it",
      .fallback = "30", .range = "[0,1000000]", INTO(shutdown_s)},
@@ -835,7 +835,7 @@ static int read_tokenizer_info(struct serve *s, struct err *e)
 /* Chooses how embeddings are pooled: by the option, else by the model's files, else by the last token. */
 static int read_pooling(struct serve *s, struct err *e)
 {
-    s->o.api.embedder = &s->embedder;
+    s->o.api.service.embedder = &s->embedder;
     if (s->o.pooling == GALLOP_POOL_NONE)
         return embedder_open(&s->embedder, &s->model, e);
     s->embedder.pooling = s->o.pooling;
@@ -898,26 +898,26 @@ static int open_api(struct serve *s, size_t max_queued, struct err *e)
     struct api_options *o = &s->o.api;
     int rc;
 
-    o->engine = s->engine;
-    o->chat = s->chat_missing.code ? NULL : s->template.chat;
-    o->template = s->template.jinja;
-    o->chat_missing = s->chat_missing.msg;
-    o->template_text = s->template_text;
+    o->service.engine = s->engine;
+    o->service.chat = s->chat_missing.code ? NULL : s->template.chat;
+    o->service.template = s->template.jinja;
+    o->service.chat_missing = s->chat_missing.msg;
+    o->service.template_text = s->template_text;
     o->tokenizer_info = s->tokenizer_info.data;
-    o->template_kwargs = s->kwargs;
-    o->markup = &s->markup;
-    o->tools = &s->tools;
-    o->roles = &s->roles;
-    o->name = s->name;
-    o->n_names = s->n_names;
-    o->path_name = s->path_name;
+    o->service.template_kwargs = s->kwargs;
+    o->service.markup = &s->markup;
+    o->service.tools = &s->tools;
+    o->service.roles = &s->roles;
+    o->service.name = s->name;
+    o->service.n_names = s->n_names;
+    o->service.path_name = s->path_name;
     o->keys = &s->keys;
     o->admin = &s->admin;
     o->max_running = strcmp(s->o.load.o.scheduler, "iterative") == 0 ? 1 : (size_t)s->o.load.o.max_num_seqs;
     o->max_queued = max_queued ? max_queued : QUEUED;
     o->max_request_bytes = (size_t)(s->o.request_gib * 1073741824.0);
     o->fair = strcmp(policy, "fair") == 0;
-    o->priorities = strcmp(policy, "fcfs") != 0;
+    o->service.priorities = strcmp(policy, "fcfs") != 0;
     o->cors = s->o.origins ? &s->cors : NULL;
     o->page = page_answer;
     o->page_has = page_has;

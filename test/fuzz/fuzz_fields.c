@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/fields.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "chat/fields.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,11 +3,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "api/dialect/dialect.h"
-#include "api/once.h"
-#include "api/request.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "chat/dialect/dialect.h"
+#include "chat/once.h"
+#include "chat/request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -100,3 +100,32 @@ bool access_takes_type(const struct route *r, const struct http_head *h)
         return true;
     return !is_foreign(h) && (!type || strncmp(r->path, "/v1/", 4) != 0);
 }
+
+/* In FORM each x means a lower-case hexadecimal digit. A trace or parent id with only zeros is invalid. */
+void access_trace(struct server_exchange *x, char out[REQUEST_TRACE])
+{
+    static const char form[] = "00-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
+    const char *value = http_head_get(server_head(x), "traceparent");
+    bool is_trace;
+    size_t n = 0;
+
+    _Static_assert(sizeof(form) == REQUEST_TRACE, "a traceparent of version 00");
+    while (value && form[n] && value[n] &&
+           (form[n] == 'x' ? strchr("0123456789abcdef", value[n]) != NULL : value[n] == form[n]))
+        n++;
+    is_trace = value && !form[n] && !value[n] && strspn(value + 3, "0") < 32 && strspn(value + 36, "0") < 16;
+    snprintf(out, REQUEST_TRACE, "%s", is_trace ? value : "");
+}
+
+void access_name(struct request *q, struct server_exchange *x)
+{
+    const char *id = http_head_get(server_head(x), "x-request-id");
+
+    if (!id || !id[0])
+        return;
+    q->naming = request_is_id(id) ? REQUEST_NAMED : REQUEST_MISNAMED;
+    if (q->naming == REQUEST_MISNAMED)
+        return;
+    snprintf(q->name, sizeof(q->name), "%s", id);
+    snprintf(q->id, sizeof(q->id), "%s%s", q->dialect->prefix, id);
+}

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "api/http/keys.h"
+#include "chat/request.h"
 
 struct api;
 struct http_head;
@@ -36,5 +37,12 @@ bool access_allows(const struct api *a, const struct route *r, const struct http
 
 /* Returns whether the Content-Type and Origin headers of H let the server read the body as JSON. */
 bool access_takes_type(const struct route *r, const struct http_head *h);
+
+/* Copies the header traceparent of X (W3C Trace Context, version 00) to OUT, or "" if it is missing or
+ * malformed. */
+void access_trace(struct server_exchange *x, char out[REQUEST_TRACE]);
+
+/* Sets the id of Q from the header X-Request-Id of X, if X has this header. */
+void access_name(struct request *q, struct server_exchange *x);
 
 #endif

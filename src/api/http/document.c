@@ -1,9 +1,9 @@
 /* document.c - writes docs/API.md, which the verb help prints. */
 #include "api/http/document.h"
 
-#include "api/fields.h"
 #include "api/http/routes.h"
 #include "base/buf.h"
+#include "chat/fields.h"
 
 static const char preface[] =
     "# The API of `gallop serve`\n"

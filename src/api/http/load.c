@@ -17,16 +17,16 @@ void load_gauges(const struct api *a, struct metrics_now *now)
     for (const struct flight *f = a->first; f; f = f->next)
         n += f->places.n;
     *now = a->now;
-    now->model = a->opt.name[0];
+    now->model = a->opt.service.name[0];
     now->n_running = n < now->stats.n_running ? n : now->stats.n_running;
     now->n_waiting = n - now->n_running;
     now->n_connections = a->server ? server_n_connections(a->server) : 0;
     now->request_bytes = mem_charged_bytes();
     now->max_request_bytes = a->opt.max_request_bytes;
     now->n_over_memory = atomic_load(&a->n_over_memory);
-    now->engine = a->opt.engine;
-    if (a->opt.engine) /* tests compute gauges without one */
-        engine_executor_state(a->opt.engine, &now->executor);
+    now->engine = a->opt.service.engine;
+    if (a->opt.service.engine) /* tests compute gauges without one */
+        engine_executor_state(a->opt.service.engine, &now->executor);
     now->bodies_bytes = a->server ? server_bodies_bytes(a->server) : 0;
     now->n_failed_handshakes = a->server ? server_n_failed_handshakes(a->server) : 0;
 }

@@ -1,21 +1,16 @@
-/* models.c - writes lists and descriptions of the model in the formats of OpenAI, Anthropic and Ollama. */
-#include "api/http/models.h"
+/* models.c - answers with lists and descriptions of the model in the formats of OpenAI, Anthropic and Ollama. */
 
 #include <stdio.h>
 #include <string.h>
 
 #include "api/api_priv.h"
-#include "api/dialect/dialect.h"
 #include "api/http/reply.h"
 #include "api/http/routes.h"
-#include "api/schema.h"
 #include "base/buf.h"
-#include "base/digest.h"
 #include "base/utf8.h"
-#include "engine/embeddings/embed.h"
-#include "engine/engine.h"
-#include "text/markup/markup.h"
-#include "text/markup/tools.h"
+#include "chat/dialect/dialect.h"
+#include "chat/dialect/ollama_models.h"
+#include "chat/schema.h"
 
 /* ---- OpenAI and Anthropic ---- */
 
@@ -38,10 +33,10 @@ static void put_model(const struct api *a, const char *name, struct buf *out)
     buf_json_key(out, "id");
     dialect_put_string(out, name);
     buf_fmt(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"gallop\",\"root\":",
-            (long long)a->created);
-    dialect_put_string(out, a->opt.name[0]);
+            (long long)a->opt.service.created);
+    dialect_put_string(out, a->opt.service.name[0]);
     buf_fmt(out, ",\"parent\":null,\"max_model_len\":%zu,\"type\":\"model\",\"created_at\":", a->max_len);
-    dialect_put_time(a->created, out);
+    dialect_put_time(a->opt.service.created, out);
     buf_json_key(out, "display_name");
     dialect_put_string(out, name);
     buf_fmt(out, ",\"lifecycle\":\"active\",\"max_input_tokens\":%zu,\"max_tokens\":%zu}", a->max_len,
@@ -51,18 +46,18 @@ static void put_model(const struct api *a, const char *name, struct buf *out)
 void models_list(const struct api *a, struct buf *out)
 {
     buf_str(out, "{\"object\":\"list\",\"data\":[");
-    for (size_t i = 0; i < a->opt.n_names; i++)
-        put_model(a, a->opt.name[i], out);
+    for (size_t i = 0; i < a->opt.service.n_names; i++)
+        put_model(a, a->opt.service.name[i], out);
     buf_str(out, "],\"has_more\":false,\"first_id\":");
-    dialect_put_string(out, a->opt.name[0]);
+    dialect_put_string(out, a->opt.service.name[0]);
     buf_str(out, ",\"last_id\":");
-    dialect_put_string(out, a->opt.name[a->opt.n_names - 1]);
+    dialect_put_string(out, a->opt.service.name[a->opt.service.n_names - 1]);
     buf_str(out, "}");
 }
 
 void models_answer_one(const struct reply *r)
 {
-    const struct api_options *o = &r->api->opt;
+    const struct service *o = &r->api->opt.service;
     struct buf body = {.tag = MEM_API};
     char name[512];
     size_t i = 0;
@@ -98,72 +93,6 @@ void models_tokenizer(const struct api *a, struct buf *out)
 
 /* ---- Ollama ---- */
 
-static void put_member(const char *key, const char *text, struct buf *out)
-{
-    buf_json_key(out, key);
-    dialect_put_string(out, text);
-}
-
-static const struct engine_info *info_of(const struct api *a)
-{
-    return engine_info(a->opt.engine);
-}
-
-/* Writes a number of parameters in Ollama's format: 1.2B, 135M. */
-static void put_size(size_t n_params, struct buf *out)
-{
-    double n = (double)n_params, unit = n >= 1e9 ? 1e9 : n >= 1e6 ? 1e6 : 1e3;
-
-    buf_fmt(out, "\"%.*f%c\"", n / unit < 10 ? 1 : 0, n / unit, unit == 1e9 ? 'B' : unit == 1e6 ? 'M' : 'K');
-}
-
-static void put_details(const struct api *a, struct buf *out)
-{
-    const struct engine_info *m = info_of(a);
-    const char *family = m->model->model_type;
-
-    buf_json_key(out, "details");
-    buf_json_begin(out, '{');
-    put_member("parent_model", "", out);
-    put_member("format", m->is_gguf ? "gguf" : "safetensors", out);
-    put_member("family", family, out);
-    buf_json_key(out, "families");
-    buf_json_begin(out, '[');
-    dialect_put_string(out, family);
-    buf_json_end(out, ']');
-    buf_json_key(out, "parameter_size");
-    put_size(m->model->n_params, out);
-    put_member("quantization_level",
-               strcmp(a->now.stats.quant, "none") == 0 ? a->now.stats.dtype : a->now.stats.quant, out);
-    buf_json_end(out, '}');
-}
-
-/* Writes a hash of the name as the digest. Clients show its first digits and distinguish models by it. */
-static void put_digest(const char *name, struct buf *out)
-{
-    uint8_t hash[DIGEST_BYTES];
-    char hex[DIGEST_HEX];
-
-    buf_json_key(out, "digest");
-    if (digest_sha256(name, strlen(name), hash, NULL) != 0) {
-        out->oom = true;
-        return;
-    }
-    digest_hex(hash, sizeof(hash), hex);
-    buf_json_str(out, hex, sizeof(hex) - 1);
-}
-
-/* Begins an object and writes the members that all lists of models share; the caller ends the object. */
-static void put_listed(const struct api *a, const char *name, struct buf *out)
-{
-    buf_json_begin(out, '{');
-    put_member("name", name, out);
-    put_member("model", name, out);
-    buf_fmt(out, ",\"size\":%zu", a->now.stats.weight_bytes);
-    put_digest(name, out);
-    put_details(a, out);
-}
-
 const struct schema models_ollama_tags_schema = {
     "OllamaTags",
     "{'type':'object','required':['models'],'properties':{'models':{'type':'array',"
@@ -172,16 +101,7 @@ const struct schema models_ollama_tags_schema = {
 
 void models_ollama_tags(const struct api *a, struct buf *out)
 {
-    buf_str(out, "{\"models\":");
-    buf_json_begin(out, '[');
-    for (size_t i = 0; i < a->opt.n_names; i++) {
-        put_listed(a, a->opt.name[i], out);
-        buf_json_key(out, "modified_at");
-        dialect_put_time(a->created, out);
-        buf_json_end(out, '}');
-    }
-    buf_json_end(out, ']');
-    buf_str(out, "}");
+    ollama_put_tags(&a->opt.service, out);
 }
 
 const struct schema models_ollama_loaded_schema = {
@@ -191,70 +111,7 @@ const struct schema models_ollama_loaded_schema = {
     "'expires_at','size_vram','context_length']}}}}",
     NULL};
 
-/* Lists the model as loaded. Ollama reports an expiry in about 300 years for a model that stays loaded. */
 void models_ollama_loaded(const struct api *a, struct buf *out)
 {
-    buf_str(out, "{\"models\":");
-    buf_json_begin(out, '[');
-    put_listed(a, a->opt.name[0], out);
-    put_member("expires_at", "2318-01-01T00:00:00Z", out);
-    buf_fmt(out, ",\"size_vram\":0,\"context_length\":%zu}", a->max_len);
-    buf_json_end(out, ']');
-    buf_str(out, "}");
-}
-
-/* Writes the model's dimensions under the names that Ollama reads from GGUF files. */
-static void put_model_info(const struct api *a, struct buf *out)
-{
-    const struct engine_info *m = info_of(a);
-    const struct {
-        const char *name;
-        size_t value;
-    } numbers[] = {{"context_length", a->max_len},
-                   {"embedding_length", embed_size(a->opt.embedder, m->model->hidden_size)},
-                   {"block_count", m->model->n_layers},
-                   {"feed_forward_length", m->model->intermediate_size},
-                   {"attention.head_count", m->model->n_heads},
-                   {"attention.head_count_kv", m->model->n_kv_heads},
-                   {"vocab_size", m->model->vocab_size}};
-
-    buf_json_key(out, "model_info");
-    buf_json_begin(out, '{');
-    put_member("general.architecture", m->model->model_type, out);
-    put_member("general.basename", a->opt.name[0], out);
-    buf_fmt(out, ",\"general.parameter_count\":%zu", m->model->n_params);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        buf_fmt(out, ",\"%s.%s\":%zu", m->model->model_type, numbers[i].name, numbers[i].value);
-    buf_json_end(out, '}');
-}
-
-const struct schema models_ollama_show_schema = {
-    "OllamaShow",
-    "{'type':'object','required':['template','details','model_info','capabilities'],"
-    "'properties':{'template':{'type':'string'},'details':{'type':'object'},"
-    "'model_info':{'type':'object'},'capabilities':{'type':'array','items':{'type':'string'}}}}",
-    NULL};
-
-void models_ollama_show(const struct api *a, struct buf *out)
-{
-    const struct api_options *o = &a->opt;
-
-    buf_json_begin(out, '{');
-    put_member("modelfile", "", out);
-    put_member("parameters", "", out);
-    put_member("template", o->template_text ? o->template_text : "", out);
-    put_details(a, out);
-    put_model_info(a, out);
-    buf_json_key(out, "capabilities");
-    buf_json_begin(out, '[');
-    buf_str(out, info_of(a)->model->no_generation ? "\"embedding\"" : "\"completion\"");
-    buf_str(out, !info_of(a)->model->no_generation && o->chat && o->markup->calls &&
-                         o->tools->place != TOOLS_NOWHERE
-                     ? ",\"tools\""
-                     : "");
-    buf_str(out, !info_of(a)->model->no_generation && o->chat && o->markup->reasoning ? ",\"thinking\"" : "");
-    buf_json_end(out, ']');
-    buf_json_key(out, "modified_at");
-    dialect_put_time(a->created, out);
-    buf_json_end(out, '}');
+    ollama_put_running(&a->opt.service, out);
 }

@@ -8,13 +8,13 @@
 #include <string.h>
 
 #include "api/api_priv.h"
-#include "api/dialect/ollama.h"
-#include "api/fields.h"
 #include "api/http/access.h"
 #include "api/http/routes.h"
-#include "api/schema.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "chat/dialect/ollama.h"
+#include "chat/fields.h"
+#include "chat/schema.h"
 
 const struct schema openapi_schema = {"OpenAPI", "{'type':'object','required':['openapi','info','paths']}",
                                       NULL};
@@ -144,8 +144,8 @@ static void put_parameters(const struct route *r, struct buf *out)
 static void put_models(const struct api *a, struct buf *out)
 {
     buf_json_begin(out, '[');
-    for (size_t i = 0; i < a->opt.n_names; i++)
-        buf_json_str(out, a->opt.name[i], strlen(a->opt.name[i]));
+    for (size_t i = 0; i < a->opt.service.n_names; i++)
+        buf_json_str(out, a->opt.service.name[i], strlen(a->opt.service.name[i]));
     buf_json_null(out);
     buf_json_end(out, ']');
 }

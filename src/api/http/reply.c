@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "api/api_priv.h"
-#include "api/dialect/dialect.h"
+#include "api/http/access.h"
 #include "api/http/load.h"
-#include "api/request.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/utf8.h"
+#include "chat/dialect/dialect.h"
+#include "chat/request.h"
 #include "net/http_head.h"
 #include "net/server.h"
 
@@ -30,7 +31,7 @@ static void log_refusal(struct server_exchange *x, int status, const char *sente
     const char *id = http_head_get(h, "x-request-id");
     char trace[REQUEST_TRACE], reason[DIALECT_REASON];
 
-    request_trace(x, trace);
+    access_trace(x, trace);
     dialect_reason(sentence, reason, sizeof(reason));
     id = id && request_is_id(id) ? id : "";
     log_fields(LOG_INFO,

@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "api/api_priv.h"
-#include "api/fields.h"
 #include "api/flight.h"
 #include "api/http/access.h"
 #include "api/http/reply.h"
-#include "api/schema.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "chat/fields.h"
+#include "chat/schema.h"
 #include "net/server.h"
 
 enum { MOST_ABORT_BYTES = 256 << 10 }; /* maximum size of a body, which the server's thread parses */
@@ -44,7 +44,7 @@ const struct schema requests_status_schema = {
 static void put_status(const struct flight *f, struct buf *out)
 {
     bool known = !flight_is_with_worker(f);
-    size_t n_output = known ? answer_n_output(&f->a) : 0;
+    size_t n_output = known ? answer_n_output(&f->q.answer) : 0;
 
     buf_str(out, "{\"request_id\":");
     dialect_put_string(out, f->q.name);

@@ -5,14 +5,14 @@
 #include <string.h>
 
 #include "api/api_priv.h"
-#include "api/dialect/ollama.h"
-#include "api/fields.h"
 #include "api/flight.h"
 #include "api/http/access.h"
 #include "api/http/openapi.h"
 #include "api/http/reply.h"
 #include "base/buf.h"
 #include "base/log.h"
+#include "chat/dialect/ollama.h"
+#include "chat/fields.h"
 #include "net/cors.h"
 #include "net/http_head.h"
 #include "net/server.h"
@@ -26,7 +26,7 @@
 #define WRITTEN(path, access, function, gives, says) \
     {"GET", path, access, 0, NULL, NULL, function, &gives, says},
 static const struct route routes[] = {
-#include "api/routes.def"
+#include "chat/routes.def"
 };
 #undef COMPUTED
 #undef HANDLED

@@ -46,7 +46,7 @@ struct route {
 #define WRITTEN(path, access, function, gives, says)     \
     void function(const struct api *a, struct buf *out); \
     extern const struct schema gives;
-#include "api/routes.def"
+#include "chat/routes.def"
 #undef COMPUTED
 #undef HANDLED
 #undef ANSWERED

@@ -2,14 +2,14 @@
 #include "api/http/status.h"
 
 #include "api/api_priv.h"
-#include "api/dialect/dialect.h"
 #include "api/http/load.h"
 #include "api/http/reply.h"
 #include "api/http/routes.h"
-#include "api/schema.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "chat/dialect/dialect.h"
+#include "chat/schema.h"
 
 /* ---- probes ---- */
 
@@ -52,7 +52,7 @@ void status_ready(const struct reply *r)
 {
     struct engine_executor x;
 
-    engine_executor_state(r->api->opt.engine, &x);
+    engine_executor_state(r->api->opt.service.engine, &x);
     answer_probe(r, r->api->draining         ? "the server is shutting down"
                     : status_stalled(r->api) ? stalled
                     : x.is_down              ? "the executor has failed and is being opened again"
@@ -134,10 +134,10 @@ const struct schema status_pace_config_schema = {
 void status_pace_config(const struct api *a, struct buf *out)
 {
     buf_str(out, "{\"model\":");
-    dialect_put_string(out, a->opt.name[0]);
+    dialect_put_string(out, a->opt.service.name[0]);
     /* PACE writes "N/A" if no backend of attention was asked for. */
     buf_fmt(out, ",\"kv_cache_type\":\"%s\",\"attention_backend\":\"N/A\"}",
-            engine_info(a->opt.engine)->model->kv_cache_type);
+            engine_info(a->opt.service.engine)->model->kv_cache_type);
 }
 
 const struct schema status_pace_metrics_schema = {

@@ -67,9 +67,9 @@ int demo_open(struct api_options a)
     static const char *const names[] = {"demo"};
     struct server_options o = {.port = 0};
 
-    a.name = names;
-    a.n_names = 1;
-    a.engine = demo.engine;
+    a.service.name = names;
+    a.service.n_names = 1;
+    a.service.engine = demo.engine;
     if (api_open(&demo.api, &a, NULL) != 0)
         return -1;
     api_handle(demo.api, &o);

@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include "api/api_priv.h"
-#include "api/dialect/dialect.h"
 #include "api/flight.h"
-#include "api/prepare/prepare.h"
+#include "api/prepare.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "chat/dialect/dialect.h"
 #include "demo.h"
 
 static int open_all(void **state)
@@ -19,11 +19,11 @@ static int open_all(void **state)
 
     o.max_num_seqs = 8;
     o.prefix_index = "hash"; /* short prompts find nothing, so an answer does not depend on those before it */
-    return demo_open_engine(&o) != 0 || demo_open((struct api_options){.chat_missing = "no template",
+    return demo_open_engine(&o) != 0 || demo_open((struct api_options){.service.chat_missing = "no template",
                                                                        .max_running = 8,
                                                                        .max_queued = 100,
                                                                        .n_threads = 2,
-                                                                       .max_logprobs = 20,
+                                                                       .service.max_logprobs = 20,
                                                                        .ping_s = 0.05,
                                                                        .quiet = true}) != 0;
 }
@@ -197,16 +197,18 @@ static void a_drain_ends_what_runs_and_refuses_the_rest(void **state)
 /* Long prompts that no worker has begun to read do not delay the shutdown. */
 static void what_is_not_begun_at_the_end_is_refused(void **state)
 {
-    struct flight f = {.api = demo.api, .q.dialect = &openai_completions, .unwanted = true};
+    struct flight f = {.api = demo.api, .q.dialect = &openai_completions, .q.unwanted = true};
+    const struct service s = {.n_names = 0};
 
-    buf_init(&f.reply, MEM_API);
+    f.q.service = &s;
+    buf_init(&f.q.reply, MEM_API);
     buf_init(&f.body, MEM_API);
     buf_str(&f.body, "{\"prompt\":[5]}");
     prepare_request(&f.job);
-    assert_int_equal(f.status, 503);
-    assert_non_null(strstr(f.reply.data, "the server is shutting down"));
+    assert_int_equal(f.q.status, 503);
+    assert_non_null(strstr(f.q.reply.data, "the server is shutting down"));
     assert_int_equal(f.q.n_prompts, 0);
-    buf_fini(&f.reply);
+    buf_fini(&f.q.reply);
     buf_fini(&f.body);
 }
 

@@ -15,10 +15,10 @@ static int open_all(void **state)
 {
     struct gallop_options o = demo_options();
 
-    return demo_open_engine(&o) != 0 || demo_open((struct api_options){.chat_missing = "no template",
+    return demo_open_engine(&o) != 0 || demo_open((struct api_options){.service.chat_missing = "no template",
                                                                        .max_running = 4,
                                                                        .max_queued = 8,
-                                                                       .max_logprobs = 20,
+                                                                       .service.max_logprobs = 20,
                                                                        .quiet = true}) != 0;
 }
 

@@ -102,7 +102,7 @@ static int open_all(void **state)
     struct api_options o = {.max_running = 4,
                             .max_queued = 16,
                             .max_queued_tokens = 4096,
-                            .max_logprobs = 5,
+                            .service.max_logprobs = 5,
                             .max_request_bytes = 64 << 20,
                             .fair = true,
                             .quiet = true};
@@ -111,7 +111,7 @@ static int open_all(void **state)
 
     is_late = *state != NULL;
     atomic_store(&hold_from, NO_STEP);
-    o.request_timeout_s = is_late ? 0.02 : 0;
+    o.service.request_timeout_s = is_late ? 0.02 : 0;
     of_engine.max_num_seqs = 4;
     of_engine.max_batched_tokens = 16;
     of_engine.has_seed = 1;
@@ -125,9 +125,9 @@ static int open_all(void **state)
     x->reopen = reopen;
     x->reopen_wait = reopen_wait;
     x->clock_s = fast_clock;
-    o.chat = chat;
-    o.markup = &markup;
-    o.tools = &tools;
+    o.service.chat = chat;
+    o.service.markup = &markup;
+    o.service.tools = &tools;
     return demo_open(o);
 }
 

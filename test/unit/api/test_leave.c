@@ -54,8 +54,11 @@ static int open_all(void **state)
     if (demo_open_engine(&o) != 0)
         return -1;
     inner = demo_compute_by(run_stepwise);
-    return demo_open((struct api_options){
-        .chat_missing = "no template", .max_running = 2, .max_queued = 8, .max_logprobs = 5, .quiet = true});
+    return demo_open((struct api_options){.service.chat_missing = "no template",
+                                          .max_running = 2,
+                                          .max_queued = 8,
+                                          .service.max_logprobs = 5,
+                                          .quiet = true});
 }
 
 static int close_all(void **state)

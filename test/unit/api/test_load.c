@@ -9,7 +9,7 @@ static const char *const names[] = {"m", "alias"};
 static void answers_run_or_wait(void **state)
 {
     struct flight second = {.places.n = 3}, first = {.places.n = 4, .next = &second};
-    struct api a = {.opt = {.name = names, .n_names = 2, .max_running = 2}, .first = &first};
+    struct api a = {.opt = {.service.name = names, .service.n_names = 2, .max_running = 2}, .first = &first};
     struct metrics_now now;
 
     (void)state;
@@ -36,8 +36,9 @@ static void clients_come_back_when_the_queue_is_gone(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct flight f = {.places.n = rows[i].n};
-        struct api a = {
-            .opt = {.name = names, .n_names = 1, .max_running = 2}, .first = &f, .mean_s = rows[i].mean_s};
+        struct api a = {.opt = {.service.name = names, .service.n_names = 1, .max_running = 2},
+                        .first = &f,
+                        .mean_s = rows[i].mean_s};
 
         a.now.stats.n_running = rows[i].running;
         if (load_retry_s(&a) != rows[i].s)

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "api/api_priv.h"
-#include "api/fields.h"
 #include "api/flight.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include "chat/fields.h"
 #include "demo.h"
 #include "engine/engine_priv.h"
 #include "text/chat.h"
@@ -147,8 +147,11 @@ static int open_script(void)
 
 static int open_all(void **state)
 {
-    struct api_options o = {
-        .max_running = 8, .max_queued = 8, .max_logprobs = 20, .reasoning_field = "reasoning", .quiet = true};
+    struct api_options o = {.max_running = 8,
+                            .max_queued = 8,
+                            .service.max_logprobs = 20,
+                            .service.reasoning_field = "reasoning",
+                            .quiet = true};
     static struct markup markup;
     static struct tools_style tools;
     struct gallop_options of_engine = demo_options();
@@ -159,9 +162,9 @@ static int open_all(void **state)
         markup_choose(&markup, "hermes", "qwen3", NULL, NULL) != 0 ||
         tools_probe(chat, NULL, &tools, NULL) != 0)
         return -1;
-    o.chat = chat;
-    o.markup = &markup;
-    o.tools = &tools;
+    o.service.chat = chat;
+    o.service.markup = &markup;
+    o.service.tools = &tools;
     return demo_open(o);
 }
 
@@ -523,8 +526,11 @@ static int open_two(void **state)
         return -1;
     atomic_store(&n_waits, 0);
     inner = demo_compute_by(wait_for_both);
-    return demo_open((struct api_options){
-        .chat_missing = "no template", .max_running = 2, .max_queued = 8, .max_logprobs = 5, .quiet = true});
+    return demo_open((struct api_options){.service.chat_missing = "no template",
+                                          .max_running = 2,
+                                          .max_queued = 8,
+                                          .service.max_logprobs = 5,
+                                          .quiet = true});
 }
 
 static void await_step(void)

@@ -3,16 +3,17 @@
 #include <math.h>
 
 #include "api/api_priv.h"
-#include "api/fields.h"
 #include "api/http/keys.h"
 #include "api/http/openapi.h"
 #include "api/http/routes.h"
-#include "api/schema.h"
 #include "base/buf.h"
+#include "chat/fields.h"
+#include "chat/schema.h"
 
 static const char *const names[] = {"small", "a \"b\""};
 static struct keys keys;
-static struct api api = {.opt = {.name = names, .n_names = 2, .keys = &keys, .tokenizer_info = "{}"}};
+static struct api api = {
+    .opt = {.service.name = names, .service.n_names = 2, .keys = &keys, .tokenizer_info = "{}"}};
 
 static json_t *document(void)
 {

@@ -32,10 +32,10 @@ static int open_all(void **state)
     inner = demo_compute_by(run_slowly);
     atomic_store(&stands, true);
     atomic_store(&arrived, false);
-    return demo_open((struct api_options){.chat_missing = "no template",
+    return demo_open((struct api_options){.service.chat_missing = "no template",
                                           .max_running = 8,
                                           .max_queued = 8,
-                                          .max_logprobs = 5,
+                                          .service.max_logprobs = 5,
                                           .quiet = true,
                                           .step_timeout_s = SOON_S});
 }

@@ -1,0 +1,151 @@
+/* answer.h - the answers to a request as typed pieces: text, reasoning and tool calls.
+ *
+ * The server's thread adds the engine's output to an answer. A dialect writes the pieces that were not
+ * sent yet, and answer_sent() then drops them. Without streaming, all pieces stay until the answer is
+ * complete.
+ */
+#ifndef GALLOP_CHAT_ANSWER_H
+#define GALLOP_CHAT_ANSWER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "gallop.h"
+
+struct parser;
+
+enum { ANSWER_ID_BYTES = 30 /* size of a tool call's id with its terminating zero */ };
+
+/* A generated token, or a token of a scored prompt. */
+struct answer_token {
+    int32_t id;
+    float logprob;
+    size_t rank;       /* rank of a prompt token among all tokens by probability, from 1 */
+    size_t top, n_top; /* alternatives of the token: N_TOP entries of answer_tokens.top from index TOP */
+};
+
+struct answer_tokens {
+    struct answer_token *v; /* [n] */
+    size_t n, cap;
+    struct gallop_logprob *top; /* [n_top] */
+    size_t n_top, cap_top;
+};
+
+/* A tool call, or a further part of the arguments of a call whose beginning was sent already. */
+struct answer_call {
+    unsigned index; /* index of the call in its answer, from 0 */
+    bool begins;    /* this is the beginning of the call: ID and NAME are set */
+    char id[ANSWER_ID_BYTES];
+    size_t name, n_name; /* offset and length in answer_calls.text; a zero byte follows the name */
+    size_t arguments, n_arguments;
+};
+
+/* When a dialect may send a tool call. */
+enum answer_calls_when {
+    ANSWER_CALLS_STREAMED, /* in parts, while the model generates the call */
+    ANSWER_CALLS_COMPLETE, /* when the call is complete, because a stop string may end the answer inside it */
+    ANSWER_CALLS_AT_END,   /* when the whole answer has ended */
+};
+
+struct answer_calls {
+    enum answer_calls_when when;
+    bool whole;            /* drop a call that a stop string or stop token cut off */
+    struct answer_call *v; /* [n] */
+    size_t n, cap;
+    size_t n_ready;   /* calls at the beginning of V that a dialect may write */
+    unsigned n_given; /* calls that became ready since the beginning of the answer */
+    struct buf text;
+};
+
+/* State of a choice in the engine. */
+enum answer_state {
+    ANSWER_RUNNING,
+    ANSWER_ENDED,
+    ANSWER_FAILED, /* the choice has an error or exceeded its time limit */
+};
+
+/* How much of a choice was sent to a streaming client. */
+enum answer_progress { ANSWER_UNSENT, ANSWER_BEGUN, ANSWER_CLOSED };
+
+struct answer_choice {
+    struct buf text, reasoning; /* text that was not sent yet */
+    struct answer_calls calls;  /* calls that were not sent yet */
+    struct parser *parser;      /* NULL: all generated text is content */
+    bool drops_reasoning;
+    struct answer_tokens tokens; /* tokens not sent yet; empty unless the request needs tokens or logprobs */
+    size_t n_new;                /* number of tokens since the latest event was sent */
+    size_t n_output, n_reasoning;
+    double logprob; /* sum of the log-probabilities of all tokens */
+    double prefill_s, decode_s;
+    double last_s; /* clock in seconds at the latest token */
+    enum answer_state state;
+    enum answer_progress progress;
+    atomic_bool lost; /* memory ran out and a part is missing; also set by the engine's thread */
+    enum gallop_finish finish;
+    int forbids_all; /* gallop_event.forbids_all: the request itself is why the choice failed; 0: it is not */
+    char *error;     /* error message, owned; NULL: no error */
+    char *stop_string;  /* the stop string that ended the answer, owned, or NULL */
+    int32_t stop_token; /* the stop token that ended the answer; negative: none */
+    bool has_score;     /* the answer is a result of beam search */
+    double score, cumulative_logprob;
+};
+
+/* Results of the engine for a prompt besides the generated tokens. */
+struct answer_prompt {
+    size_t n_cached; /* prompt tokens found in the prefix cache */
+    struct answer_tokens scored;
+    float *embedding; /* [n_embedding], owned, or NULL */
+    size_t n_embedding;
+};
+
+struct answer {
+    struct answer_prompt *prompt; /* [n_prompts] */
+    size_t n_prompts;
+    struct answer_choice *choice; /* [n_choices], ordered by prompt */
+    size_t n_choices;
+    char *warnings; /* n_warnings zero-terminated strings, one after another; owned */
+    size_t n_warnings;
+};
+
+/* Copies the warnings of an answer that has ended: TEXT holds N zero-terminated strings, one after another.
+ * All answers to a request have the same warnings. Returns false if memory runs out. */
+bool answer_add_warnings(struct answer *a, const char *text, size_t n);
+
+/* Adds the generated TEXT [n], in which special tokens wrote the bytes whose SPECIAL [n] is not 0. 0 or
+ * ERR_NOMEM. */
+int answer_add_text(struct answer_choice *h, const char *text, const char *special, size_t n);
+
+/* Ends H after the engine has set H->finish. STOPPED: a stop string or stop token of the request ended it.
+ * 0 or ERR_NOMEM. */
+int answer_end(struct answer_choice *h, bool stopped);
+
+/* Adds the token of EV with its alternatives TOP [ev->n_top]. Returns false if memory runs out. */
+bool answer_add_token(struct answer_tokens *t, const struct gallop_event *ev,
+                      const struct gallop_logprob *top);
+
+/* Return the name of a call (zero-terminated; NULL unless the call begins in V), and its arguments
+ * (n_arguments bytes, not terminated). */
+const char *answer_call_name(const struct answer_calls *c, const struct answer_call *v);
+const char *answer_call_arguments(const struct answer_calls *c, const struct answer_call *v);
+
+/* Returns whether H has something to send. */
+bool answer_has_news(const struct answer_choice *h);
+
+/* Drops the pieces of H that were sent. */
+void answer_sent(struct answer_choice *h);
+
+/* Return the generated tokens of all choices, and the cached tokens of all prompts. */
+size_t answer_n_output(const struct answer *a);
+size_t answer_n_cached(const struct answer *a);
+
+/* Returns the number of log-probabilities and embedding values in A, from which the time to write A is
+ * estimated. */
+size_t answer_n_numbers(const struct answer *a);
+
+/* frees the buffers that the members own; the arrays PROMPT and CHOICE belong to the request */
+void answer_fini(struct answer *a);
+
+#endif

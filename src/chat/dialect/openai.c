@@ -1,0 +1,125 @@
+/* openai.c - writes the first members, the usage and the end of answers in OpenAI's format. */
+#include "chat/dialect/openai.h"
+#include "chat/schema.h"
+#include "chat/service.h"
+
+#include "base/buf.h"
+#include "text/markup/markup.h"
+
+void openai_put_head(const struct request *q, const char *object, struct buf *out)
+{
+    buf_str(out, "{\"id\":");
+    dialect_put_string(out, q->id);
+    buf_fmt(out, ",\"object\":\"%s\",\"created\":%lld,\"model\":", object, (long long)q->origin.created);
+    dialect_put_string(out, request_model(q));
+    buf_str(out, ",\"choices\":[");
+}
+
+const struct schema openai_usage_schema = {
+    "Usage",
+    "{'type':'object','required':['prompt_tokens','completion_tokens','total_tokens'],"
+    "'properties':{'prompt_tokens':{'type':'integer'},'completion_tokens':{'type':'integer'},"
+    "'total_tokens':{'type':'integer'},'prompt_tokens_details':{'type':'object'},"
+    "'completion_tokens_details':{'type':'object'}}}",
+    NULL};
+
+/* Numbers of tokens. */
+struct usage {
+    size_t n_prompt, n_cached; /* N_CACHED of the N_PROMPT prompt tokens are from the prefix cache */
+    size_t n_output, n_reasoning;
+};
+
+static void put_usage(const struct request *q, const struct usage *u, struct buf *out)
+{
+    buf_fmt(out,
+            ",\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,\"total_tokens\":%zu,"
+            "\"prompt_tokens_details\":{\"cached_tokens\":%zu}",
+            u->n_prompt, u->n_output, u->n_prompt + u->n_output, u->n_cached);
+    if (q->endpoint == FIELDS_CHAT && q->service->markup->reasoning)
+        buf_fmt(out, ",\"completion_tokens_details\":{\"reasoning_tokens\":%zu}", u->n_reasoning);
+    buf_char(out, '}');
+}
+
+void openai_put_all_usage(const struct dialect_writer *w, struct buf *out)
+{
+    struct usage u = {.n_prompt = w->q->n_prompt_tokens,
+                      .n_output = answer_n_output(w->a),
+                      .n_cached = answer_n_cached(w->a)};
+
+    for (size_t i = 0; i < w->a->n_choices; i++)
+        u.n_reasoning += w->a->choice[i].n_reasoning;
+    put_usage(w->q, &u, out);
+}
+
+void openai_put_choice_usage(const struct dialect_writer *w, size_t i, bool begins, struct buf *out)
+{
+    const struct answer_choice *h = &w->a->choice[i];
+    const struct usage u = {.n_prompt = w->q->prompt[i / w->q->n].n_ids,
+                            .n_output = begins ? 0 : h->n_output,
+                            .n_cached = w->a->prompt[i / w->q->n].n_cached,
+                            .n_reasoning = begins ? 0 : h->n_reasoning};
+
+    put_usage(w->q, &u, out);
+}
+
+const struct schema openai_finish_schema = {"FinishReason", "{'enum':['stop','length','tool_calls','abort']}",
+                                            NULL};
+
+void openai_put_finish(const struct answer_choice *h, struct buf *out)
+{
+    bool called = h->finish == GALLOP_FINISH_STOP && h->calls.n_given > 0;
+    const char *reason = called                              ? "tool_calls"
+                         : h->finish == GALLOP_FINISH_STOP   ? "stop"
+                         : h->finish == GALLOP_FINISH_LENGTH ? "length"
+                                                             : "abort";
+
+    if (h->state != ANSWER_ENDED) {
+        buf_str(out, ",\"finish_reason\":null");
+        return;
+    }
+    buf_fmt(out, ",\"finish_reason\":\"%s\",\"stop_reason\":", reason);
+    if (!called && !h->stop_string && h->stop_token >= 0)
+        buf_fmt(out, "%d", h->stop_token);
+    else
+        dialect_put_string(out, called ? NULL : h->stop_string);
+    if (h->has_score)
+        buf_fmt(out, ",\"score\":%.9g,\"cumulative_logprob\":%.9g", h->score, h->cumulative_logprob);
+}
+
+void openai_put_ids(const char *name, const int32_t *id, size_t n, struct buf *out)
+{
+    buf_fmt(out, ",\"%s\":[", name);
+    for (size_t i = 0; i < n; i++)
+        buf_fmt(out, i ? ",%d" : "%d", id[i]);
+    buf_str(out, "]");
+}
+
+void openai_put_token_ids(const struct answer_tokens *t, struct buf *out)
+{
+    buf_str(out, ",\"token_ids\":[");
+    for (size_t i = 0; i < t->n; i++)
+        buf_fmt(out, i ? ",%d" : "%d", t->v[i].id);
+    buf_str(out, "]");
+}
+
+static void put_usage_event(const struct dialect_writer *w, const char *object, struct buf *out)
+{
+    buf_str(out, "data: ");
+    openai_put_head(w->q, object, out);
+    buf_str(out, "]");
+    openai_put_all_usage(w, out);
+    buf_str(out, "}\n\n");
+}
+
+void openai_put_end(const struct dialect_writer *w, const char *object, int status, const char *sentence,
+                    struct buf *out)
+{
+    if (status) {
+        buf_str(out, "data: ");
+        dialect_error(out, status, sentence, NULL);
+        buf_str(out, "\n\n");
+    } else if (w->q->field.output.include_usage) {
+        put_usage_event(w, object, out);
+    }
+    buf_str(out, "data: [DONE]\n\n");
+}

@@ -1,0 +1,309 @@
+/* choose.c - converts the request's fields about sampling, stopping and output format for the engine. */
+#include "chat/prepare/choose.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/rng.h"
+#include "chat/once.h"
+#include "chat/request.h"
+#include "chat/service.h"
+#include "engine/constraints/structured.h"
+#include "engine/engine.h"
+#include "text/markup/markup.h"
+#include "text/tok/tok.h"
+
+static int32_t *copy_ids(struct arena *m, const json_t *list, size_t *n)
+{
+    int32_t *ids = arena_alloc(m, json_array_size(list) * sizeof(*ids));
+
+    *n = ids ? json_array_size(list) : 0;
+    for (size_t i = 0; i < *n; i++)
+        ids[i] = (int32_t)json_integer_value(json_array_get(list, i));
+    return ids;
+}
+
+/* Returns an array in M with the string V, or the strings in the list V. The texts are borrowed. */
+static struct sampling_str *point_at_texts(struct arena *m, const json_t *v, size_t *n)
+{
+    size_t count = json_is_array(v) ? json_array_size(v) : 1;
+    struct sampling_str *texts = arena_zalloc(m, count, sizeof(*texts));
+
+    *n = texts ? count : 0;
+    for (size_t i = 0; i < *n; i++) {
+        const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
+
+        texts[i] = (struct sampling_str){json_string_value(one), json_string_length(one)};
+    }
+    return texts;
+}
+
+static bool read_stop(struct request *q, struct arena *m, struct sampling *s)
+{
+    s->stop = point_at_texts(m, q->field.generation.stop, &s->n_stop);
+    sampling_mark(s, SAMPLING_STOP);
+    return s->stop != NULL;
+}
+
+static bool read_bad_words(struct request *q, struct arena *m, struct sampling *s)
+{
+    s->bad_words = point_at_texts(m, q->field.generation.bad_words, &s->n_bad_words);
+    sampling_mark(s, SAMPLING_BAD_WORDS);
+    return s->bad_words != NULL;
+}
+
+static bool read_breakers(struct request *q, struct arena *m, struct sampling *s)
+{
+    s->dry_sequence_breakers = point_at_texts(m, q->field.generation.breakers, &s->n_dry_sequence_breakers);
+    sampling_mark(s, SAMPLING_DRY_SEQUENCE_BREAKERS);
+    return s->dry_sequence_breakers != NULL;
+}
+
+static bool read_bias(struct request *q, struct arena *m, struct sampling *s)
+{
+    const char *key;
+    json_t *v;
+
+    s->bias = arena_zalloc(m, json_object_size(q->field.generation.logit_bias), sizeof(*s->bias));
+    if (!s->bias)
+        return false;
+    json_object_foreach((json_t *)(uintptr_t)q->field.generation.logit_bias, key, v) s->bias[s->n_bias++] =
+        (struct sampling_bias){(int32_t)atoll(key), (float)json_number_value(v)};
+    sampling_sort(s);
+    sampling_mark(s, SAMPLING_LOGIT_BIAS);
+    return true;
+}
+
+/* Collects the request's stop tokens and the tokens that end an answer after a tool call. */
+static bool read_stop_tokens(struct request *q, struct arena *m, struct sampling *s)
+{
+    const struct tok *tok = engine_info(q->service->engine)->tok;
+    size_t n = json_array_size(q->field.generation.stop_token_ids);
+    int32_t *ids = arena_alloc(m, (n + MARKUP_MAX_STOP) * sizeof(*ids));
+
+    if (!ids)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        ids[i] = (int32_t)json_integer_value(json_array_get(q->field.generation.stop_token_ids, i));
+    q->n_ends_of_call = 0;
+    for (size_t i = 0; q->calls && i < MARKUP_MAX_STOP && q->calls->stop[i]; i++)
+        if (tok && tok_id_of(tok, q->calls->stop[i], strlen(q->calls->stop[i]), &ids[n]))
+            q->end_of_call[q->n_ends_of_call++] = ids[n++];
+    s->stop_token = ids;
+    s->n_stop_token = n;
+    if (n)
+        sampling_mark(s, SAMPLING_STOP_TOKEN);
+    return true;
+}
+
+/* Copies logprob_token_ids without duplicates. */
+static bool read_logprob_ids(struct request *q, struct arena *m, struct sampling *s)
+{
+    size_t n, kept = 0;
+    int32_t *id = copy_ids(m, q->field.output.logprob_ids, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+
+        while (k < kept && id[k] != id[i])
+            k++;
+        id[k] = id[i];
+        kept += k == kept;
+    }
+    s->logprob_id = id;
+    s->n_logprob_ids = kept;
+    return id != NULL;
+}
+
+static bool read_lists(struct request *q, struct arena *m, struct sampling *s)
+{
+    if ((q->field.generation.stop && !read_stop(q, m, s)) ||
+        (q->field.generation.logit_bias && !read_bias(q, m, s)))
+        return false;
+    if ((q->field.generation.stop_token_ids || q->calls) && !read_stop_tokens(q, m, s))
+        return false;
+    if ((q->field.generation.bad_words && !read_bad_words(q, m, s)) ||
+        (q->field.generation.breakers && !read_breakers(q, m, s)))
+        return false;
+    if (q->field.generation.allowed &&
+        !(s->allowed = copy_ids(m, q->field.generation.allowed, &s->n_allowed)))
+        return false;
+    return !q->field.output.logprob_ids || read_logprob_ids(q, m, s);
+}
+
+#define TAKE(s, given, field, value, bit)     \
+    do {                                      \
+        if (given) {                          \
+            (s)->field = value;               \
+            sampling_mark(s, SAMPLING_##bit); \
+        }                                     \
+    } while (0)
+
+/* Reads `budget_tokens` of Anthropic's API, unless thinking_token_budget is given. */
+static void read_thinking(struct request *q, struct sampling *s)
+{
+    const struct markup_reasoning *reasoning = q->service->markup->reasoning;
+    int64_t budget = q->field.input.thinking_budget;
+
+    if (budget < 0 || sampling_given(s, SAMPLING_THINKING_TOKEN_BUDGET))
+        return;
+    if (reasoning && markup_fixed(reasoning->close))
+        TAKE(s, true, thinking_token_budget, (size_t)budget, THINKING_TOKEN_BUDGET);
+    else
+        once_warn(
+            q->once, q->origin.route, "thinking",
+            "`budget_tokens` in '%s' is not enforced, since no marks of this model's reasoning are known");
+}
+
+static void read_numbers(struct request *q, struct sampling *s)
+{
+    const struct fields *f = &q->field;
+    int64_t most = request_max_tokens(q);
+
+    *s = *f->sampling;
+    TAKE(s,
+         !f->generation.do_sample ||
+             (q->service->defaults == SERVICE_DEFAULTS_GREEDY && !sampling_given(s, SAMPLING_TEMPERATURE)),
+         temperature, 0, TEMPERATURE);
+    if (q->service->defaults != SERVICE_DEFAULTS_MODEL)
+        sampling_keep_neutral(s);
+    sampling_mark(s, SAMPLING_MIN_NEW_TOKENS);
+    sampling_mark(s, SAMPLING_IGNORE_EOS);
+    TAKE(s, true, max_new_tokens, most < 0 ? SIZE_MAX : (size_t)most, MAX_NEW_TOKENS);
+    TAKE(s, true, do_sample, !sampling_is_search(s),
+         DO_SAMPLE); /* with do_sample a temperature of 0 is still greedy */
+    TAKE(s, f->output.logprobs >= 0, logprobs, (int)f->output.logprobs, LOGPROBS);
+    TAKE(s, f->generation.best_of > f->generation.n && f->output.logprobs < 0, logprobs, 0, LOGPROBS);
+    TAKE(s, f->output.chat_logprobs, logprobs, f->output.top_logprobs > 0 ? (int)f->output.top_logprobs : 0,
+         LOGPROBS);
+    read_thinking(q, s);
+    s->include_stop = f->generation.include_stop;
+    TAKE(s, f->generation.has_seed, seed, f->generation.seed, SEED);
+}
+
+/* Gives a request without a seed that of the server, or if it was started without, the next seed of SEEDS. That one
+ * has 53 bits, because JSON readers that store numbers as doubles must return it unchanged. It is logged if tokens are
+ * sampled. Notes the temperature and top_p that are used. */
+static void choose_seed(struct request *q, struct rng_seeds *seeds, struct sampling *s)
+{
+    const struct sampling *defaults = engine_info(q->service->engine)->defaults;
+    bool is_fresh = !q->field.generation.has_seed && !sampling_given(defaults, SAMPLING_SEED);
+    struct sampling merged;
+
+    if (is_fresh)
+        q->seed = rng_seeds_next(seeds) >> 11;
+    TAKE(s, !q->field.generation.has_seed, seed, is_fresh ? q->seed : defaults->seed, SEED);
+    sampling_merge(&merged, s, defaults);
+    q->temperature = merged.temperature;
+    q->top_p = merged.top_p;
+    q->draws = is_fresh && !(q->endpoint & FIELDS_POOLED) && !sampling_is_greedy(&merged);
+}
+
+bool choose_sampling(struct request *q, struct rng_seeds *seeds, struct arena *m, struct sampling *s)
+{
+    read_numbers(q, s);
+    choose_seed(q, seeds, s);
+    return read_lists(q, m, s);
+}
+
+/* Reads FORMAT, the field text.format of Responses, after conversion to the form of response_format. */
+static int read_text_format(struct request *q, json_t *format, struct err *e)
+{
+    const char *type = json_string_value(json_object_get(format, "type"));
+    json_t *as_chat = type && strcmp(type, "json_schema") == 0
+                          ? json_pack("{s:s,s:O}", "type", type, "json_schema", format)
+                          : json_incref(format);
+    int rc = as_chat ? structured_set_json(&q->structured, "response_format", as_chat, &q->arena, e)
+                     : err_nomem(e, "a request");
+
+    if (rc)
+        err_subject(e, "text.format");
+    json_decref(as_chat);
+    return rc;
+}
+
+/* Reads FORMAT, from the field NAME of Anthropic's API, after conversion to the form of response_format. */
+static int read_json_format(struct request *q, const char *name, json_t *format, struct err *e)
+{
+    json_t *as_chat;
+    int rc;
+
+    if (!json_is_object(format))
+        return 0;
+    as_chat = json_pack("{s:s,s:{s:O}}", "type", "json_schema", "json_schema", "schema",
+                        json_object_get(format, "schema"));
+    rc = as_chat ? structured_set_json(&q->structured, "response_format", as_chat, &q->arena, e)
+                 : err_nomem(e, "a request");
+    if (rc)
+        err_subject(e, name);
+    json_decref(as_chat);
+    return rc;
+}
+
+/* Reads FORMAT, the field `format` of Ollama's API. */
+static int read_ollama_format(struct request *q, const json_t *format, struct err *e)
+{
+    if (json_is_object(format))
+        return structured_set_json(&q->structured, "guided_json", format, &q->arena, e);
+    q->structured.json_object = json_string_length(format) > 0;
+    return 0;
+}
+
+int choose_structured(struct request *q, struct err *e)
+{
+    const json_t *body = q->field.body;
+    json_t *format = json_object_get(json_object_get(body, "text"), "format"), *v;
+    const char *key;
+    int rc = 0;
+
+    if (q->endpoint & FIELDS_RESPONSES && json_is_object(format))
+        rc = read_text_format(q, format, e);
+    if (q->endpoint & FIELDS_MESSAGES)
+        rc = read_json_format(q, "output_config.format",
+                              json_object_get(json_object_get(body, "output_config"), "format"), e);
+    if (q->endpoint & FIELDS_MESSAGES && rc == 0)
+        rc = read_json_format(q, "output_format", json_object_get(body, "output_format"), e);
+    format = json_object_get(body, "format");
+    if (q->endpoint & (FIELDS_GENERATE | FIELDS_OLLAMA_CHAT) && format)
+        rc = read_ollama_format(q, format, e);
+    if (!(q->endpoint & (FIELDS_COMPLETIONS | FIELDS_CHAT)))
+        return rc;
+    json_object_foreach((json_t *)(uintptr_t)body, key, v)
+    {
+        if (rc == 0 && structured_is_field(key))
+            rc = structured_set_json(&q->structured, key, v, &q->arena, e);
+    }
+    return rc;
+}
+
+/* Returns the name of the field of Q that constrains the answers. */
+static const char *structured_field(const struct request *q)
+{
+    static const char *const names[] = {"response_format", "guided_json",    "guided_regex",
+                                        "guided_choice",   "guided_grammar", "text",
+                                        "format",          "output_format",  "output_config"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (json_object_get(q->field.body, names[i]))
+            return names[i];
+    return "structured_outputs";
+}
+
+const char *choose_field(const struct request *q, const char *member)
+{
+    static const struct {
+        const char *member, *field;
+    } names[] = {
+        {"min_new_tokens", "min_tokens"}, {"max_new_tokens", "max_tokens"}, {"stop_token", "stop_token_ids"}};
+
+    if (strcmp(member, "structured_outputs") == 0)
+        return structured_field(q);
+    if (strcmp(member, "structured_outputs.tool_calls") == 0)
+        return "tools";
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(member, names[i].member) == 0)
+            return names[i].field;
+    return member;
+}

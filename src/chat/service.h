@@ -1,0 +1,61 @@
+/* service.h - what requests are answered with: an open engine, the names of its model, its chat template, and the
+ * defaults of requests.
+ */
+#ifndef GALLOP_CHAT_SERVICE_H
+#define GALLOP_CHAT_SERVICE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct chat;
+struct embedder;
+struct gallop;
+struct jinja;
+struct markup;
+struct roles_style;
+struct tools_style;
+
+/* Sampling parameters that a request does not give: those of generation_config.json; neutral ones, which
+ * sample at temperature 1; or neutral ones at temperature 0. */
+enum service_defaults { SERVICE_DEFAULTS_MODEL, SERVICE_DEFAULTS_NEUTRAL, SERVICE_DEFAULTS_GREEDY };
+
+/* All pointers are borrowed. [X]: the value that service_complete() sets if the member is zero. */
+struct service {
+    struct gallop *engine;
+
+    int64_t created; /* Unix time in seconds since which the model is served */
+
+    /* names of the model */
+    const char *const *name; /* [n_names] names; answers contain the first name */
+    size_t n_names;
+    /* also accepted as the model's name, but not shown to clients, as it may be a path; NULL: none */
+    const char *path_name;
+
+    /* chat templates and parsers */
+    const struct chat *chat;      /* NULL: the model has no usable template; CHAT_MISSING says why */
+    const struct jinja *template; /* replaces the model's own template; NULL: use the model's */
+    const char *template_text;    /* source of the template in use; NULL: none */
+    const char *chat_missing;
+    /* special tokens in the text of messages are read as plain text (--user-text plain) */
+    bool plain_user_text;
+    const json_t *template_kwargs;   /* default variables of the chat template; NULL: none */
+    const struct markup *markup;     /* markup of tool calls and reasoning in generated text [none] */
+    const struct tools_style *tools; /* format of tools that the template expects [it writes no tools] */
+    const struct roles_style *roles; /* system messages that the template accepts [all] */
+    const char *reasoning_field;     /* JSON member with the reasoning of an answer ["reasoning"] */
+
+    /* sampling, embeddings and limits */
+    const struct embedder *embedder; /* how embeddings are made; NULL: of the last token */
+    enum service_defaults defaults;  /* of sampling parameters [those of the model] */
+    int64_t max_logprobs;            /* maximum of the request field logprobs; below 0: 20 */
+    bool priorities;                 /* the scheduling policy uses priorities */
+    size_t max_answers;              /* maximum number of answers to a request [no limit] */
+    double request_timeout_s;        /* seconds from arrival after which a request fails [no limit] */
+};
+
+/* Sets the members of S that are not given. */
+void service_complete(struct service *s);
+
+#endif
