@@ -20,7 +20,8 @@ void crash_table_close(struct crash_table *t)
     mem_free(t->row);
 }
 
-struct crash_table_row *crash_table_add(struct crash_table *t, const char *id, size_t n_prompt)
+struct crash_table_row *crash_table_add(struct crash_table *t, const char *id, size_t n_prompt,
+                                        size_t n_output)
 {
     for (size_t tried = 0; tried < t->n; tried++) {
         struct crash_table_row *r = &t->row[t->next++ % t->n];
@@ -29,7 +30,7 @@ struct crash_table_row *crash_table_add(struct crash_table *t, const char *id, s
             continue;
         snprintf(r->id, sizeof(r->id), "%s", id);
         atomic_store(&r->n_prompt, n_prompt);
-        atomic_store(&r->n_output, 0);
+        atomic_store(&r->n_output, n_output);
         atomic_store(&r->used, true);
         return r;
     }

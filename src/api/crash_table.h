@@ -25,8 +25,10 @@ struct crash_table {
 int crash_table_open(struct crash_table *t, size_t n, struct err *e);
 void crash_table_close(struct crash_table *t);
 
-/* Returns a row for the request ID with N_PROMPT prompt tokens. NULL: the table is full. */
-struct crash_table_row *crash_table_add(struct crash_table *t, const char *id, size_t n_prompt);
+/* Returns a row for the request ID with N_PROMPT prompt tokens and N_OUTPUT generated ones. NULL: the table is
+ * full. */
+struct crash_table_row *crash_table_add(struct crash_table *t, const char *id, size_t n_prompt,
+                                        size_t n_output);
 
 /* Frees ROW for another request. ROW may be NULL. */
 void crash_table_remove(struct crash_table_row *row);

@@ -596,7 +596,9 @@ static void take_prepared(struct flight *f)
     for (size_t i = 0; f->q.prompt && i < f->q.n_prompts; i++)
         f->n_open += f->q.prompt[i].n_open;
     if (f->q.prompt && !f->q.status) {
-        f->row = crash_table_add(&f->api->crash_table, f->q.name, f->q.n_prompt_tokens);
+        /* The first tokens may have come before the worker returned F. */
+        f->row = crash_table_add(&f->api->crash_table, f->q.name, f->q.n_prompt_tokens,
+                                 answer_n_output(&f->q.answer));
         metrics_observe(&f->api->metrics, METRICS_N, (double)f->q.n);
         metrics_observe(&f->api->metrics, METRICS_MAX_TOKENS, (double)most_tokens(f));
     }
