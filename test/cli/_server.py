@@ -1,13 +1,17 @@
 """_server.py - the helpers of the tests of the server: the real program on a free port, plain
 sockets, events of a stream."""
+import atexit
 import fcntl
+import functools
 import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -21,6 +25,28 @@ def passing(sockets, command, env={}):
     to = " ".join(f"{3 + i}<&{fd}" for i, fd in enumerate(high))
     return (["bash", "-c", f'export LISTEN_PID=$$; exec "$@" {to}', "bash", *command],
             {"pass_fds": high, "env": {**os.environ, "LISTEN_FDS": str(len(high)), **env}})
+
+
+# A request that lasts until its client leaves, with patient_model(): on two cores its first 10 000
+# tokens take seconds, and all of them minutes, as each step reads all rows before it.
+HELD = {"prompt": "Once upon a time", "max_tokens": 100000, "min_tokens": 100000,
+        "ignore_eos": True}
+
+
+@functools.cache
+def patient_model():
+    """Returns a copy of the bundled model that takes HELD. Answers of the bundled model itself end
+    within a tenth of a second, so that a test which needs one to last would depend on the speed of
+    the machine. The copy is removed when the script ends."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder)
+    path = shutil.copytree(DEMO, os.path.join(folder, "demo"))
+    with open(os.path.join(path, "config.json"), "r+") as f:
+        config = json.load(f)
+        f.seek(0)
+        json.dump({**config, "max_position_embeddings": 1 << 17}, f)
+        f.truncate()
+    return path
 
 
 class Server:

@@ -16,7 +16,7 @@ import tempfile
 import time
 
 from _cli import DEMO, GALLOP, call, check, expect, expect_error, in_front, run_all
-from _server import Server, passing, read_all
+from _server import HELD, Server, passing, patient_model, read_all
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 PROMPT = "Once upon a time"
@@ -111,9 +111,8 @@ def reasons_of_refusals_are_in_their_lines():
             check(path is None or o["path"] == path, line)
             check(not any(x in line for x in (PROMPT, "secret-of-mine", "own-key")), line)
             del s.log[:]
-    with Server("--max-num-seqs", 1, "--max-num-queued-reqs", 1) as s:
-        held = [s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=1)
-                for _ in range(2)]
+    with Server("--max-num-seqs", 1, "--max-num-queued-reqs", 1, model=patient_model()) as s:
+        held = [s.send(COMPLETIONS, **HELD) for _ in range(2)]
         check(s.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] == 2),
               "both places are taken")
         expect(s.post(COMPLETIONS, prompt=PROMPT)[0], 429, "a full queue")
@@ -276,36 +275,27 @@ def an_address_that_is_none_is_named_before_keys_are_missed():
 
 
 def a_full_disk_for_the_log_stops_nothing():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with open("/dev/full", "w") as full:
-        p = subprocess.Popen([GALLOP, "serve", "-m", DEMO, "--port", str(port), "--log-format",
-                              "json"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                             stderr=full)
-    try:
-        for _ in range(1000):
-            try:
-                s = socket.create_connection(("127.0.0.1", port))
-                break
-            except OSError:
-                time.sleep(.05)
-        body = json.dumps({"prompt": PROMPT, "max_tokens": 4}).encode()
-        s.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
-                  % (COMPLETIONS.encode(), len(body)) + body)
-        check(read_all(s).startswith(b"HTTP/1.1 200"), "it is answered")
-        s.close()
-    finally:
-        p.terminate()
+    with socket.create_server(("127.0.0.1", 0)) as listener, open("/dev/full", "w") as full:
+        command, more = passing([listener], [GALLOP, "serve", "-m", DEMO, "--log-format", "json"])
+        p = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                             stderr=full, **more)
+        with socket.create_connection(listener.getsockname(), timeout=600) as s:
+            body = json.dumps({"prompt": PROMPT, "max_tokens": 4}).encode()
+            s.sendall(
+                b"POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+                % (COMPLETIONS.encode(), len(body)) + body)
+            check(read_all(s).startswith(b"HTTP/1.1 200"), "it is answered")
+    p.terminate()
     expect(p.wait(600), 0, "status")
 
 
 def a_crash_is_reported():
     for sig in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL):
-        s = Server()
-        asked = [s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=16,
-                        request_id=f"long-{i}") for i in range(2)]
-        check(s.wait(lambda g: g["generation_tokens_total"] > 0 and g["num_requests_running"]
-                     >= 17), "they are computed")
+        s = Server(model=patient_model())
+        asked = [s.send(COMPLETIONS, **HELD, n=16, request_id=f"long-{i}") for i in range(2)]
+        made = lambda i: json.loads(s.request("GET", f"/v1/status/long-{i}")[2]).get(
+            "generated_tokens", 0)
+        check(s.wait(lambda g: made(0) > 0 and made(1) > 0), "they are computed")
         least = s.gauges()["generation_tokens_total"]
         threads = sorted(map(int, os.listdir(f"/proc/{s.process.pid}/task")))
         # the main thread, and one that computes or prepares
@@ -324,7 +314,7 @@ def a_crash_is_reported():
         found = [
             re.search(rf"^gallop: crash: request long-{i}: 5 tokens of prompt, (\d+) of answers$",
                       said, re.M) for i in range(2)]
-        check(all(found) and int(found[0][1]) > 0, f"the requests: {said}")
+        check(all(found) and all(int(x[1]) > 0 for x in found), f"the requests: {said}")
         check(all(found) and sum(int(x[1]) for x in found) >= least,
               f"the tokens of all their answers, at least {least}: {said}")
         check("calls, the last first" in said and re.search(r"\[0x[0-9a-f]+\]", said), "the calls")
@@ -458,8 +448,7 @@ def the_admin_key_is_read_again_by_a_signal():
             expect([ask("first"), ask("second"), ask("client")], [401, 200, 401],
                    "the new key alone")
             write("client\n")
-            del s.log[:]
-            reload(lambda: s.log)
+            reload(lambda: any("is also an admin key" in x for x in list(s.log)))
             expect([ask("client"), s.post("/tokenize", {"X-Api-Key": "client"}, prompt="x")[0]],
                    [401, 200], "a client's key does not become it")
             expect(ask("second"), 200, "and the old one stays")
@@ -615,11 +604,11 @@ def _the_end_is_bounded(front, folder, thread, signals, timeout_s):
         f.write(bytes(16))
         f.flush()
         name = mmap.mmap(f.fileno(), 16)
-    s = Server("--request-timeout", 1000, "--shutdown-timeout", timeout_s,
+    s = Server("--request-timeout", 1000, "--shutdown-timeout", timeout_s, model=patient_model(),
                env={**front, "GALLOP_TEST_STUCK": path})
     expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1)[0], 200, "before")
     name[:len(thread)] = thread.encode()
-    slow = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900)
+    slow = s.send(COMPLETIONS, **HELD)
     check(s.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] > 0),
           "it is there")
     end = time.monotonic() + 300
@@ -628,8 +617,8 @@ def _the_end_is_bounded(front, folder, thread, signals, timeout_s):
     check(name[15], f"the thread {thread} is stuck")
     for i in range(signals):
         s.process.send_signal(signal.SIGTERM)
-        while i == 0 and not any("shutting down" in x for x in list(s.log)):
-            time.sleep(.01)
+        if i == 0:
+            _said(s, "shutting down")
     expect(s.process.wait(600), 1, f"{signals} signals end a server whose thread {thread} is stuck")
     s.reader.join(600)
     check("a thread is stuck" in s.log[-1], f"and say so: {s.log[-1]}")
@@ -663,14 +652,16 @@ def a_step_that_takes_too_long_makes_health_fail():
             with Server("--step-timeout", 0.5,
                         env={**front, "GALLOP_TEST_STUCK": f"{d}/name"}) as s:
                 def healthy(want):
-                    end = time.monotonic() + 60
-                    while (s.request("GET", "/health")[0]
-                           == 200) != want and time.monotonic() < end:
+                    end = time.monotonic() + 300
+                    while (s.request("GET", "/health")[0] == 200) != want:
+                        if time.monotonic() > end:
+                            return False
                         time.sleep(.05)
-                    return (s.request("GET", "/health")[0] == 200) == want
+                    return True
 
                 name[:6] = b"engine"
-                asked = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=4)
+                # These would take minutes.
+                asked = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=400, min_tokens=400)
                 check(healthy(False), "/health of a step that takes too long")
                 name[:6] = bytes(6)
                 expect(asked.recv(12), b"HTTP/1.1 200", "the request is answered then")
@@ -730,8 +721,8 @@ def a_log_that_nobody_reads_blocks_nobody():
 
 
 def nothing_is_left_of_a_server_that_was_ended():
-    s = Server("--no-access-log", "--shutdown-timeout", 0.1)
-    slow = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=16)
+    s = Server("--no-access-log", "--shutdown-timeout", 0.1, model=patient_model())
+    slow = s.send(COMPLETIONS, **HELD, n=16)
     check(s.wait(lambda g: g["num_requests_running"] > 0), "it is computed")
     children = "".join(open(f"/proc/{s.process.pid}/task/{t}/children").read()
                        for t in os.listdir(f"/proc/{s.process.pid}/task"))

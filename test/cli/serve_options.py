@@ -13,13 +13,10 @@ import threading
 import time
 
 from _cli import DEMO, check, expect, run_all
-from _server import Server, read_all
+from _server import HELD, Server, patient_model, read_all
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 PROMPT = "Once upon a time"
-# A request that is held open, with a model of _patient().
-HELD = {"prompt": PROMPT, "max_tokens": 100000, "min_tokens": 100000, "ignore_eos": True,
-        "stream": True}
 
 
 def _demo(folder, **generation):
@@ -28,17 +25,6 @@ def _demo(folder, **generation):
     shutil.copytree(DEMO, path, dirs_exist_ok=True)
     with open(os.path.join(path, "generation_config.json"), "w") as f:
         json.dump(generation, f)
-    return path
-
-
-def _patient(folder):
-    """Makes a copy of the bundled model whose answers can have 100 000 tokens, so that a request
-    that is held open outlasts other requests."""
-    path = _demo(folder)
-    with open(os.path.join(path, "config.json")) as f:
-        config = json.load(f)
-    with open(os.path.join(path, "config.json"), "w") as f:
-        json.dump({**config, "max_position_embeddings": 1 << 17}, f)
     return path
 
 
@@ -180,12 +166,19 @@ def the_prefix_cache_is_on_and_can_be_off():
             check((got > 0) == cached, f"{more}: {got} cached tokens")
 
 
+def _state(s, name, headers={}):
+    return json.loads(s.request("GET", f"/v1/status/{name}", headers=headers)[2])
+
+
+def _is_queued(s, name, headers={}):
+    """Waits until the prompt of a request is tokenized. Before, its place in the queue is open."""
+    return s.wait(lambda g: _state(s, name, headers).get("prompt_tokens"), headers=headers)
+
+
 def as_many_run_as_may():
-    folder = tempfile.TemporaryDirectory()
-    model = _patient(folder.name)
     for more, running in ((["--max-num-seqs", 1], 1), (["--max-num-seqs", 2], 2),
                           (["--scheduler", "iterative"], 1)):
-        with Server("--no-access-log", *more, model=model) as s:
+        with Server("--no-access-log", *more, model=patient_model()) as s:
             held = [s.send(COMPLETIONS, **HELD) for _ in range(3)]
             check(s.wait(lambda g: g["num_requests_running"] == running
                          and g["num_requests_waiting"] == 3 - running), f"{more}: {s.gauges()}")
@@ -195,14 +188,12 @@ def as_many_run_as_may():
 
 
 def tokens_that_wait_are_limited():
-    folder = tempfile.TemporaryDirectory()
     with Server("--no-access-log", "--max-num-seqs", 1, "--max-num-queued-tokens", 8,
-                model=_patient(folder.name)) as s:
+                model=patient_model()) as s:
         held = [s.send(COMPLETIONS, **HELD)]
         check(s.wait(lambda g: g["num_requests_running"] == 1), "it runs")
         held.append(s.send(COMPLETIONS, **HELD, request_id="second"))
-        tokens = lambda: json.loads(s.request("GET", "/v1/status/second")[2]).get("prompt_tokens")
-        check(s.wait(lambda g: tokens() == 5), "it waits, with its five tokens")
+        check(_is_queued(s, "second"), "it waits, with its five tokens")
         status, head, body = s.request("POST", COMPLETIONS, {"prompt": PROMPT})
         check(status == 429 and b"too many tokens of prompts wait" in body
               and int(head["retry-after"]) >= 1, f"five more: {status} {body}")
@@ -219,21 +210,18 @@ def priorities_are_obeyed_where_the_policy_has_them():
     with Server("--no-access-log") as s:
         expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1, priority=1)[0], 400,
                "fcfs has none")
-    folder = tempfile.TemporaryDirectory()
     with Server("--no-access-log", "--max-num-seqs", 1, "--scheduling-policy", "priority",
-                model=_patient(folder.name)) as s:
-        first = s.send(COMPLETIONS, **{**HELD, "max_tokens": 9000, "min_tokens": 9000})
+                model=patient_model()) as s:
+        first = s.send(COMPLETIONS, **HELD)
         check(s.wait(lambda g: g["num_requests_running"] == 1), "it runs")
-        late = s.send(COMPLETIONS, **{**HELD, "max_tokens": 300, "min_tokens": 300}, priority=5,
-                      request_id="late")
-        check(s.wait(lambda g: g["num_requests_waiting"] == 1), "one waits")
+        late = s.send(COMPLETIONS, **HELD, priority=5, request_id="late")
+        check(_is_queued(s, "late"), "one waits")
         soon = s.send(COMPLETIONS, **HELD, priority=-5, request_id="soon")
-        state = lambda name: json.loads(s.request("GET", f"/v1/status/{name}")[2]).get("status")
-        end = time.monotonic() + 300
-        while state("soon") != "decoding" and time.monotonic() < end:
-            time.sleep(.01)
-        expect(state("late"), "waiting", "the one that came first still waits")
-        for c in (first, late, soon):
+        check(_is_queued(s, "soon"), "another waits")
+        first.close()
+        check(s.wait(lambda g: _state(s, "soon")["status"] == "decoding"), "it is next")
+        expect(_state(s, "late")["status"], "waiting", "the one that came first still waits")
+        for c in (late, soon):
             c.close()
         check(s.is_free(), "all have left")
 
@@ -241,21 +229,17 @@ def priorities_are_obeyed_where_the_policy_has_them():
 def users_of_a_key_share_its_turns():
     """Under the fair policy a key has its turns, whatever names of users it sends. Without keys
     each user has turns."""
-    folder = tempfile.TemporaryDirectory()
-    model = _patient(folder.name)
-
     def order(*keys):
         """Returns the order of a, b and c, which one key sends for three users, and d, which
         another key sends after them."""
         heads = [{"Authorization": f"Bearer {k}"} for k in keys] or [{}, {}]
         with Server("--max-num-seqs", 1, "--scheduling-policy", "fair",
-                    *(x for k in keys for x in ("--api-key", k)), model=model) as s:
+                    *(x for k in keys for x in ("--api-key", k)), model=patient_model()) as s:
             wait = lambda running, waiting, made=0: check(
                 s.wait(lambda g: (g["num_requests_running"], g["num_requests_waiting"])
                        == (running, waiting) and g["generation_tokens_total"] >= made,
                        headers=heads[0]), f"{running} run, {waiting} wait")
-            held = s.send(COMPLETIONS, headers=heads[0], **{
-                **HELD, "max_tokens": 100000, "min_tokens": 100000}, user="a", request_id="held")
+            held = s.send(COMPLETIONS, headers=heads[0], **HELD, user="a", request_id="held")
             wait(1, 0)
             threads = []
             for n, (name, key) in enumerate((("a", 0), ("b", 0), ("c", 0), ("d", 1)), 1):
@@ -264,13 +248,14 @@ def users_of_a_key_share_its_turns():
                 threads.append(threading.Thread(target=s.post, args=(COMPLETIONS, heads[key]),
                                                 kwargs=fields))
                 threads[-1].start()
+                check(_is_queued(s, f"id-{name}", heads[key]), f"{name} waits")
                 wait(1, n)
             # This is more than the 512 tokens of a turn, so the sender has none left.
             wait(1, 4, made=600)
             held.close()
             for t in threads:
                 t.join()
-        return "".join(re.findall(r"id-([a-d])", "\n".join(s.log)))
+        return "".join(re.findall(r'" 200 .*id-([a-d])', "\n".join(s.log)))
     expect(order("first", "other"), "dabc", "the other key is next, as the first has had its turn")
     expect(order(), "bcda", "without keys it is the turn of the users who have had none")
 
@@ -291,8 +276,8 @@ def requests_begin_when_there_is_room_for_what_they_have_or_may_become():
 
 def chunks_of_prompts_are_as_long_as_streams_may_wait():
     for target, large in ((0.001, False), (1000000, True)):
-        with Server("--no-access-log", "--tpot-target-ms", target) as s:
-            stream = s.send(COMPLETIONS, **{**HELD, "max_tokens": 900, "min_tokens": 900}, n=16)
+        with Server("--no-access-log", "--tpot-target-ms", target, model=patient_model()) as s:
+            stream = s.send(COMPLETIONS, **HELD, n=16, stream=True)
             check(s.wait(lambda g: g["generation_tokens_total"] > 0), "it runs")
             expect(s.post(COMPLETIONS, prompt=[5] * 900, max_tokens=1)[0], 200, "a long prompt")
             text = s.request("GET", "/metrics")[2].decode()
@@ -346,13 +331,13 @@ def the_cache_is_as_large_as_asked_for():
     for gib in (0.0025, 0.01):  # some thousand rows
         with Server("--no-access-log", "--kv-cache-memory", gib, "--block-size", 16,
                     "--max-model-len", 1024) as s:
-            c = s.send(COMPLETIONS,
-                       **{**HELD, "prompt": [5] * 600, "max_tokens": 400, "min_tokens": 400})
             end, most = time.monotonic() + 300, 0
             while time.monotonic() < end and not most:
-                most = s.gauges()["kv_cache_usage_perc"]
+                c = s.send(COMPLETIONS, prompt=[5] * 600, max_tokens=400, min_tokens=400)
+                while not most and not select.select([c], [], [], 0)[0]:
+                    most = s.gauges()["kv_cache_usage_perc"]
+                c.close()
             used.append(most)
-            c.close()
     check(0.2 < used[0] <= 0.55 and used[1] < used[0] / 2,
           f"parts of a cache and of one of four times its size: {used}")
 
