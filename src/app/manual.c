@@ -140,7 +140,7 @@ static void add_option(struct buf *out, const struct opt_row *row)
     for (const char *p = row->name; *p; p++)
         add_character(out, *p);
     buf_str(out, "\\fR");
-    if (row->type != OPT_FLAG)
+    if (row->type != PARAM_FLAG)
         buf_fmt(out, " \\fI%s\\fR", opt_arg(row));
     buf_char(out, '\n');
     opt_sentence(row, &sentence);

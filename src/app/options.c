@@ -38,7 +38,7 @@ const char *const options_headings[] = {[EVERYDAY] = "Everyday",
     "(exact)"
 
 const struct opt_row options_model[] = {
-    {"model", 'm', OPT_STRING, "MODEL", EVERYDAY,
+    {"model", 'm', PARAM_TEXT, "MODEL", EVERYDAY,
      .help =
          "model to use: a checkpoint folder, a .gguf file, a packed .gallop file, or the name of a model on the "
          "Hugging Face hub, org/name[@revision][:FILE.gguf]",
@@ -53,15 +53,10 @@ const struct opt_row options_model[] = {
 /* ---- from the rows of options.def and sampling.def to rows of the tables here ---- */
 
 /* clang-format off */
-#define ANY()            NULL
-#define FROM(lo)         "[" #lo ",inf)"
-#define ABOVE(lo)        "(" #lo ",inf)"
-#define FROM_TO(lo, hi)  "[" #lo "," #hi "]"
-#define ABOVE_TO(lo, hi) "(" #lo "," #hi "]"
 #define FLAG(...) __VA_ARGS__
 #define ROW(...)  ROW_OF(__VA_ARGS__)
-#define ROW_OF(type, range_, choices_, help_, name, brief, arg, ...) \
-    {name, brief, type, arg, __VA_ARGS__, .help = help_, .range = range_, .choices = choices_
+#define ROW_OF(type, values_, help_, name, brief, arg, ...) \
+    {name, brief, type, arg, __VA_ARGS__, .help = help_, .values = values_
 /* clang-format on */
 
 /* ---- engine options: the rows of engine/options.def ---- */
@@ -76,13 +71,9 @@ static const struct opt_word dtype_words[] = {{"bfloat16", "bf16", NULL},
                                               {NULL, NULL, NULL}};
 
 /* clang-format off */
-#define TEXT()         OPT_STRING, NULL, NULL
-#define SWITCH()       OPT_FLAG, NULL, NULL
-#define CHOICE(names)  OPT_CHOICE, NULL, names
-#define COUNT(range)   OPT_INT, range, NULL
-#define REAL(range)    OPT_FLOAT, range, NULL
 #define SOURCE(member) OPT_SOURCE(struct load, member)
-#define ENGINE_ROW(member, type, place, help, flag) ROW(type, help, flag), OPT_INTO(struct load, o.member)},
+#define ENGINE_ROW(member, type, values, place, help, flag) \
+    ROW(type, values, help, flag), OPT_INTO(struct load, o.member)},
 const struct opt_row options_source[] = {
 #define SOURCE_OPTION ENGINE_ROW
 #include "engine/options.def"
@@ -91,7 +82,7 @@ const struct opt_row options_source[] = {
 const struct opt_row options_engine[] = {
 #define ENGINE_OPTION ENGINE_ROW
 #include "engine/options.def"
-    {"pack-cache", 0, OPT_FLAG, NULL, MODEL,
+    {"pack-cache", 0, PARAM_FLAG, NULL, MODEL,
      .help =
          "load fast from a packed copy of the checkpoint; the first start writes the copy, as gallop pack does",
      .env = "GALLOP_PACK_CACHE",
@@ -105,76 +96,47 @@ const struct opt_row options_engine[] = {
 const struct opt_row options_scheduling[] = {
 #define SCHEDULING_OPTION ENGINE_ROW
 #include "engine/options.def"
-    {"enable-prefix-caching", 0, OPT_FLAG, NULL, CACHE,
+    {"enable-prefix-caching", 0, PARAM_FLAG, NULL, CACHE,
      .help = "accepted for compatibility with vLLM; prefix caching is on by default, see --prefix-index"},
-    {"no-enable-prefix-caching", 0, OPT_FLAG, NULL, CACHE,
+    {"no-enable-prefix-caching", 0, PARAM_FLAG, NULL, CACHE,
      .help = "turn prefix caching off; vLLM's name for --prefix-index none",
      OPT_INTO(struct load, no_prefix_caching)},
     {0}};
-
-#undef COUNT
 /* clang-format on */
 
 /* ---- sampling fields: the rows of engine/sampling/sampling.def ---- */
 
 /* clang-format off */
-#define BOOL        OPT_FLAG
-#define COUNT       OPT_INT
-#define UINT64      OPT_UINT
-#define INTEGER     OPT_INT
-#define NUMBER      OPT_FLOAT
-#define EARLY       OPT_CHOICE
-#define DRAW_COUNT  OPT_INT
-#define DRAW_NUMBER OPT_FLOAT
-#define STRINGS     OPT_STRING, NULL
-#define IDS         OPT_INT, "[0,2147483647]"
-#define BIASES      OPT_STRING, NULL
-#define CHOICES_BOOL        NULL
-#define CHOICES_COUNT       NULL
-#define CHOICES_UINT64      NULL
-#define CHOICES_INTEGER     NULL
-#define CHOICES_NUMBER      NULL
-#define CHOICES_DRAW_COUNT  NULL
-#define CHOICES_DRAW_NUMBER NULL
-#define CHOICES_EARLY       "false|true|never" /* in the order of enum sampling_early */
+#define OF_STRINGS PARAM_TEXT, NULL
+#define OF_IDS     PARAM_INT, "[0,2147483647]"
+#define OF_BIASES  PARAM_TEXT, NULL
 #define INTO(field, member) \
     OPT_INTO(struct options_sampling, s.member), OPT_MARK(struct options_sampling, s.given, SAMPLING_##field)
-#define SAMPLING_FIELD(field, member, kind, range, neutral, access, help, flag, request) \
-    ROW(kind, range, CHOICES_##kind, help, flag), INTO(field, member)},
+#define SAMPLING_FIELD(field, member, draws, kind, type, values, neutral, access, help, flag, request) \
+    ROW(type, values, help, flag), INTO(field, member)},
 #define SAMPLING_LIST(field, name, member, kind, most, bytes, access, help, flag) \
-    ROW(kind, NULL, help, flag), .repeat = true, OPT_INTO(struct options_sampling, name)},
+    ROW(OF_##kind, help, flag), .repeat = true, OPT_INTO(struct options_sampling, name)},
 const struct opt_row options_sampling[] = {
 #include "engine/sampling/sampling.def"
     {0}};
-#undef BOOL
-#undef COUNT
-#undef UINT64
-#undef INTEGER
-#undef NUMBER
-#undef EARLY
-#undef DRAW_COUNT
-#undef DRAW_NUMBER
-#undef STRINGS
-#undef IDS
-#undef BIASES
 /* clang-format on */
 
 const struct opt_row options_force[] = {
-    {"force", 0, OPT_FLAG, NULL, OUTPUT,
+    {"force", 0, PARAM_FLAG, NULL, OUTPUT,
      .help = "overwrite existing files; otherwise an existing file or a folder that is not empty is refused",
      OPT_INTO(struct options_output, force)},
     {0}};
 
 const struct opt_row options_json[] = {
-    {"json", 0, OPT_FLAG, NULL, EVERYDAY,
+    {"json", 0, PARAM_FLAG, NULL, EVERYDAY,
      .help = "print the results as JSON, and nothing else on standard output",
      OPT_INTO(struct options_output, json)},
     {0}};
 
 const struct opt_row options_help[] = {
-    {"quiet", 'q', OPT_FLAG, NULL, OUTPUT, .help = "print no progress, remarks or warnings",
+    {"quiet", 'q', PARAM_FLAG, NULL, OUTPUT, .help = "print no progress, remarks or warnings",
      OPT_INTO(struct options_output, quiet)},
-    {"help", 'h', OPT_STRING, "[all]", EVERYDAY, .help = "print this page; --help all explains every option",
+    {"help", 'h', PARAM_TEXT, "[all]", EVERYDAY, .help = "print this page; --help all explains every option",
      .values = "all", .bare = true, OPT_INTO(struct options_output, help)},
     {0}};
 
@@ -213,28 +175,28 @@ int options_check_engine(const struct gallop_options *o, struct err *e)
 /* ---- the options of sampling ---- */
 
 /* Returns X, a value of the repeatable option F, as JSON. NULL: X is not valid, and E has the error. */
-static json_t *list_item(const struct sampling_row *f, const struct opt_value *x, struct err *e)
+static json_t *list_item(const struct sampling_row *f, const struct param_value *x, struct err *e)
 {
     char *end, *stop;
     double value;
     long id;
 
-    if (f->kind == SAMPLING_AS_IDS)
+    if (f->list == SAMPLING_IDS)
         return json_integer(x->i);
-    if (f->kind == SAMPLING_AS_STRINGS && err_utf8(e, "the text", x->text, strlen(x->text)) == 0)
+    if (f->list == SAMPLING_STRINGS && err_utf8(e, "the text", x->text, strlen(x->text)) == 0)
         return json_string(x->text);
-    if (f->kind == SAMPLING_AS_STRINGS)
-        return err_subject(e, f->name), NULL;
+    if (f->list == SAMPLING_STRINGS)
+        return err_subject(e, f->param.name), NULL;
     id = strtol(x->text, &end, 10);
     value = *end == '=' ? strtod(end + 1, &stop) : 0;
     if (end != x->text && *end == '=' && stop != end + 1 && *stop == 0 && isfinite(value))
         return json_pack("[I,f]", (json_int_t)id, value);
-    err_about(e, ERR_USAGE, f->name, "found '%s', expected ID=V", x->text);
+    err_about(e, ERR_USAGE, f->param.name, "found '%s', expected ID=V", x->text);
     return NULL;
 }
 
 /* Adds LIST, the values of the repeatable option F, to the JSON object ALL. */
-static void add_list(json_t *all, enum sampling_field f, const struct opt_list *list, struct err *e)
+static void add_list(json_t *all, enum sampling_field f, const struct param_list *list, struct err *e)
 {
     json_t *values = json_array();
 
@@ -242,7 +204,7 @@ static void add_list(json_t *all, enum sampling_field f, const struct opt_list *
         if (json_array_append_new(values, list_item(&sampling_row[f], &list->value[i], e)) != 0 && !e->code)
             err_nomem(e, "options");
     if (list->n)
-        json_object_set(all, sampling_row[f].name, values);
+        json_object_set(all, sampling_row[f].param.name, values);
     json_decref(values);
 }
 
@@ -270,7 +232,7 @@ static void remark_greedy(const struct sampling *s)
         if ((sampling_row[f].draws || f == SAMPLING_DO_SAMPLE) && sampling_given(s, (enum sampling_field)f)) {
             char flag[64];
 
-            snprintf(flag, sizeof(flag), "%s", sampling_row[f].name);
+            snprintf(flag, sizeof(flag), "%s", sampling_row[f].param.name);
             for (char *p = flag; *p; p++)
                 *p = (char)(*p == '_' ? '-' : *p);
             log_warn("--%s changes nothing with --greedy", flag);

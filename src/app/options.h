@@ -39,10 +39,10 @@ struct options_output {
 /* The row of --user-text, for verbs that render chats. INTO_MEMBER names a bool, which becomes true for plain. */
 #define OPTION_USER_TEXT(group, into_member)                                                                     \
     {                                                                                                            \
-        "user-text", 0, OPT_CHOICE, NULL, group,                                                                 \
+        "user-text", 0, PARAM_CHOICE, NULL, group,                                                               \
             .help =                                                                                              \
                 "how special tokens in the text of messages are read: as special tokens or as plain text",       \
-            .choices = "special|plain", .fallback = "special",                                                   \
+            .values = "special|plain", .fallback = "special",                                                    \
             .manual =                                                                                            \
                 "With plain, nothing that a chat template is given (messages, tools, documents, variables) can " \
                 "become a control token of the model; the control tokens of the template itself stay. Added "    \
@@ -54,7 +54,7 @@ struct options_output {
  * of repeatable options. */
 struct options_sampling {
     struct sampling s;
-#define SAMPLING_LIST(field, name, ...) struct opt_list name;
+#define SAMPLING_LIST(field, name, ...) struct param_list name;
 #include "engine/sampling/sampling.def"
 };
 

@@ -11,13 +11,13 @@
 #define INTO(member) OPT_INTO(struct structured_options, member)
 
 const struct opt_row structured_rows[] = {
-    {"json-schema", 0, OPT_STRING, "F", SAMPLING,
+    {"json-schema", 0, PARAM_TEXT, "F", SAMPLING,
      .help = "file with a JSON schema that the answer must match (-: standard input)", INTO(schema)},
-    {"regex", 0, OPT_STRING, "R", SAMPLING, .help = "regular expression that the whole answer must match",
+    {"regex", 0, PARAM_TEXT, "R", SAMPLING, .help = "regular expression that the whole answer must match",
      INTO(regex)},
-    {"grammar", 0, OPT_STRING, "F", SAMPLING,
+    {"grammar", 0, PARAM_TEXT, "F", SAMPLING,
      .help = "file with a grammar of the answer in GBNF or EBNF (-: standard input)", INTO(grammar)},
-    {"choice", 0, OPT_STRING, "A,B", SAMPLING,
+    {"choice", 0, PARAM_TEXT, "A,B", SAMPLING,
      .help = "texts of which the answer is one, separated by commas", INTO(choice)},
     {0}};
 

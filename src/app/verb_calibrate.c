@@ -33,14 +33,14 @@ struct calibrate_options {
 #define INTO(member) OPT_INTO(struct calibrate_options, member)
 
 static const struct opt_row rows[] = {
-    {"file", 0, OPT_STRING, "F", EVERYDAY,
+    {"file", 0, PARAM_TEXT, "F", EVERYDAY,
      .help = "file with text like that which the model will process later (-: standard input)", INTO(file)},
-    {"output", 'o', OPT_STRING, "SCALES", EVERYDAY, .help = "file to write the statistics to", INTO(output)},
-    {"ctx", 0, OPT_INT, "N", EVERYDAY, .help = "number of tokens of the windows that the text is cut into",
-     .fallback = "512", .range = "[2,1048576]", OPT_INTO(struct calibrate_options, ctx),
+    {"output", 'o', PARAM_TEXT, "SCALES", EVERYDAY, .help = "file to write the statistics to", INTO(output)},
+    {"ctx", 0, PARAM_INT, "N", EVERYDAY, .help = "number of tokens of the windows that the text is cut into",
+     .fallback = "512", .values = "[2,1048576]", OPT_INTO(struct calibrate_options, ctx),
      OPT_SOURCE(struct calibrate_options, ctx_given)},
-    {"max-tokens", 0, OPT_INT, "N", EVERYDAY, .help = "read only the first N tokens of the text",
-     .fallback = "20000", .range = "[2,2147483647]", INTO(max_tokens)},
+    {"max-tokens", 0, PARAM_INT, "N", EVERYDAY, .help = "read only the first N tokens of the text",
+     .fallback = "20000", .values = "[2,2147483647]", INTO(max_tokens)},
     {0}};
 
 /* A run of the verb. */

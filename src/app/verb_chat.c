@@ -47,10 +47,10 @@ struct chat_options {
 #define INTO(member) OPT_INTO(struct chat_options, member)
 
 static const struct opt_row rows[] = {OPTION_USER_TEXT(EVERYDAY, INTO(plain_user_text)),
-                                      {"system", 0, OPT_STRING, "TEXT", EVERYDAY,
+                                      {"system", 0, PARAM_TEXT, "TEXT", EVERYDAY,
                                        .help = "system message at the beginning of the conversation",
                                        INTO(system)},
-                                      {"chat-template", 0, OPT_STRING, "F.jinja", PROMPT,
+                                      {"chat-template", 0, PARAM_TEXT, "F.jinja", PROMPT,
                                        .help = "file with a chat template that replaces the model's",
                                        .aliases = "template", INTO(chat_template)},
                                       {0}};

@@ -453,13 +453,13 @@ struct inspect_options {
 };
 
 static const struct opt_row graph_options[] = {
-    {"graph", 0, OPT_FLAG, NULL, EVERYDAY,
+    {"graph", 0, PARAM_FLAG, NULL, EVERYDAY,
      .help =
          "print the operators that a step computes, one on each line, with the shapes of their results, or as a JSON "
          "object with --json; nothing else is printed",
      OPT_INTO(struct inspect_options, graph)},
-    {"rows", 0, OPT_INT, "T", EVERYDAY, .help = "with --graph, number of rows (tokens) of the step",
-     .fallback = "16", .range = "[1,65536]", OPT_INTO(struct inspect_options, rows),
+    {"rows", 0, PARAM_INT, "T", EVERYDAY, .help = "with --graph, number of rows (tokens) of the step",
+     .fallback = "16", .values = "[1,65536]", OPT_INTO(struct inspect_options, rows),
      OPT_SOURCE(struct inspect_options, rows_given)},
     {0}};
 

@@ -21,11 +21,11 @@ struct pack_options {
 #define INTO(member) OPT_INTO(struct pack_options, member)
 
 static const struct opt_row rows[] = {
-    {"output", 'o', OPT_STRING, "F.gallop", EVERYDAY, .help = "packed file to write", INTO(output)},
-    {"split-size", 0, OPT_FLOAT, "GIB", EVERYDAY,
+    {"output", 'o', PARAM_TEXT, "F.gallop", EVERYDAY, .help = "packed file to write", INTO(output)},
+    {"split-size", 0, PARAM_REAL, "GIB", EVERYDAY,
      .help =
          "write the weights to further files F.gallop.1, F.gallop.2, ..., each of at most this size in GiB",
-     .otherwise = "one file", .range = "[0.001,1000000]",
+     .otherwise = "one file", .values = "[0.001,1000000]",
      .manual = "A matrix that is larger has a file of its own.", INTO(split_gib)},
     {0}};
 

@@ -50,23 +50,24 @@ struct run_options {
 #define INTO(member) OPT_INTO(struct run_options, member)
 
 static const struct opt_row rows[] = {
-    {"prompt", 'p', OPT_STRING, "TEXT", EVERYDAY, .help = "the prompt; it may also be given without -p",
+    {"prompt", 'p', PARAM_TEXT, "TEXT", EVERYDAY, .help = "the prompt; it may also be given without -p",
      INTO(prompt)},
-    {"chat", 0, OPT_FLAG, NULL, EVERYDAY, .help = "wrap the prompt in the model's chat template", INTO(chat)},
+    {"chat", 0, PARAM_FLAG, NULL, EVERYDAY, .help = "wrap the prompt in the model's chat template",
+     INTO(chat)},
     OPTION_USER_TEXT(EVERYDAY, INTO(plain_user_text)),
-    {"system", 0, OPT_STRING, "TEXT", EVERYDAY, .help = "system message before the prompt; implies --chat",
+    {"system", 0, PARAM_TEXT, "TEXT", EVERYDAY, .help = "system message before the prompt; implies --chat",
      INTO(system)},
-    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "file to read the prompt from (-: standard input)",
+    {"file", 0, PARAM_TEXT, "F", EVERYDAY, .help = "file to read the prompt from (-: standard input)",
      INTO(file)},
-    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY,
+    {"ids", 0, PARAM_TEXT, "1,2,3", EVERYDAY,
      .help = "the prompt as token ids, separated by commas, instead of text", INTO(ids)},
-    {"batch", 0, OPT_STRING, "F.jsonl", EVERYDAY,
+    {"batch", 0, PARAM_TEXT, "F.jsonl", EVERYDAY,
      .help = "file with many requests, a JSON object on each line (-: standard input): {\"prompt\":...}, "
              "{\"ids\":[...]} or {\"messages\":[...]} with sampling fields, or lines of OpenAI's batch files",
      INTO(batch)},
-    {"output", 'o', OPT_STRING, "F", EVERYDAY,
+    {"output", 'o', PARAM_TEXT, "F", EVERYDAY,
      .help = "file to write the results to; it gets its name when it is complete", INTO(output)},
-    {"resume", 0, OPT_FLAG, NULL, EVERYDAY,
+    {"resume", 0, PARAM_FLAG, NULL, EVERYDAY,
      .help =
          "continue an interrupted batch (with --batch, --json and -o): requests whose results are already in the "
          "output file are skipped, and the other results are appended",
@@ -75,15 +76,15 @@ static const struct opt_row rows[] = {
          "continues the batch. Requests whose result is an error or an incomplete last line are computed again. "
          "Results are matched by `index`, or by `custom_id` in OpenAI's format.",
      INTO(resume)},
-    {"chat-template", 0, OPT_STRING, "F.jinja", PROMPT,
+    {"chat-template", 0, PARAM_TEXT, "F.jinja", PROMPT,
      .help = "file with a chat template that replaces the model's; implies --chat", .aliases = "template",
      INTO(chat_template)},
-    {"suffix", 0, OPT_STRING, "TEXT", PROMPT,
+    {"suffix", 0, PARAM_TEXT, "TEXT", PROMPT,
      .help = "fill the gap between the prompt and this text; needs a model that is trained for it",
      INTO(suffix)},
-    {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "do not add BOS or other special tokens to the prompt",
-     INTO(no_special)},
-    {"keep-special", 0, OPT_FLAG, NULL, OUTPUT, .help = "keep special tokens in the text of the answer",
+    {"no-special", 0, PARAM_FLAG, NULL, PROMPT,
+     .help = "do not add BOS or other special tokens to the prompt", INTO(no_special)},
+    {"keep-special", 0, PARAM_FLAG, NULL, OUTPUT, .help = "keep special tokens in the text of the answer",
      INTO(keep_special)},
     {0}};
 

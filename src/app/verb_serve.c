@@ -51,7 +51,7 @@
 
 /* The options of client keys, or of admin keys. */
 struct key_options {
-    struct opt_list keys;
+    struct param_list keys;
     const char *file; /* path of a file with further keys; NULL: none */
     const char *flag; /* the option that gives KEYS, for messages */
 };
@@ -66,7 +66,7 @@ struct serve_options {
     enum gallop_pooling pooling; /* GALLOP_POOL_NONE: auto */
     const char *uds;
     const char *origins, *methods, *headers; /* values of the CORS options; NULL: not given */
-    struct opt_list names;
+    struct param_list names;
     const char *chat_template, *template_kwargs, *tool_call_parser, *reasoning_parser;
     double request_gib, shutdown_s;
     bool allow_no_keys, allow_credentials, tokenizer_info, measure_roof, log_json, has_seed;
@@ -75,15 +75,15 @@ struct serve_options {
 #define INTO(member) OPT_INTO(struct serve_options, member)
 
 static const struct opt_row rows[] = {
-    {"host", 0, OPT_STRING, "ADDR", EVERYDAY, .help = "address to listen on", .fallback = "127.0.0.1",
+    {"host", 0, PARAM_TEXT, "ADDR", EVERYDAY, .help = "address to listen on", .fallback = "127.0.0.1",
      .env = "GALLOP_HOST",
      .manual = "A server that other machines can reach needs --api-key, --api-key-file or --allow-no-keys.",
      INTO(server.host)},
-    {"port", 0, OPT_INT, "N", EVERYDAY, .help = "port to listen on; 0: any free port", .fallback = "8000",
-     .range = "[0,65535]", .env = "GALLOP_PORT", INTO(server.port)},
-    {"uds", 0, OPT_STRING, "PATH", SERVER, .help = "Unix socket to listen on, instead of --host and --port",
+    {"port", 0, PARAM_INT, "N", EVERYDAY, .help = "port to listen on; 0: any free port", .fallback = "8000",
+     .values = "[0,65535]", .env = "GALLOP_PORT", INTO(server.port)},
+    {"uds", 0, PARAM_TEXT, "PATH", SERVER, .help = "Unix socket to listen on, instead of --host and --port",
      INTO(uds)},
-    {"api-key", 0, OPT_STRING, "KEY", EVERYDAY,
+    {"api-key", 0, PARAM_TEXT, "KEY", EVERYDAY,
      .help = "API key that clients must send; with several keys, any of them", .repeat = true,
      .env = "GALLOP_API_KEY",
      .manual =
@@ -93,7 +93,7 @@ static const struct opt_row rows[] = {
          "except the page, /health, /ready and /version needs one. Requests of different keys share no KV blocks, and "
          "--scheduling-policy fair divides the time among the keys.",
      INTO(client_keys.keys)},
-    {"api-key-file", 0, OPT_STRING, "F", SERVER,
+    {"api-key-file", 0, PARAM_TEXT, "F", SERVER,
      .help =
          "file with API keys, one on each line; lines that begin with # are comments; the server reads the file "
          "again at SIGHUP",
@@ -101,7 +101,7 @@ static const struct opt_row rows[] = {
          "After a key, a line may have requests_per_minute=N and tokens_per_minute=N (of prompts and answers), which "
          "limit the clients of the key. Requests beyond a limit are answered with 429 and Retry-After.",
      INTO(client_keys.file)},
-    {"admin-api-key", 0, OPT_STRING, "KEY", SERVER,
+    {"admin-api-key", 0, PARAM_TEXT, "KEY", SERVER,
      .help =
          "key for /metrics, /load and the status of the server; without it, API keys give access to these paths",
      .env = "GALLOP_ADMIN_API_KEY",
@@ -110,12 +110,12 @@ static const struct opt_row rows[] = {
          "to them. An admin key cannot be used for inference. It can cancel the requests of all keys by their ids. "
          "/health, /ready and /version need no key.",
      INTO(admin_keys.keys)},
-    {"admin-api-key-file", 0, OPT_STRING, "F", SERVER,
+    {"admin-api-key-file", 0, PARAM_TEXT, "F", SERVER,
      .help = "file with admin keys, one on each line; the server reads the file again at SIGHUP",
      INTO(admin_keys.file)},
-    {"allow-no-keys", 0, OPT_FLAG, NULL, SERVER, .help = "let other machines use the server without API keys",
-     INTO(allow_no_keys)},
-    {"allowed-origins", 0, OPT_STRING, "LIST", SERVER,
+    {"allow-no-keys", 0, PARAM_FLAG, NULL, SERVER,
+     .help = "let other machines use the server without API keys", INTO(allow_no_keys)},
+    {"allowed-origins", 0, PARAM_TEXT, "LIST", SERVER,
      .help =
          "origins of web pages that may use the server (CORS): a JSON list, or separated by commas; *: all",
      .otherwise = "only pages of the server itself",
@@ -123,125 +123,125 @@ static const struct opt_row rows[] = {
          "Browsers do not let pages of other origins read answers unless the server allows it. vLLM's default is *. "
          "API keys are needed in any case.",
      INTO(origins)},
-    {"allowed-methods", 0, OPT_STRING, "LIST", SERVER,
+    {"allowed-methods", 0, PARAM_TEXT, "LIST", SERVER,
      .help = "HTTP methods that pages of --allowed-origins may use", .otherwise = "all", INTO(methods)},
-    {"allowed-headers", 0, OPT_STRING, "LIST", SERVER,
+    {"allowed-headers", 0, PARAM_TEXT, "LIST", SERVER,
      .help = "headers that pages of --allowed-origins may send", .otherwise = "all", INTO(headers)},
-    {"allow-credentials", 0, OPT_FLAG, NULL, SERVER,
+    {"allow-credentials", 0, PARAM_FLAG, NULL, SERVER,
      .help =
          "let pages of --allowed-origins send credentials; these are what the browser keeps, such as cookies of a "
          "proxy",
      INTO(allow_credentials)},
-    {"ssl-certfile", 0, OPT_STRING, "F.pem", SERVER,
+    {"ssl-certfile", 0, PARAM_TEXT, "F.pem", SERVER,
      .help =
          "serve HTTPS with the certificate in this PEM file; the certificates of its chain follow it in the file",
      .manual =
          "TLS 1.2 and 1.3. SIGHUP reads the files of --ssl-certfile, --ssl-keyfile and --ssl-ca-certs again, for "
          "new connections. If a file cannot be used, the server logs an error and keeps the old certificate.",
      INTO(tls.certificate)},
-    {"ssl-keyfile", 0, OPT_STRING, "F.pem", SERVER,
+    {"ssl-keyfile", 0, PARAM_TEXT, "F.pem", SERVER,
      .help = "private key of the certificate, without a passphrase", .otherwise = "the key in --ssl-certfile",
      INTO(tls.key)},
-    {"ssl-ca-certs", 0, OPT_STRING, "F.pem", SERVER,
+    {"ssl-ca-certs", 0, PARAM_TEXT, "F.pem", SERVER,
      .help = "CA certificates to check client certificates against", INTO(tls.authorities)},
-    {"ssl-cert-reqs", 0, OPT_INT, "N", SERVER,
+    {"ssl-cert-reqs", 0, PARAM_INT, "N", SERVER,
      .help = "whether clients must send a certificate: 0 it is not requested, 1 optional, 2 required",
-     .fallback = "0", .range = "[0,2]",
+     .fallback = "0", .values = "[0,2]",
      .manual = "The numbers are those of Python's ssl module. A certificate does not replace an API key.",
      INTO(tls.clients)},
-    {"served-model-name", 0, OPT_STRING, "NAME", EVERYDAY,
+    {"served-model-name", 0, PARAM_TEXT, "NAME", EVERYDAY,
      .help =
          "name of the model in the API; all names of the option are accepted, and the first is shown to clients",
      .otherwise = "the model's name on the hub or that of its folder, or the value of --model",
      .repeat = true, INTO(names)},
-    {"chat-template", 0, OPT_STRING, "F.jinja", SERVER,
+    {"chat-template", 0, PARAM_TEXT, "F.jinja", SERVER,
      .help = "file with a chat template that replaces the model's", INTO(chat_template)},
-    {"default-chat-template-kwargs", 0, OPT_STRING, "JSON", SERVER,
+    {"default-chat-template-kwargs", 0, PARAM_TEXT, "JSON", SERVER,
      .help = "variables for the chat template of requests (a JSON object)", INTO(template_kwargs)},
     OPTION_USER_TEXT(SERVER, INTO(api.service.plain_user_text)),
-    {"tool-call-parser", 0, OPT_STRING, "NAME", SERVER,
+    {"tool-call-parser", 0, PARAM_TEXT, "NAME", SERVER,
      .help =
          "format of the model's tool calls: auto finds it in the chat template, none leaves tool calls in the text; "
          "or the name of a parser as in vLLM, hermes, llama3_json, mistral, phi4_mini_json or openai",
      .values = "auto|none|hermes|llama3_json|mistral|phi4_mini_json|openai", .fallback = "auto",
      INTO(tool_call_parser)},
-    {"enable-auto-tool-choice", 0, OPT_FLAG, NULL, SERVER,
+    {"enable-auto-tool-choice", 0, PARAM_FLAG, NULL, SERVER,
      .help = "accepted for compatibility with vLLM; tool calls are parsed in any case"},
-    {"reasoning-parser", 0, OPT_STRING, "NAME", SERVER,
+    {"reasoning-parser", 0, PARAM_TEXT, "NAME", SERVER,
      .help =
          "format of the model's reasoning: auto finds it in the chat template, none leaves reasoning in the content; "
          "or the name of a parser as in vLLM, deepseek_r1, qwen3, mistral, gemma4 or openai_gptoss",
      .values = "auto|none|deepseek_r1|qwen3|mistral|gemma4|openai_gptoss", .fallback = "auto",
      INTO(reasoning_parser)},
-    {"reasoning-field", 0, OPT_CHOICE, NULL, SERVER, .help = "field of an answer that holds the reasoning",
-     .choices = "reasoning|reasoning_content", .fallback = "reasoning", INTO(api.service.reasoning_field)},
-    {"generation-config", 0, OPT_CHOICE, NULL, SERVER,
+    {"reasoning-field", 0, PARAM_CHOICE, NULL, SERVER, .help = "field of an answer that holds the reasoning",
+     .values = "reasoning|reasoning_content", .fallback = "reasoning", INTO(api.service.reasoning_field)},
+    {"generation-config", 0, PARAM_CHOICE, NULL, SERVER,
      .help =
          "source of sampling defaults: the model's generation_config.json (auto); neutral values (vllm); or "
          "neutral values, with greedy answers to requests without a temperature (pace)",
-     .choices = "auto|vllm|pace", .fallback = "auto", INTO(api.service.defaults)},
-    {"pooling", 0, OPT_CHOICE, NULL, SERVER,
+     .values = "auto|vllm|pace", .fallback = "auto", INTO(api.service.defaults)},
+    {"pooling", 0, PARAM_CHOICE, NULL, SERVER,
      .help =
          "how embeddings are made of hidden states: last takes that of the last token, mean the average of all "
          "tokens, auto what the model's files name (modules.json, 1_Pooling, pooling_type of GGUF), else last",
-     .choices = "auto|last|mean", .fallback = "auto", INTO(pooling)},
-    {"max-logprobs", 0, OPT_INT, "K", SERVER,
+     .values = "auto|last|mean", .fallback = "auto", INTO(pooling)},
+    {"max-logprobs", 0, PARAM_INT, "K", SERVER,
      .help = "maximum number of log-probabilities for each token; requests for more are refused",
-     .fallback = "20", .range = "[0,1024]", INTO(api.service.max_logprobs)},
-    {"seed", 0, OPT_UINT, "N", SERVER, .help = "seed of requests that give none",
+     .fallback = "20", .values = "[0,1024]", INTO(api.service.max_logprobs)},
+    {"seed", 0, PARAM_BITS, "N", SERVER, .help = "seed of requests that give none",
      .otherwise = "a random one for each request, which is logged",
      OPT_INTO(struct serve_options, load.o.seed), OPT_SOURCE(struct serve_options, has_seed)},
-    {"request-timeout", 0, OPT_FLOAT, "S", SERVER, .help = "maximum time of a request in seconds",
-     .otherwise = "no limit", .range = "(0,1000000]", INTO(api.service.request_timeout_s)},
-    {"shutdown-timeout", 0, OPT_FLOAT, "S", SERVER,
+    {"request-timeout", 0, PARAM_REAL, "S", SERVER, .help = "maximum time of a request in seconds",
+     .otherwise = "no limit", .values = "(0,1000000]", INTO(api.service.request_timeout_s)},
+    {"shutdown-timeout", 0, PARAM_REAL, "S", SERVER,
      .help = "seconds for running requests to finish at shutdown; SIGTERM or SIGINT starts it",
-     .fallback = "30", .range = "[0,1000000]", INTO(shutdown_s)},
-    {"step-timeout", 0, OPT_FLOAT, "S", SERVER,
+     .fallback = "30", .values = "[0,1000000]", INTO(shutdown_s)},
+    {"step-timeout", 0, PARAM_REAL, "S", SERVER,
      .help = "seconds after which a step counts as stuck; 0: never", .fallback = "120",
-     .range = "[0,1000000]",
+     .values = "[0,1000000]",
      .manual =
          "Until a stuck step ends, /health and /ready answer 503, and the watchdog of a service manager is not "
          "notified.",
      INTO(api.step_timeout_s)},
-    {"max-connections", 0, OPT_INT, "N", SERVER,
+    {"max-connections", 0, PARAM_INT, "N", SERVER,
      .help = "maximum number of connections; further connections are answered with 503", .fallback = "4096",
-     .range = "[1,1000000]", INTO(server.max_connections)},
-    {"max-body-bytes", 0, OPT_INT, "N", SERVER, .help = "maximum size of a request body in bytes",
-     .fallback = "33554432", .range = "[1024,1073741824]", INTO(server.max_body_bytes)},
-    {"max-bodies-bytes", 0, OPT_INT, "N", SERVER,
+     .values = "[1,1000000]", INTO(server.max_connections)},
+    {"max-body-bytes", 0, PARAM_INT, "N", SERVER, .help = "maximum size of a request body in bytes",
+     .fallback = "33554432", .values = "[1024,1073741824]", INTO(server.max_body_bytes)},
+    {"max-bodies-bytes", 0, PARAM_INT, "N", SERVER,
      .help = "maximum size of all request bodies together in bytes; further requests are answered with 503",
-     .otherwise = "8 times --max-body-bytes", .range = "[1024,1099511627776]",
+     .otherwise = "8 times --max-body-bytes", .values = "[1024,1099511627776]",
      .manual = "Only bodies larger than 16 KiB count, from their arrival until their requests are answered.",
      INTO(server.max_bodies_bytes)},
-    {"max-request-memory", 0, OPT_FLOAT, "GIB", SERVER,
+    {"max-request-memory", 0, PARAM_REAL, "GIB", SERVER,
      .help = "memory for all requests and their answers in GiB; further requests are answered with 429",
-     .fallback = "2", .range = "[0.001,1000000]",
+     .fallback = "2", .values = "[0.001,1000000]",
      .manual =
          "This memory holds the JSON, prompts, tokens and penalties of waiting and running requests, and the text of "
          "their answers. The KV cache and incoming bodies (--max-bodies-bytes) have limits of their own.",
      INTO(request_gib)},
-    {"stall-timeout", 0, OPT_FLOAT, "S", SERVER,
+    {"stall-timeout", 0, PARAM_REAL, "S", SERVER,
      .help = "seconds that a client may pause within a request; after that the request is answered with 408",
-     .fallback = "10", .range = "(0,1000000]",
+     .fallback = "10", .values = "(0,1000000]",
      .manual =
          "A whole request must arrive within 30 seconds, and 30 more for each MiB of its body that has arrived.",
      INTO(server.stall_s)},
-    {"api-threads", 0, OPT_INT, "N", SERVER,
+    {"api-threads", 0, PARAM_INT, "N", SERVER,
      .help =
          "threads that parse and tokenize requests; they also render chat templates and write long answers, and as "
          "many, but at least two, compile constraints on answers",
-     .fallback = "3", .range = "[1,64]", INTO(api.n_threads)},
-    {"enable-tokenizer-info-endpoint", 0, OPT_FLAG, NULL, SERVER,
+     .fallback = "3", .values = "[1,64]", INTO(api.n_threads)},
+    {"enable-tokenizer-info-endpoint", 0, PARAM_FLAG, NULL, SERVER,
      .help = "serve /tokenizer_info (tokenizer_config.json and the chat template)", INTO(tokenizer_info)},
-    {"measure-roof", 0, OPT_FLAG, NULL, SERVER,
+    {"measure-roof", 0, PARAM_FLAG, NULL, SERVER,
      .help =
          "measure memory and arithmetic rates at the start (0.5 s); the live view then shows how much of them is "
          "reached",
      INTO(measure_roof)},
-    {"log-format", 0, OPT_CHOICE, NULL, SERVER,
-     .help = "format of the log on standard error; json: a JSON object on each line", .choices = "text|json",
+    {"log-format", 0, PARAM_CHOICE, NULL, SERVER,
+     .help = "format of the log on standard error; json: a JSON object on each line", .values = "text|json",
      .fallback = "text", .env = "GALLOP_LOG_FORMAT", INTO(log_json)},
-    {"no-access-log", 0, OPT_FLAG, NULL, SERVER, .help = "do not write a log line for each request",
+    {"no-access-log", 0, PARAM_FLAG, NULL, SERVER, .help = "do not write a log line for each request",
      INTO(api.quiet)},
     {0}};
 
@@ -454,7 +454,7 @@ static void on_wake(void *ctx)
 /* Moves the keys of O from the arguments, which every user of the machine can read, to memory of A. */
 static int hide_keys(struct key_options *o, struct arena *a, struct err *e)
 {
-    struct opt_value *hidden = arena_zalloc(a, o->keys.n, sizeof(*hidden));
+    struct param_value *hidden = arena_zalloc(a, o->keys.n, sizeof(*hidden));
 
     for (size_t i = 0; hidden && i < o->keys.n; i++) {
         const char *text = o->keys.value[i].text;
@@ -671,7 +671,7 @@ static void name_of_path(const char *path, char *out, size_t size)
 /* Reads the names of --served-model-name; s->name has room for one further name. */
 static int read_names(struct serve *s, struct err *e)
 {
-    const struct opt_list *names = &s->o.names;
+    const struct param_list *names = &s->o.names;
 
     s->name = mem_zalloc(names->n + 1, sizeof(*s->name), MEM_APP);
     if (!s->name)

@@ -29,7 +29,7 @@ struct tokenize_options {
 #define INTO(member) OPT_INTO(struct tokenize_options, member)
 
 static const struct opt_row model_or_file[] = {
-    {"model", 'm', OPT_STRING, "PATH", EVERYDAY,
+    {"model", 'm', PARAM_TEXT, "PATH", EVERYDAY,
      .help =
          "tokenizer to use: a checkpoint folder, a .gguf file, a model on the Hugging Face hub "
          "(org/name[@revision][:FILE.gguf]), a tokenizer.json, a sentencepiece .model file or a tiktoken file",
@@ -37,22 +37,22 @@ static const struct opt_row model_or_file[] = {
     {0}};
 
 static const struct opt_row rows[] = {
-    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "file to read the text from (-: standard input)",
+    {"file", 0, PARAM_TEXT, "F", EVERYDAY, .help = "file to read the text from (-: standard input)",
      INTO(file)},
-    {"batch", 0, OPT_STRING, "F.jsonl", EVERYDAY,
+    {"batch", 0, PARAM_TEXT, "F.jsonl", EVERYDAY,
      .help = "file with a JSON string, {\"text\":...} or {\"ids\":[...]} on each line", INTO(batch)},
-    {"pieces", 0, OPT_FLAG, NULL, EVERYDAY,
+    {"pieces", 0, PARAM_FLAG, NULL, EVERYDAY,
      .help = "also print the vocabulary's string of each token beside its id", INTO(pieces)},
-    {"decode", 0, OPT_FLAG, NULL, EVERYDAY, .help = "convert token ids (--ids, or the argument) to text",
+    {"decode", 0, PARAM_FLAG, NULL, EVERYDAY, .help = "convert token ids (--ids, or the argument) to text",
      INTO(decode)},
-    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "token ids to decode, separated by commas", INTO(ids)},
-    {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "do not add BOS or other special tokens to the text",
+    {"ids", 0, PARAM_TEXT, "1,2,3", EVERYDAY, .help = "token ids to decode, separated by commas", INTO(ids)},
+    {"no-special", 0, PARAM_FLAG, NULL, PROMPT, .help = "do not add BOS or other special tokens to the text",
      INTO(no_special)},
-    {"plain", 0, OPT_FLAG, NULL, PROMPT, .help = "read special tokens in the text as ordinary text",
+    {"plain", 0, PARAM_FLAG, NULL, PROMPT, .help = "read special tokens in the text as ordinary text",
      INTO(plain)},
-    {"skip-special", 0, OPT_FLAG, NULL, OUTPUT, .help = "leave special tokens out of the decoded text",
+    {"skip-special", 0, PARAM_FLAG, NULL, OUTPUT, .help = "leave special tokens out of the decoded text",
      INTO(skip_special)},
-    {"stream", 0, OPT_FLAG, NULL, OUTPUT, .help = "decode token by token, as generated text is streamed",
+    {"stream", 0, PARAM_FLAG, NULL, OUTPUT, .help = "decode token by token, as generated text is streamed",
      INTO(stream)},
     {0}};
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,54 +15,19 @@ enum { HELP_COLUMNS = 80, HELP_INDENT = 26, FIRST_LONG = 256 };
 struct opt_slot {
     const struct opt_row *row;
     enum opt_source source;
-    struct opt_value *value; /* [n] */
+    struct param_value *value; /* [n] */
     size_t n;
 };
 
-struct range {
-    double lo, hi;
-    bool open_lo, open_hi;
-};
-
-static bool read_range(const char *text, struct range *r)
+/* Returns what ROW says of its value. */
+static struct param param_of(const struct opt_row *row)
 {
-    char *end;
-
-    *r = (struct range){.lo = -INFINITY, .hi = INFINITY};
-    if (!text)
-        return true;
-    r->open_lo = text[0] == '(';
-    if (text[0] != '(' && text[0] != '[')
-        return false;
-    r->lo = strtod(text + 1, &end);
-    if (end == text + 1 || *end != ',')
-        return false;
-    text = end + 1;
-    r->hi = strtod(text, &end);
-    r->open_hi = *end == ')';
-    return end != text && (*end == ')' || *end == ']') && end[1] == 0 && r->lo <= r->hi;
+    return (struct param){row->name, row->type, row->values, row->into};
 }
 
-static bool in_range(const struct range *r, double v)
+static bool is_number(const struct opt_row *row)
 {
-    return (r->open_lo ? v > r->lo : v >= r->lo) && (r->open_hi ? v < r->hi : v <= r->hi);
-}
-
-/* Returns the index of TEXT in the choices "a|b|c", or -1. */
-static int choice_index(const char *choices, const char *text)
-{
-    size_t n = strlen(text);
-    int i = 0;
-
-    for (const char *p = choices;; i++) {
-        size_t len = strcspn(p, "|");
-
-        if (len == n && memcmp(p, text, n) == 0)
-            return i;
-        if (p[len] == 0)
-            return -1;
-        p += len + 1;
-    }
+    return row->type == PARAM_INT || row->type == PARAM_REAL;
 }
 
 const char *opt_arg(const struct opt_row *row)
@@ -72,7 +36,7 @@ const char *opt_arg(const struct opt_row *row)
 
     if (row->arg)
         return row->arg;
-    return row->type == OPT_CHOICE ? row->choices : name[row->type];
+    return row->type == PARAM_CHOICE ? row->values : name[row->type];
 }
 
 /* Returns the source of a bad value for messages: "--name", or the environment variable. */
@@ -103,7 +67,7 @@ static int bad_choice(const struct opt_row *row, const char *where, const char *
     struct near near;
 
     near_begin(&near, found, strlen(found));
-    near_offer_list(&near, row->choices);
+    near_offer_list(&near, row->values);
     for (const struct opt_word *w = row->words; w && w->text; w++) {
         if (!w->means && strcasecmp(w->text, found) == 0)
             return err_set(e, ERR_USAGE, "%s: found '%s', %s", where, found, w->refusal);
@@ -112,25 +76,22 @@ static int bad_choice(const struct opt_row *row, const char *where, const char *
     }
     if (near.name)
         return err_set(e, ERR_USAGE, "%s: found '%s', expected one of %s; did you mean %.*s?", where, found,
-                       row->choices, (int)near.name_len, near.name);
-    return err_set(e, ERR_USAGE, "%s: found '%s', expected one of %s", where, found, row->choices);
+                       row->values, (int)near.name_len, near.name);
+    return err_set(e, ERR_USAGE, "%s: found '%s', expected one of %s", where, found, row->values);
 }
 
 static int bad_value(const struct opt_row *row, enum opt_source source, const char *found, struct err *e)
 {
-    char where[160];
+    const struct param p = param_of(row);
+    char where[160], expected[160];
 
     origin(row, source, where, sizeof(where));
-    switch (row->type) {
-    case OPT_FLAG: return err_set(e, ERR_USAGE, "%s: found '%s', expected 1 or 0", where, found);
-    case OPT_CHOICE: return bad_choice(row, where, found, e);
-    default:
-        return err_set(e, ERR_USAGE, "%s: found '%s', expected %s%s%s", where, found,
-                       row->type == OPT_INT    ? "a whole number"
-                       : row->type == OPT_UINT ? "a whole number from 0 to 18446744073709551615"
-                                               : "a number",
-                       row->range ? " in " : "", row->range ? row->range : "");
-    }
+    if (row->type == PARAM_CHOICE)
+        return bad_choice(row, where, found, e);
+    return err_set(e, ERR_USAGE, "%s: found '%s', expected %s", where, found,
+                   row->type == PARAM_FLAG   ? "1 or 0"
+                   : row->type == PARAM_BITS ? "a whole number from 0 to 18446744073709551615"
+                                             : param_expected(&p, expected, sizeof(expected)));
 }
 
 static bool read_flag(const char *text, int64_t *v)
@@ -147,83 +108,54 @@ static bool read_flag(const char *text, int64_t *v)
 }
 
 /* Sets V to the choice whose name or other spelling is TEXT. False: there is no such choice. */
-static bool read_choice(const struct opt_row *row, const char *text, struct opt_value *v)
+static bool read_choice(const struct opt_row *row, const char *text, struct param_value *v)
 {
     for (const struct opt_word *w = row->words; w && w->text; w++)
         if (w->means && strcasecmp(w->text, text) == 0)
             v->text = text = w->means;
-    v->i = choice_index(row->choices, text);
+    v->i = param_index(row->values, text, strlen(text));
     return v->i >= 0;
 }
 
 /* Converts TEXT to a value of ROW's type and range. False: TEXT is not such a value. */
-static bool convert(const struct opt_row *row, const char *text, struct opt_value *v)
+static bool convert(const struct opt_row *row, const char *text, struct param_value *v)
 {
-    struct range r;
     char *end;
 
-    *v = (struct opt_value){.text = text};
+    *v = (struct param_value){.text = text};
     errno = 0;
     switch (row->type) {
-    case OPT_FLAG: return read_flag(text, &v->i);
-    case OPT_INT:
+    case PARAM_FLAG: return read_flag(text, &v->i);
+    case PARAM_INT:
         v->i = strtoll(text, &end, 10);
         v->f = (double)v->i;
         break;
-    case OPT_UINT:
+    case PARAM_BITS:
         if (strchr(text, '-')) /* strtoull() converts "-1" to 2^64 - 1 */
             return false;
-        v->u = strtoull(text, &end, 10);
-        v->f = (double)v->u;
+        v->i = (int64_t)strtoull(text, &end, 10);
         break;
-    case OPT_FLOAT:
+    case PARAM_REAL:
         v->f = strtod(text, &end);
-        if (!isfinite(v->f))
-            return false;
         errno = 0; /* accepts underflow to 0 */
         break;
-    case OPT_CHOICE: return read_choice(row, text, v);
+    case PARAM_CHOICE: return read_choice(row, text, v);
     default: return true;
     }
-    return end != text && *end == 0 && errno == 0 && read_range(row->range, &r) && in_range(&r, v->f);
+    return end != text && *end == 0 && errno == 0 && param_in_range(row->values, v->f);
 }
 
 bool opt_has_name(const struct opt_row *row, const char *name, size_t n)
 {
-    if (strlen(row->name) == n && memcmp(row->name, name, n) == 0)
-        return true;
-    for (const char *p = row->aliases; p && *p; p += *p == '|') {
-        size_t len = strcspn(p, "|");
-
-        if (len == n && memcmp(p, name, n) == 0)
-            return true;
-        p += len;
-    }
-    return false;
+    return param_index(row->name, name, n) == 0 || param_index(row->aliases, name, n) >= 0;
 }
 
 /* Returns whether ROW's member can hold every value that the row allows. */
 static bool fits_member(const struct opt_row *row)
 {
-    const struct opt_member *m = &row->into;
-    struct range r = {.lo = -INFINITY, .hi = INFINITY};
-    double most = ldexp(1, (int)m->size * 8 - (m->kind == OPT_TO_SIGNED));
+    const struct param p = param_of(row);
 
-    if (row->repeat || m->kind == OPT_TO_LIST)
-        return m->kind == OPT_TO_LIST;
-    switch (row->type) {
-    case OPT_FLAG: return m->kind == OPT_TO_BOOL || m->kind == OPT_TO_SIGNED;
-    case OPT_INT:
-        read_range(row->range, &r);
-        return (m->kind == OPT_TO_SIGNED && (m->size == 8 || (r.lo >= -most && r.hi < most))) ||
-               (m->kind == OPT_TO_UNSIGNED && r.lo >= 0 && (m->size == 8 || r.hi < most));
-    case OPT_UINT: return m->kind == OPT_TO_UNSIGNED && m->size == 8;
-    case OPT_FLOAT: return m->kind == OPT_TO_DOUBLE;
-    case OPT_CHOICE:
-        return m->kind != OPT_TO_DOUBLE &&
-               (m->kind != OPT_TO_BOOL || strchr(row->choices, '|') == strrchr(row->choices, '|'));
-    default: return m->kind == OPT_TO_TEXT;
-    }
+    return row->repeat || row->into.kind == PARAM_TO_LIST ? row->into.kind == PARAM_TO_LIST : param_fits(&p);
 }
 
 /* Asserts that all members of a row are in the struct whose size the table gives. */
@@ -246,15 +178,14 @@ static void check_rows(const struct opt_values *v)
 {
     for (size_t i = 0; i < v->n_rows; i++) {
         const struct opt_row *r = v->slot[i].row;
-        struct opt_value value;
-        struct range range;
+        struct param_value value;
+        struct param_range range;
 
         ASSERT(r->help, "--%s: help", r->name);
-        ASSERT(read_range(r->range, &range), "--%s: range '%s'", r->name, r->range ? r->range : "");
-        ASSERT(!r->bare || r->type == OPT_STRING, "--%s: bare", r->name);
-        ASSERT((r->type == OPT_CHOICE) == (r->choices != NULL), "--%s: choices", r->name);
-        ASSERT(!r->values || r->type == OPT_STRING, "--%s: values", r->name);
-        ASSERT(!r->fallback || (!r->repeat && r->type != OPT_FLAG && convert(r, r->fallback, &value)),
+        ASSERT(is_number(r) ? param_range(r->values, &range) : r->type != PARAM_CHOICE || r->values,
+               "--%s: values '%s'", r->name, r->values ? r->values : "");
+        ASSERT(!r->bare || r->type == PARAM_TEXT, "--%s: bare", r->name);
+        ASSERT(!r->fallback || (!r->repeat && r->type != PARAM_FLAG && convert(r, r->fallback, &value)),
                "--%s: default '%s'", r->name, r->fallback ? r->fallback : "");
         for (size_t j = 0; j < i; j++)
             ASSERT(!opt_has_name(v->slot[j].row, r->name, strlen(r->name)) &&
@@ -267,14 +198,14 @@ static void check_rows(const struct opt_values *v)
 static int add_value(struct opt_values *v, struct opt_slot *s, enum opt_source source, const char *text,
                      struct err *e)
 {
-    struct opt_value one;
+    struct param_value one;
 
     if (!convert(s->row, text, &one))
         return bad_value(s->row, source, text, e);
     if (s->n == 0 || s->row->repeat) {
         /* At powers of two the array is full and is replaced by a larger one. */
         if ((s->n & (s->n - 1)) == 0) {
-            struct opt_value *grown = arena_zalloc(&v->arena, s->n ? 2 * s->n : 1, sizeof(*grown));
+            struct param_value *grown = arena_zalloc(&v->arena, s->n ? 2 * s->n : 1, sizeof(*grown));
 
             if (!grown)
                 return err_nomem(e, "command-line options");
@@ -294,9 +225,9 @@ static int add_longs(struct opt_values *v, const struct opt_row *row, int val, s
                      struct err *e)
 {
     const struct option one = {.name = row->name,
-                               .has_arg = row->type == OPT_FLAG ? no_argument
-                                          : row->bare           ? optional_argument
-                                                                : required_argument,
+                               .has_arg = row->type == PARAM_FLAG ? no_argument
+                                          : row->bare             ? optional_argument
+                                                                  : required_argument,
                                .val = val};
 
     *(*l)++ = one;
@@ -343,7 +274,7 @@ static int make_getopt(struct opt_values *v, struct option **longs, char **short
             return rc;
         if (r->brief) {
             *s++ = r->brief;
-            if (r->type != OPT_FLAG)
+            if (r->type != PARAM_FLAG)
                 *s++ = ':';
             if (r->bare)
                 *s++ = ':';
@@ -397,7 +328,7 @@ static int bad_option(const struct opt_values *v, int c, const char *word, struc
     if (s && c == ':')
         return err_set(e, ERR_USAGE, "--%s: found nothing after it, expected %s", s->row->name,
                        opt_arg(s->row));
-    if (s && s->row->type == OPT_FLAG)
+    if (s && s->row->type == PARAM_FLAG)
         return err_set(e, ERR_USAGE, "--%s: found '%s', but it takes no value", s->row->name, word);
     if (strncmp(word, "--", 2) != 0)
         return err_set(e, ERR_USAGE, "-%c: there is no such option; --help all lists them", optopt);
@@ -430,7 +361,7 @@ static int read_arguments(struct opt_values *v, int argc, char **argv, const str
         ASSERT(s, "getopt returned %d", c);
         if (s->row->bare && !optarg) /* getopt itself accepts an optional value only after '=' */
             optarg = optind < argc && argv[optind][0] != '-' ? argv[optind++] : no_value;
-        rc = add_value(v, s, OPT_GIVEN, s->row->type == OPT_FLAG ? "1" : optarg, e);
+        rc = add_value(v, s, OPT_GIVEN, s->row->type == PARAM_FLAG ? "1" : optarg, e);
     }
     for (int i = optind; i < argc && rc == 0; i++)
         v->args[v->n_args++] = argv[i];
@@ -500,40 +431,21 @@ void opt_fini(struct opt_values *v)
 
 /* ---- filling structs ---- */
 
-/* Writes the integer VALUE to the SIZE (4 or 8) bytes at AT. */
-static void store_integer(char *at, size_t size, uint64_t value)
-{
-    const uint32_t narrow = (uint32_t)value;
-
-    ASSERT(size == sizeof(value) || size == sizeof(narrow), "an integer of %zu bytes", size);
-    memcpy(at, size == sizeof(value) ? (const void *)&value : &narrow, size);
-}
-
 static void store_value(const struct opt_slot *s, char *into)
 {
-    const struct opt_value *x = s->n ? &s->value[s->n - 1] : NULL;
-    const struct opt_member *m = &s->row->into;
-    char *at = into + m->at;
+    const struct param p = param_of(s->row);
 
-    if (m->kind == OPT_TO_LIST)
-        *(struct opt_list *)at = (struct opt_list){s->value, s->n};
-    else if (!x)
-        return;
-    else if (m->kind == OPT_TO_BOOL)
-        *(bool *)at = x->i != 0;
-    else if (m->kind == OPT_TO_DOUBLE)
-        *(double *)at = x->f;
-    else if (m->kind == OPT_TO_TEXT)
-        *(const char **)at = x->text;
-    else
-        store_integer(at, m->size, s->row->type == OPT_UINT ? x->u : (uint64_t)x->i);
+    if (p.into.kind == PARAM_TO_LIST)
+        *(struct param_list *)(into + p.into.at) = (struct param_list){s->value, s->n};
+    else if (p.into.kind && s->n)
+        param_store(&p, &s->value[s->n - 1], into);
 }
 
 static void store_source(const struct opt_slot *s, char *into)
 {
     const struct opt_row *r = s->row;
 
-    if (r->source.kind == OPT_TO_BOOL)
+    if (r->source.kind == PARAM_TO_BOOL)
         *(bool *)(into + r->source.at) = s->source >= OPT_ENV;
     else if (r->source.kind)
         *(enum opt_source *)(into + r->source.at) = s->source;
@@ -549,8 +461,7 @@ void opt_read_rows(const struct opt_values *v, const struct opt_row *rows, void 
         i++;
     ASSERT(i < v->n_rows, "the table lacks the array of --%s", rows->name);
     for (; rows->name; rows++, i++) {
-        if (rows->into.kind)
-            store_value(&v->slot[i], into);
+        store_value(&v->slot[i], into);
         store_source(&v->slot[i], into);
     }
 }
@@ -614,8 +525,8 @@ void opt_sentence(const struct opt_row *r, struct buf *out)
     const char *before = " (", *fallback = r->fallback ? r->fallback : r->otherwise;
 
     buf_str(out, r->help);
-    if (r->type == OPT_CHOICE && r->arg)
-        buf_fmt(out, ": %s", r->choices);
+    if (r->type == PARAM_CHOICE && r->arg)
+        buf_fmt(out, ": %s", r->values);
     if (r->repeat)
         buf_str(out, "; may be repeated");
     for (const char *p = r->aliases; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
@@ -624,9 +535,9 @@ void opt_sentence(const struct opt_row *r, struct buf *out)
         buf_fmt(out, "%sdefault %s", before, fallback);
         before = r->otherwise ? "; " : ", ";
     }
-    if (r->range) {
+    if (is_number(r) && r->values) {
         buf_str(out, before);
-        add_range(out, r->range);
+        add_range(out, r->values);
         before = ", ";
     }
     if (r->env) {
@@ -642,7 +553,7 @@ static void add_row(const struct opt_row *r, struct buf *out)
     size_t start = out->len, column;
 
     buf_fmt(out, r->brief ? "  -%c, --%s" : "  %c   --%s", r->brief ? r->brief : ' ', r->name);
-    if (r->type != OPT_FLAG)
+    if (r->type != PARAM_FLAG)
         buf_fmt(out, " %s", opt_arg(r));
     column = out->len - start;
     if (column + 2 > HELP_INDENT) {
@@ -670,7 +581,7 @@ size_t opt_clause(const struct opt_row *r)
 /* Appends one line: the name of ROW, its argument if there is room for it, and the first clause of its help. */
 static void add_short_row(const struct opt_row *r, struct buf *out)
 {
-    const char *arg = r->type == OPT_FLAG ? "" : opt_arg(r);
+    const char *arg = r->type == PARAM_FLAG ? "" : opt_arg(r);
     size_t start = out->len, clause = opt_clause(r), column;
 
     if (r->brief)

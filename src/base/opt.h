@@ -1,5 +1,5 @@
-/* opt.h - command-line options as arrays of rows. One row describes an option completely: for the parser, for
- * --help, for the manual page, and for the struct member that gets its value.
+/* opt.h - command-line options as arrays of rows. One row describes an option completely: a parameter (param.h), and
+ * what the command line, --help and the manual page say of it.
  *
  * A command's table is a list of such arrays, so that several commands can share an array. The value of an
  * option comes from the command line, else from the row's environment variable, else from its default.
@@ -11,7 +11,7 @@
  *
  *     struct greet { struct output out; int64_t times; bool times_given; };
  *     static const struct opt_row rows[] = {
- *         {"times", 'n', OPT_INT, "N", USUAL, .help = "how often", .fallback = "1", .range = "[1,9]",
+ *         {"times", 'n', PARAM_INT, "N", USUAL, .help = "how often", .fallback = "1", .values = "[1,9]",
  *          OPT_INTO(struct greet, times), OPT_SOURCE(struct greet, times_given)},
  *         {0}};
  *     static const struct opt_part table[] = {
@@ -27,57 +27,24 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
-
-enum opt_type {
-    OPT_FLAG,   /* no value on the command line; in the environment 1/0, true/false, yes/no, on/off */
-    OPT_INT,    /* int64 */
-    OPT_UINT,   /* uint64 */
-    OPT_FLOAT,  /* finite double */
-    OPT_STRING, /* any text */
-    OPT_CHOICE, /* one of .choices */
-};
+#include "base/param/param.h"
 
 enum opt_source { OPT_NONE, OPT_DEFAULT, OPT_ENV, OPT_GIVEN };
 
-/* The type of a member that stores a value. Text is borrowed from argv, the environment or the row. */
-enum opt_kind { OPT_TO_BOOL = 1, OPT_TO_SIGNED, OPT_TO_UNSIGNED, OPT_TO_DOUBLE, OPT_TO_TEXT, OPT_TO_LIST };
-
-/* The member that gets a row's value; kind 0: none. */
-struct opt_member {
-    size_t at, size; /* offset and size of the member in its struct */
-    size_t outer;    /* size of that struct, to detect a wrong struct */
-    enum opt_kind kind;
-};
-
-/* All values of an option, in order. */
-struct opt_list {
-    const struct opt_value *value; /* [n] borrowed from struct opt_values */
-    size_t n;
-};
-
 /* In a row: MEMBER of TYPE gets the value. If the option has no value, the member is unchanged. Flags need a
- * bool or int, OPT_INT an integer, OPT_UINT an unsigned 64-bit integer, OPT_FLOAT a double, OPT_STRING a
- * const char *, OPT_CHOICE a const char * or, for the index of the choice, an integer, an enum or (with two
- * choices) a bool. A struct opt_list gets all values of an option of any type. Other types do not compile;
+ * bool or int, PARAM_INT an integer, PARAM_BITS an unsigned 64-bit integer, PARAM_REAL a double, PARAM_TEXT a
+ * const char *, PARAM_CHOICE a const char * or, for the index of the choice, an integer, an enum or (with two
+ * choices) a bool. A struct param_list gets all values of an option of any type. Other types do not compile;
  * opt_parse() asserts that the member can hold every value in the row's range. */
-#define OPT_INTO(type, member) .into = OPT_MEMBER(type, member, OPT_KIND)
+#define OPT_INTO(type, member) .into = PARAM_MEMBER(type, member)
 /* In a row: MEMBER of TYPE gets the source of the value: an enum opt_source, or a bool that is true for the
  * command line and the environment. */
-#define OPT_SOURCE(type, member) .source = OPT_MEMBER(type, member, OPT_SOURCE_KIND)
+#define OPT_SOURCE(type, member) .source = PARAM_MEMBER_OF(type, member, OPT_SOURCE_KIND)
 /* In a row: bit N of MEMBER of TYPE, a uint64_t, is set if command line or environment have a value. */
-#define OPT_MARK(type, member, n) .mark = OPT_MEMBER(type, member, OPT_MARK_KIND), .bit = (n)
+#define OPT_MARK(type, member, n) .mark = PARAM_MEMBER_OF(type, member, OPT_MARK_KIND), .bit = (n)
 
-/* clang-format off */
-#define OPT_MEMBER(type, member, kind_of) \
-    {offsetof(type, member), sizeof(((type *)0)->member), sizeof(type), kind_of(&((type *)0)->member)}
-#define OPT_KIND(p)                                                                                      \
-    _Generic(p, bool *: OPT_TO_BOOL,                                                                     \
-        int *: OPT_TO_SIGNED, long *: OPT_TO_SIGNED, long long *: OPT_TO_SIGNED,                         \
-        unsigned *: OPT_TO_UNSIGNED, unsigned long *: OPT_TO_UNSIGNED, unsigned long long *: OPT_TO_UNSIGNED, \
-        double *: OPT_TO_DOUBLE, const char **: OPT_TO_TEXT, struct opt_list *: OPT_TO_LIST)
-#define OPT_SOURCE_KIND(p) _Generic(p, bool *: OPT_TO_BOOL, enum opt_source *: OPT_TO_UNSIGNED)
-#define OPT_MARK_KIND(p)   _Generic(p, uint64_t *: OPT_TO_UNSIGNED)
-/* clang-format on */
+#define OPT_SOURCE_KIND(p) _Generic(p, bool * : PARAM_TO_BOOL, enum opt_source * : PARAM_TO_UNSIGNED)
+#define OPT_MARK_KIND(p)   _Generic(p, uint64_t * : PARAM_TO_UNSIGNED)
 
 /* Another spelling of a choice. */
 struct opt_word {
@@ -87,26 +54,24 @@ struct opt_word {
 };
 
 struct opt_row {
-    const char *name; /* long name without dashes; NULL ends an array */
-    char brief;       /* letter of the short name; 0: none */
-    enum opt_type type;
+    const char *name;     /* long name without dashes; NULL ends an array */
+    char brief;           /* letter of the short name; 0: none */
+    enum param_type type; /* a PARAM_FLAG has no value; in the environment 1/0, true/false, yes/no, on/off */
     /* placeholder of the value in help: "N", "DIR"; NULL: the choices or a name by type */
     const char *arg;
     int group;                    /* index into the headings of the help page */
     const char *help;             /* a sentence without full stop; the help page adds the fields below */
     const char *fallback;         /* default as text; NULL: none (always with .repeat) */
     const char *otherwise;        /* a default that is computed, in words */
-    const char *range;            /* numbers: an interval "[1,64]", "(0,1]", "[0,inf)"; NULL: any number */
-    const char *choices;          /* OPT_CHOICE: "a|b|c" */
-    const struct opt_word *words; /* OPT_CHOICE: other spellings; NULL: none */
-    const char *values;           /* OPT_STRING: usual values "a|b", which shells complete; NULL: none */
+    const char *values;           /* as in struct param */
+    const struct opt_word *words; /* PARAM_CHOICE: other spellings; NULL: none */
     const char *aliases;          /* other long names, "a|b", for the command line only; NULL: none */
     const char *env;              /* environment variable; NULL: none */
-    bool bare;          /* OPT_STRING: the value may be omitted (then "") at the end or before an option */
+    bool bare;          /* PARAM_TEXT: the value may be omitted (then "") at the end or before an option */
     bool repeat;        /* all given values count; otherwise only the last one */
     const char *manual; /* more sentences, for the manual page only; NULL: none */
     /* Set by OPT_INTO, OPT_SOURCE and OPT_MARK; all are members of the same struct. */
-    struct opt_member into, source, mark;
+    struct param_member into, source, mark;
     unsigned bit; /* number of the bit in MARK */
 };
 
@@ -122,14 +87,6 @@ struct opt_part {
 #define OPT_OTHER(rows)              {rows, 0, 0}
 #define OPT_END                      {NULL, 0, 0}
 /* clang-format on */
-
-/* A converted value of an option. */
-struct opt_value {
-    const char *text; /* borrowed from argv, the environment or the row */
-    int64_t i;        /* OPT_INT; OPT_CHOICE: index of the choice; OPT_FLAG: 0 or 1 */
-    uint64_t u;       /* OPT_UINT */
-    double f;         /* the value of any numeric type */
-};
 
 struct opt_slot;
 

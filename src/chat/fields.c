@@ -933,33 +933,21 @@ static int read_request_ids(struct fields *f, const json_t *v, struct err *e)
 /* Rows of engine/sampling/sampling.def. SAMPLED rows have the range NULL, which means the range of the
  * sampling field. */
 #define SAMPLED(name, where, field) SAMPLED_ROW(SAMPLING_##field, NUMBER, NULL, name, where, NULL, )
-#define COUNT                       INT
-#define DRAW_COUNT                  INT
-#define INTEGER                     INT
-#define UINT64                      INT
-#define DRAW_NUMBER                 NUMBER
-#define EARLY                       INT
-#define ANY()                       NULL
-#define FROM(lo)                    "[" #lo ",inf)"
-#define ABOVE(lo)                   "(" #lo ",inf)"
-#define FROM_TO(lo, hi)             "[" #lo "," #hi "]"
-#define ABOVE_TO(lo, hi)            "(" #lo "," #hi "]"
+#define OF_PARAM_FLAG               BOOL
+#define OF_PARAM_INT                INT
+#define OF_PARAM_BITS               INT
+#define OF_PARAM_REAL               NUMBER
+#define OF_PARAM_CHOICE             INT
 #define REQUEST(...)                __VA_ARGS__
 #define REQUEST_WITHIN(...)         __VA_ARGS__
 #define SAMPLED_ROW_OF(...)         SAMPLED_ROW(__VA_ARGS__)
 #define SAMPLED_ROW(field, kind, says, name, where, range, ...) \
     {#name, where, kind, 0, range, 0, NULL, "boolean", says, NULL, 1 + (field)},
-#define SAMPLING_FIELD(field, member, kind, range, neutral, access, help, flag, request) \
-    SAMPLED_ROW_OF(SAMPLING_##field, kind, help, request, range, )
+#define SAMPLING_FIELD(field, member, draws, kind, type, values, neutral, access, help, flag, request) \
+    SAMPLED_ROW_OF(SAMPLING_##field, OF_##type, help, request, values, )
 static const struct row rows[] = {
 #include "chat/fields.def"
 };
-#undef COUNT
-#undef DRAW_COUNT
-#undef INTEGER
-#undef UINT64
-#undef DRAW_NUMBER
-#undef EARLY
 #undef BOOL
 #undef INT
 #undef NUMBER
@@ -975,7 +963,7 @@ enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
 /* Return the range and the description of R, or those of its sampling field if R has none. */
 static const char *range_of(const struct row *r)
 {
-    return r->range || !r->sampled || r->kind == BOOL ? r->range : sampling_row[r->sampled - 1].range;
+    return r->range || !r->sampled || r->kind == BOOL ? r->range : sampling_row[r->sampled - 1].param.values;
 }
 
 static const char *says_of(const struct row *r)

@@ -32,28 +32,28 @@ struct grammar_options {
 #define INTO(member) OPT_INTO(struct grammar_options, member)
 
 static const struct opt_row rows[] = {
-    {"json-schema", 0, OPT_STRING, "F", EVERYDAY, .help = "compile the JSON Schema in this file",
+    {"json-schema", 0, PARAM_TEXT, "F", EVERYDAY, .help = "compile the JSON Schema in this file",
      INTO(schema)},
-    {"regex", 0, OPT_STRING, "R", EVERYDAY,
+    {"regex", 0, PARAM_TEXT, "R", EVERYDAY,
      .help = "compile this regular expression, which matches whole texts", INTO(regex)},
-    {"grammar", 0, OPT_STRING, "F", EVERYDAY, .help = "compile the grammar in this file, GBNF or EBNF",
+    {"grammar", 0, PARAM_TEXT, "F", EVERYDAY, .help = "compile the grammar in this file, GBNF or EBNF",
      INTO(grammar)},
-    {"structural-tag", 0, OPT_STRING, "F", EVERYDAY, .help = "compile the structural tag in this file, JSON",
+    {"structural-tag", 0, PARAM_TEXT, "F", EVERYDAY, .help = "compile the structural tag in this file, JSON",
      INTO(tag)},
-    {"check", 0, OPT_STRING, "F.jsonl", EVERYDAY,
+    {"check", 0, PARAM_TEXT, "F.jsonl", EVERYDAY,
      .help =
          "check each line of this file: JSON text for --json-schema and --structural-tag, else a JSON string with "
          "the text; JSON that is valid under a schema is accepted also with properties that the schema does not name, "
          "and with other spellings of names and of values of enum and const than answers have",
      INTO(check)},
-    {"masks", 0, OPT_STRING, "F.jsonl", EVERYDAY,
+    {"masks", 0, PARAM_TEXT, "F.jsonl", EVERYDAY,
      .help =
          "answers as arrays of token ids, one on each line: with --json, the tokens that are allowed after "
          "each of their tokens, and the limit that ended them, if any",
      INTO(masks)},
-    {"lax", 0, OPT_FLAG, NULL, EVERYDAY,
+    {"lax", 0, PARAM_FLAG, NULL, EVERYDAY,
      .help = "ignore unsupported keywords of a JSON Schema instead of failing", INTO(lax)},
-    {"compact", 0, OPT_FLAG, NULL, EVERYDAY,
+    {"compact", 0, PARAM_FLAG, NULL, EVERYDAY,
      .help = "accept JSON only without white space between its tokens", INTO(compact)},
     {0}};
 

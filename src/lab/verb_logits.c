@@ -34,24 +34,24 @@ struct logits_options {
 #define INTO(member) OPT_INTO(struct logits_options, member)
 
 static const struct opt_row rows[] = {
-    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "prompt as token ids, instead of text", INTO(ids)},
-    {"top", 0, OPT_INT, "K", EVERYDAY,
-     .help = "print the K largest logits of each position and their token ids", .range = "[1,1024]",
+    {"ids", 0, PARAM_TEXT, "1,2,3", EVERYDAY, .help = "prompt as token ids, instead of text", INTO(ids)},
+    {"top", 0, PARAM_INT, "K", EVERYDAY,
+     .help = "print the K largest logits of each position and their token ids", .values = "[1,1024]",
      INTO(top)},
-    {"npy", 0, OPT_STRING, "F", EVERYDAY,
+    {"npy", 0, PARAM_TEXT, "F", EVERYDAY,
      .help = "write the logits to this file in NumPy's format, float32 [positions, vocabulary]", INTO(npy)},
-    {"hidden", 0, OPT_STRING, "F", EVERYDAY,
+    {"hidden", 0, PARAM_TEXT, "F", EVERYDAY,
      .help =
          "write the hidden states to this file in NumPy's format, float32 [layers + 1, positions, hidden size]: the "
          "embeddings, then the output of each layer",
      INTO(hidden)},
-    {"last", 0, OPT_INT, "K", EVERYDAY, .help = "print and write logits of the last K positions only",
-     .otherwise = "all", .range = "[1,2147483647]", INTO(last)},
-    {"no-special", 0, OPT_FLAG, NULL, PROMPT,
+    {"last", 0, PARAM_INT, "K", EVERYDAY, .help = "print and write logits of the last K positions only",
+     .otherwise = "all", .values = "[1,2147483647]", INTO(last)},
+    {"no-special", 0, PARAM_FLAG, NULL, PROMPT,
      .help = "do not add BOS or other special tokens to the prompt; token ids of --ids never get any",
      INTO(no_special)},
-    {"chunk", 0, OPT_INT, "N", COMPUTING, .help = "compute the prompt in chunks of N tokens",
-     .otherwise = "--max-num-batched-tokens", .range = "[1,65536]", INTO(chunk)},
+    {"chunk", 0, PARAM_INT, "N", COMPUTING, .help = "compute the prompt in chunks of N tokens",
+     .otherwise = "--max-num-batched-tokens", .values = "[1,65536]", INTO(chunk)},
     {0}};
 
 /* The outputs, to which take_rows() adds the logits of each position. */

@@ -31,26 +31,26 @@ struct parse_options {
 #define INTO(member) OPT_INTO(struct parse_options, member)
 
 static const struct opt_row rows[] = {
-    {"messages", 0, OPT_STRING, "F.json", EVERYDAY,
+    {"messages", 0, PARAM_TEXT, "F.json", EVERYDAY,
      .help = "JSON file with the messages that the text answers, or an object with messages and tools",
      INTO(messages)},
-    {"batch", 0, OPT_STRING, "F.jsonl", EVERYDAY,
+    {"batch", 0, PARAM_TEXT, "F.jsonl", EVERYDAY,
      .help =
          "file with {\"text\":..., \"tools\":..., \"prompt\":..., \"finish\":...} on each line; \"pieces\": "
          "[[text, is_special], ...] may stand for \"text\"",
      INTO(batch)},
-    {"tool-call-parser", 0, OPT_STRING, "NAME", EVERYDAY,
+    {"tool-call-parser", 0, PARAM_TEXT, "NAME", EVERYDAY,
      .help = "format of tool calls (see --list), none or auto",
      .otherwise = "auto with a model or a template, else none", INTO(calls)},
-    {"reasoning-parser", 0, OPT_STRING, "NAME", EVERYDAY,
+    {"reasoning-parser", 0, PARAM_TEXT, "NAME", EVERYDAY,
      .help = "format of reasoning (see --list), none or auto",
      .otherwise = "auto with a model or a template, else none", INTO(reasoning)},
-    {"chat-template", 0, OPT_STRING, "F.jinja", EVERYDAY,
+    {"chat-template", 0, PARAM_TEXT, "F.jinja", EVERYDAY,
      .help = "use the Jinja template in this file instead of the model's", INTO(chat_template)},
-    {"list", 0, OPT_FLAG, NULL, EVERYDAY, .help = "list the formats", INTO(list)},
-    {"detect", 0, OPT_FLAG, NULL, EVERYDAY, .help = "print the formats that the chat template shows",
+    {"list", 0, PARAM_FLAG, NULL, EVERYDAY, .help = "list the formats", INTO(list)},
+    {"detect", 0, PARAM_FLAG, NULL, EVERYDAY, .help = "print the formats that the chat template shows",
      INTO(detect)},
-    {"stream", 0, OPT_UINT, "N", OUTPUT, .help = "feed N characters at a time to the parser",
+    {"stream", 0, PARAM_BITS, "N", OUTPUT, .help = "feed N characters at a time to the parser",
      .otherwise = "the whole text at once", INTO(stream)},
     {0}};
 

@@ -36,12 +36,12 @@ struct ppl_options {
 #define INTO(member) OPT_INTO(struct ppl_options, member)
 
 static const struct opt_row rows[] = {
-    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "file with the text (-: standard input)", INTO(file)},
-    {"ctx", 0, OPT_INT, "N", EVERYDAY, .help = "length of a window in tokens", .fallback = "512",
-     .range = "[2,1048576]", INTO(ctx)},
-    {"max-tokens", 0, OPT_INT, "N", EVERYDAY, .help = "score only the first N tokens of the text",
-     .otherwise = "all", .range = "[2,2147483647]", INTO(max_tokens)},
-    {"kl", 0, OPT_FLAG, NULL, EVERYDAY,
+    {"file", 0, PARAM_TEXT, "F", EVERYDAY, .help = "file with the text (-: standard input)", INTO(file)},
+    {"ctx", 0, PARAM_INT, "N", EVERYDAY, .help = "length of a window in tokens", .fallback = "512",
+     .values = "[2,1048576]", INTO(ctx)},
+    {"max-tokens", 0, PARAM_INT, "N", EVERYDAY, .help = "score only the first N tokens of the text",
+     .otherwise = "all", .values = "[2,2147483647]", INTO(max_tokens)},
+    {"kl", 0, PARAM_FLAG, NULL, EVERYDAY,
      .help = "also open the model in fp32, and print the KL divergence of the predictions from those in fp32",
      INTO(kl)},
     {0}};

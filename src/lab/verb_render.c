@@ -27,27 +27,27 @@ struct render_options {
 #define INTO(member) OPT_INTO(struct render_options, member)
 
 static const struct opt_row rows[] = {
-    {"messages", 0, OPT_STRING, "F.json", EVERYDAY,
+    {"messages", 0, PARAM_TEXT, "F.json", EVERYDAY,
      .help =
          "JSON file with a list of messages, or an object with messages, tools, documents and other variables of the "
          "template (-: standard input)",
      INTO(messages)},
-    {"no-generation-prompt", 0, OPT_FLAG, NULL, EVERYDAY,
+    {"no-generation-prompt", 0, PARAM_FLAG, NULL, EVERYDAY,
      .help = "set add_generation_prompt to false, so that the prompt does not end with the head of an answer",
      INTO(no_generation_prompt)},
-    {"chat-template", 0, OPT_STRING, "F.jinja", EVERYDAY,
+    {"chat-template", 0, PARAM_TEXT, "F.jinja", EVERYDAY,
      .help = "use the Jinja template in this file instead of the model's (-: standard input)",
      .aliases = "template", INTO(chat_template)},
-    {"template-name", 0, OPT_STRING, "NAME", EVERYDAY, .help = "use the model's template of this name",
+    {"template-name", 0, PARAM_TEXT, "NAME", EVERYDAY, .help = "use the model's template of this name",
      .otherwise = "tool_use if tools are given, else default", INTO(template_name)},
-    {"context", 0, OPT_STRING, "F.json", EVERYDAY,
+    {"context", 0, PARAM_TEXT, "F.json", EVERYDAY,
      .help =
          "render --chat-template with the variables of this JSON file only, without messages (-: standard input)",
      INTO(context)},
-    {"now", 0, OPT_STRING, "TIME", EVERYDAY,
+    {"now", 0, PARAM_TEXT, "TIME", EVERYDAY,
      .help = "local time for strftime_now() of templates: 2026-07-01T12:00:00",
      .otherwise = "the current time", INTO(now)},
-    {"ids", 0, OPT_FLAG, NULL, OUTPUT, .help = "print the token ids of the text instead of the text",
+    {"ids", 0, PARAM_FLAG, NULL, OUTPUT, .help = "print the token ids of the text instead of the text",
      INTO(ids)},
     OPTION_USER_TEXT(EVERYDAY, INTO(plain_user_text)),
     {0}};

@@ -27,14 +27,14 @@ struct sample_options {
 #define INTO(member) OPT_INTO(struct sample_options, member)
 
 static const struct opt_row rows[] = {
-    {"logits", 0, OPT_STRING, "F.npy", EVERYDAY,
+    {"logits", 0, PARAM_TEXT, "F.npy", EVERYDAY,
      .help =
          "NumPy file with float32 logits of shape [V], [1, V] or, with --row, [rows, V] (-: standard input)",
      INTO(logits)},
-    {"row", 0, OPT_INT, "R", EVERYDAY,
-     .help = "number of the row of [rows, V] to sample from, counted from 0", .range = "[0,2147483647]",
+    {"row", 0, PARAM_INT, "R", EVERYDAY,
+     .help = "number of the row of [rows, V] to sample from, counted from 0", .values = "[0,2147483647]",
      OPT_INTO(struct sample_options, row), OPT_SOURCE(struct sample_options, row_given)},
-    {"params", 0, OPT_STRING, "JSON", EVERYDAY,
+    {"params", 0, PARAM_TEXT, "JSON", EVERYDAY,
      .help =
          "JSON object of sampling parameters such as {\"top_k\":5}; prompt_ids and output_ids are the tokens that "
          "penalties count",

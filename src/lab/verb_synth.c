@@ -36,13 +36,13 @@ struct synth_options {
 #define INTO(member) OPT_INTO(struct synth_options, member)
 
 static const struct opt_row rows[] = {
-    {"output", 'o', OPT_STRING, "DIR", EVERYDAY, .help = "folder to write the checkpoint to", INTO(output)},
-    {"list", 0, OPT_FLAG, NULL, EVERYDAY, .help = "list the names of the shapes and end", INTO(list)},
-    {"layers", 0, OPT_INT, "N", EVERYDAY, .help = "number of layers", .otherwise = "the model's",
-     .range = "[1,4096]", INTO(layers)},
-    {"dtype", 0, OPT_CHOICE, NULL, EVERYDAY, .help = "number format of the stored weights",
-     .choices = "bf16|fp16|fp32", .words = dtype_words, .fallback = "bf16", INTO(stored)},
-    {"seed", 0, OPT_UINT, "N", EVERYDAY, .help = "seed of the random weights", .fallback = "0", INTO(seed)},
+    {"output", 'o', PARAM_TEXT, "DIR", EVERYDAY, .help = "folder to write the checkpoint to", INTO(output)},
+    {"list", 0, PARAM_FLAG, NULL, EVERYDAY, .help = "list the names of the shapes and end", INTO(list)},
+    {"layers", 0, PARAM_INT, "N", EVERYDAY, .help = "number of layers", .otherwise = "the model's",
+     .values = "[1,4096]", INTO(layers)},
+    {"dtype", 0, PARAM_CHOICE, NULL, EVERYDAY, .help = "number format of the stored weights",
+     .values = "bf16|fp16|fp32", .words = dtype_words, .fallback = "bf16", INTO(stored)},
+    {"seed", 0, PARAM_BITS, "N", EVERYDAY, .help = "seed of the random weights", .fallback = "0", INTO(seed)},
     {0}};
 
 struct synth {

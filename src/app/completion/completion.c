@@ -164,8 +164,8 @@ static bool is_file(const char *arg)
 /* Appends the kind of ROW's value, and its words. */
 static void write_value(struct search *s, const struct opt_row *row)
 {
-    const char *words = row->values ? row->values : row->type == OPT_CHOICE ? row->choices : NULL;
-    const char *arg = words || row->type != OPT_STRING ? "" : opt_arg(row);
+    const char *words = row->type == PARAM_TEXT || row->type == PARAM_CHOICE ? row->values : NULL;
+    const char *arg = words || row->type != PARAM_TEXT ? "" : opt_arg(row);
 
     buf_str(s->out, is_file(arg) ? "file\n" : strcmp(arg, "DIR") == 0 ? "folder\n" : "words\n");
     offer_list(s, "", words);
@@ -184,7 +184,7 @@ static void write_of_verb(struct search *s, const struct verb *verb, char *const
         }
     if (s->word[name] && (row = find_option(verb, s->word, name)) != NULL)
         s->n_option = name + 1;
-    else if (before && before->type != OPT_FLAG && !(before->bare && s->word[0] == '-'))
+    else if (before && before->type != PARAM_FLAG && !(before->bare && s->word[0] == '-'))
         row = before;
     if (row) {
         write_value(s, row);

@@ -7,67 +7,48 @@
 
 _Static_assert((int)GALLOP_EARLY_NEVER == (int)SAMPLING_EARLY_NEVER, "the numbers of early_stopping");
 
-/* PUBLIC expands a row by the macro of its kind, PRIVATE drops it. DRAW_COUNT and DRAW_NUMBER expand like
- * COUNT and NUMBER. */
-#define PUBLIC(kind, ...) kind(__VA_ARGS__)
+/* PUBLIC expands a row by the macro ROW, PRIVATE drops it. */
+#define PUBLIC(row, ...) row(__VA_ARGS__)
 #define PRIVATE(...)
-#define DRAW_COUNT(...)  COUNT(__VA_ARGS__)
-#define DRAW_NUMBER(...) NUMBER(__VA_ARGS__)
+
+/* The members of struct gallop_sampling that are no lists, by their fields; the name of others is NULL. */
+/* clang-format off */
+#define SCALAR(field, member, type, values) \
+    [SAMPLING_##field] = {#member, type, values, PARAM_MEMBER(struct gallop_sampling, member)},
+#define SAMPLING_FIELD(field, member, draws, kind, type, values, neutral, access, ...) \
+    access(SCALAR, field, member, type, values)
+static const struct param scalars[SAMPLING_N_FIELDS] = {
+#include "engine/sampling/sampling.def"
+};
+/* clang-format on */
 
 void public_sampling_init(struct gallop_sampling *p)
 {
+    static const struct param_value not_given = {.i = -1, .f = NAN};
+
     *p = (struct gallop_sampling){0};
-#define BOOL(field, member)                                              p->member = -1;
-#define COUNT(field, member)                                             p->member = -1;
-#define INTEGER(field, member)                                           p->member = -1;
-#define NUMBER(field, member)                                            p->member = NAN;
-#define EARLY(field, member)                                             p->member = -1;
-#define SAMPLING_FIELD(field, member, kind, range, neutral, access, ...) access(kind, field, member)
-#include "engine/sampling/sampling.def"
-#undef BOOL
-#undef COUNT
-#undef INTEGER
-#undef NUMBER
-#undef EARLY
+    for (int f = 0; f < SAMPLING_N_FIELDS; f++)
+        if (scalars[f].name)
+            param_store(&scalars[f], &not_given, p);
 }
 
-/* Checks that VALUE of the integer field F is -1 (not given), or 0 to its maximum, so that it fits struct
- * sampling. */
-static int check_number(const struct sampling_row *f, int64_t value, struct err *e)
+static int read_scalars(const struct gallop_sampling *p, struct sampling *s, struct err *e)
 {
-    if (value < -1)
-        return err_about(e, ERR_INPUT, f->name,
-                         "found %lld, expected 0 or more, or -1 for the model's default", (long long)value);
-    if ((double)value > f->hi)
-        return err_about(e, ERR_INPUT, f->name, "found %lld, expected at most %.0f", (long long)value, f->hi);
-    return 0;
-}
+    for (int f = 0; f < SAMPLING_N_FIELDS; f++) {
+        const struct param *r = &scalars[f];
+        struct param_value v;
+        int rc;
 
-static int read_numbers(const struct gallop_sampling *p, struct sampling *s, struct err *e)
-{
-    int rc;
-
-#define WHOLE(field, member, type)                                               \
-    if ((rc = check_number(&sampling_row[SAMPLING_##field], p->member, e)) != 0) \
-        return rc;                                                               \
-    if (p->member >= 0) {                                                        \
-        s->member = (type)p->member;                                             \
-        sampling_mark(s, SAMPLING_##field);                                      \
+        if (!r->name)
+            continue;
+        v = param_load(r, p);
+        if (r->type == PARAM_REAL ? isnan(v.f) : v.i == -1)
+            continue;
+        if ((rc = param_check(r, p, e)) != 0)
+            return rc;
+        param_store(&sampling_row[f].param, &v, s);
+        sampling_mark(s, (enum sampling_field)f);
     }
-#define BOOL(field, member)    WHOLE(field, member, bool)
-#define COUNT(field, member)   WHOLE(field, member, size_t)
-#define INTEGER(field, member) WHOLE(field, member, int)
-#define EARLY(field, member)            \
-    WHOLE(field, member, int)           \
-    if (p->member > GALLOP_EARLY_NEVER) \
-        return err_about(e, ERR_INPUT, #member, "found %d, expected an enum gallop_early", p->member);
-#define NUMBER(field, member)               \
-    if (!isnan(p->member)) {                \
-        s->member = p->member;              \
-        sampling_mark(s, SAMPLING_##field); \
-    }
-#define SAMPLING_FIELD(field, member, kind, range, neutral, access, ...) access(kind, field, member)
-#include "engine/sampling/sampling.def"
     if (p->has_seed) {
         s->seed = p->seed;
         sampling_mark(s, SAMPLING_SEED);
@@ -130,7 +111,7 @@ int public_sampling_read(const struct gallop_sampling *p, struct sampling *s, st
     int rc;
 
     sampling_default(s);
-    if ((rc = read_numbers(p, s, e)) != 0 || (rc = read_biases(p, s, a, e)) != 0)
+    if ((rc = read_scalars(p, s, e)) != 0 || (rc = read_biases(p, s, a, e)) != 0)
         return rc;
         /* clang-format off */
 #define TAKE_LIST(field, member, read)                                                                     \

@@ -12,38 +12,23 @@
 #include "base/json/json_pull.h"
 #include "base/json/json_tree.h"
 #include "base/log.h"
+#include "base/param/param_json.h"
 #include "base/utf8.h"
 
 enum { LARGEST_CONFIG_BYTES = 1 << 20 };
 
-/* Macros that expand the columns of sampling.def to members of struct sampling_row: a kind gives `kind` and
- * `draws`; a range gives `lo`, `hi`, `open_lo`, `range` and `expected`. */
 /* clang-format off */
-#define BOOL        SAMPLING_AS_BOOL, false
-#define COUNT       SAMPLING_AS_COUNT, false
-#define UINT64      SAMPLING_AS_SEED, false
-#define INTEGER     SAMPLING_AS_INTEGER, false
-#define NUMBER      SAMPLING_AS_NUMBER, false
-#define EARLY       SAMPLING_AS_EARLY, false
-#define DRAW_COUNT  SAMPLING_AS_COUNT, true
-#define DRAW_NUMBER SAMPLING_AS_NUMBER, true
-#define STRINGS     SAMPLING_AS_STRINGS, false
-#define IDS         SAMPLING_AS_IDS, false
-#define BIASES      SAMPLING_AS_BIASES, false
-#define ANY()            -INFINITY, INFINITY, false, "", ""
-#define FROM(lo)         lo, INFINITY, false, "[" #lo ",inf)", " >= " #lo
-#define ABOVE(lo)        lo, INFINITY, true, "(" #lo ",inf)", " above " #lo
-#define FROM_TO(lo, hi)  lo, hi, false, "[" #lo "," #hi "]", " from " #lo " to " #hi
-#define ABOVE_TO(lo, hi) lo, hi, true, "(" #lo "," #hi "]", " above " #lo " and at most " #hi
-#define AT(member) offsetof(struct sampling, member)
-#define SAMPLING_FIELD(field, member, kind, range, neutral, access, help, flag, request) \
-    [SAMPLING_##field] = {#member, kind, AT(member), 0, range, 0, 0, help},
-#define SAMPLING_FILE_FIELD(field, member, kind, range, neutral) \
-    [SAMPLING_##field] = {#member, kind, AT(member), 0, range, 0, 0, NULL},
+#define DRAWS true
+#define PLAIN false
+#define SAMPLING_FIELD(field, member, draws, kind, type, values, neutral, access, help, flag, request) \
+    [SAMPLING_##field] = {{#member, type, values, PARAM_MEMBER(struct sampling, member)}, 0, draws, 0, 0, 0, help},
+#define SAMPLING_FILE_FIELD(field, member, draws, kind, type, values, neutral) \
+    SAMPLING_FIELD(field, member, draws, kind, type, values, neutral, , NULL, , )
 #define SAMPLING_LIST(field, name, member, kind, most, bytes, access, help, flag) \
-    [SAMPLING_##field] = {#name, kind, AT(member), AT(n_##member), ANY(), most, bytes, help},
+    [SAMPLING_##field] = {{#name, PARAM_TEXT, NULL, {offsetof(struct sampling, member), sizeof(void *), 0, 0}}, \
+                          SAMPLING_##kind, false, offsetof(struct sampling, n_##member), most, bytes, help},
 #define SAMPLING_FILE_LIST(field, name, member, kind, most, bytes) \
-    [SAMPLING_##field] = {#name, kind, AT(member), AT(n_##member), ANY(), most, bytes, NULL},
+    SAMPLING_LIST(field, name, member, kind, most, bytes, , NULL, )
 const struct sampling_row sampling_row[SAMPLING_N_FIELDS] = {
 #include "engine/sampling/sampling.def"
 };
@@ -65,8 +50,8 @@ struct reader {
 void sampling_default(struct sampling *s)
 {
     *s = (struct sampling){.bos = -1, .pad = -1};
-#define SAMPLING_FIELD(field, member, kind, range, neutral, ...) s->member = neutral;
-#define SAMPLING_FILE_FIELD(field, member, kind, range, neutral) s->member = neutral;
+#define SAMPLING_FIELD(field, member, draws, kind, type, values, neutral, ...) s->member = neutral;
+#define SAMPLING_FILE_FIELD                                                    SAMPLING_FIELD
 #include "engine/sampling/sampling.def"
 }
 
@@ -88,12 +73,11 @@ bool sampling_is_greedy(const struct sampling *s)
 /* Returns true if F, a count or a number, has its neutral value in S. */
 static bool is_neutral(const struct sampling *s, enum sampling_field f)
 {
-    const struct sampling_row *r = &sampling_row[f];
+    const struct param *p = &sampling_row[f].param;
     struct sampling neutral;
 
     sampling_default(&neutral);
-    return memcmp((const char *)s + r->at, (const char *)&neutral + r->at,
-                  r->kind == SAMPLING_AS_COUNT ? sizeof(size_t) : sizeof(double)) == 0;
+    return param_load(p, s).f == param_load(p, &neutral).f;
 }
 
 bool sampling_is_search(const struct sampling *user)
@@ -119,7 +103,7 @@ int sampling_check_search(const struct sampling *user, struct err *e)
     if (at == SAMPLING_N_FIELDS)
         return 0;
     return err_about(
-        e, ERR_UNSUPPORTED, sampling_row[at].name,
+        e, ERR_UNSUPPORTED, sampling_row[at].param.name,
         "beam search takes the likeliest tokens and does not draw at random; temperature 0 or 1 is expected");
 }
 
@@ -146,109 +130,33 @@ static enum sampling_field field_of_name(const char *name)
     if (strcmp(name, "stop_token_ids") == 0)
         return SAMPLING_STOP_TOKEN;
     for (int f = 0; f < SAMPLING_N_FIELDS; f++)
-        if (strcmp(sampling_row[f].name, name) == 0)
+        if (strcmp(sampling_row[f].param.name, name) == 0)
             return (enum sampling_field)f;
     return SAMPLING_N_FIELDS;
 }
 
-/* Describes the JSON value V for an error message, in TEXT [size] or a constant. */
-static const char *found(const json_t *v, char *text, size_t size)
-{
-    const char *digits;
-    size_t n;
-
-    switch (json_typeof(v)) {
-    case JSON_STRING: snprintf(text, size, "\"%.40s\"", json_string_value(v)); break;
-    case JSON_INTEGER: snprintf(text, size, "%lld", (long long)json_integer_value(v)); break;
-    case JSON_REAL: json_real_text(json_real_value(v), text); break;
-    case JSON_TRUE: return "true";
-    case JSON_FALSE: return "false";
-    case JSON_NULL: return "null";
-    case JSON_ARRAY: snprintf(text, size, "a list of %zu", json_array_size(v)); break;
-    default:
-        if (!(digits = json_large_text(v, &n)))
-            return "an object";
-        snprintf(text, size, "%.40s", digits);
-    }
-    return text;
-}
-
 static int unexpected(const struct reader *r, const char *name, const json_t *v, const char *expected)
 {
-    char text[64];
+    char found[PARAM_FOUND_BYTES];
 
-    return err_set(r->e, ERR_INPUT, "%s: %s: found %s, expected %s", r->what, name,
-                   found(v, text, sizeof(text)), expected);
-}
-
-static bool in_range(const struct sampling_row *f, double v)
-{
-    return isfinite(v) && (f->open_lo ? v > f->lo : v >= f->lo) && v <= f->hi;
-}
-
-/* Writes the values that F accepts, such as "a number above 0 and at most 1", to out[size]. */
-static const char *expected(const struct sampling_row *f, char *out, size_t size)
-{
-    static const char *const what[] = {[SAMPLING_AS_BOOL] = "true or false",
-                                       [SAMPLING_AS_COUNT] = "a whole number",
-                                       [SAMPLING_AS_INTEGER] = "a whole number",
-                                       [SAMPLING_AS_EARLY] = "true, false or \"never\"",
-                                       [SAMPLING_AS_SEED] = "a whole number of 64 bits"};
-
-    snprintf(out, size, "%s%s",
-             f->kind != SAMPLING_AS_NUMBER ? what[f->kind]
-             : isinf(f->hi)                ? "a finite number"
-                                           : "a number",
-             f->expected);
-    return out;
+    return err_set(r->e, ERR_INPUT, "%s: %s: found %s, expected %s", r->what, name, param_found(v, found),
+                   expected);
 }
 
 void sampling_set_number(struct sampling *s, enum sampling_field f, double v)
 {
-    void *at = (char *)s + sampling_row[f].at;
+    const struct param_value value = {.i = (int64_t)v, .f = v};
 
-    switch (sampling_row[f].kind) {
-    case SAMPLING_AS_BOOL: *(bool *)at = v != 0; break;
-    case SAMPLING_AS_COUNT: *(size_t *)at = (size_t)v; break;
-    case SAMPLING_AS_EARLY:
-    case SAMPLING_AS_INTEGER: *(int *)at = (int)v; break;
-    case SAMPLING_AS_NUMBER: *(double *)at = v; break;
-    default: ASSERT(false, "%s is no number", sampling_row[f].name);
-    }
+    param_store(&sampling_row[f].param, &value, s);
     sampling_mark(s, f);
 }
 
 void sampling_keep_neutral(struct sampling *s)
 {
     for (int f = 0; f < SAMPLING_N_FIELDS; f++)
-        if (sampling_row[f].kind == SAMPLING_AS_NUMBER || sampling_row[f].draws ||
+        if (sampling_row[f].param.type == PARAM_REAL || sampling_row[f].draws ||
             f == SAMPLING_SUPPRESS_TOKENS || f == SAMPLING_BEGIN_SUPPRESS_TOKENS)
             sampling_mark(s, (enum sampling_field)f);
-}
-
-static int read_scalar(struct reader *r, const struct sampling_row *f, const json_t *v)
-{
-    void *at = (char *)r->s + f->at;
-    uint64_t bits = 0;
-    char text[64];
-    bool never = f->kind == SAMPLING_AS_EARLY && json_is_string(v) && !strcmp(json_string_value(v), "never");
-    bool is_flag = f->kind == SAMPLING_AS_BOOL || f->kind == SAMPLING_AS_EARLY;
-    bool fits = is_flag                         ? json_is_boolean(v) || never
-                : f->kind == SAMPLING_AS_NUMBER ? json_is_number(v)
-                : f->kind == SAMPLING_AS_SEED   ? json_bits(v, &bits)
-                                                : json_is_integer(v);
-
-    if (!fits || (!is_flag && !in_range(f, json_number_value(v))))
-        return unexpected(r, f->name, v, expected(f, text, sizeof(text)));
-    switch (f->kind) {
-    case SAMPLING_AS_BOOL: *(bool *)at = json_is_true(v); break;
-    case SAMPLING_AS_EARLY: *(int *)at = never ? (int)SAMPLING_EARLY_NEVER : json_is_true(v); break;
-    case SAMPLING_AS_NUMBER: *(double *)at = json_number_value(v); break;
-    case SAMPLING_AS_COUNT: *(size_t *)at = (size_t)json_integer_value(v); break;
-    case SAMPLING_AS_SEED: *(uint64_t *)at = bits; break;
-    default: *(int *)at = (int)json_integer_value(v); break;
-    }
-    return 0;
 }
 
 static bool is_id(const json_t *v)
@@ -303,23 +211,23 @@ static int read_strings(struct reader *r, const struct sampling_row *f, const js
 
     if (n > f->most)
         return err_set(r->e, ERR_INPUT, "%s: %s: found %zu strings, at most %zu are supported", r->what,
-                       f->name, n, f->most);
+                       f->param.name, n, f->most);
     list = arena_alloc(r->arena, (n + 1) * sizeof(*list));
     if (!list)
-        return err_nomem(r->e, f->name);
+        return err_nomem(r->e, f->param.name);
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
         size_t len = json_string_length(one);
         const char *copy;
 
         if (!json_is_string(one) || len == 0)
-            return unexpected(r, f->name, one, "a non-empty string, or a list of non-empty strings");
+            return unexpected(r, f->param.name, one, "a non-empty string, or a list of non-empty strings");
         if (len > f->most_bytes)
             return err_set(r->e, ERR_INPUT, "%s: %s: found a string of %zu bytes, at most %zu are supported",
-                           r->what, f->name, len, f->most_bytes);
+                           r->what, f->param.name, len, f->most_bytes);
         copy = arena_strndup(r->arena, json_string_value(one), len);
         if (!copy)
-            return err_nomem(r->e, f->name);
+            return err_nomem(r->e, f->param.name);
         list[i] = (struct sampling_str){.s = copy, .n = len};
     }
     *out = list;
@@ -410,17 +318,19 @@ static int read_biases(struct reader *r, const json_t *v)
 static int read_field(struct reader *r, enum sampling_field id, const json_t *v)
 {
     const struct sampling_row *f = &sampling_row[id];
-    void *at = (char *)r->s + f->at;
+    void *at = (char *)r->s + f->param.into.at;
     size_t *n = (size_t *)(void *)((char *)r->s + f->n_at);
     int rc;
 
     if (json_is_null(v))
         return 0;
-    switch (f->kind) {
-    case SAMPLING_AS_STRINGS: rc = read_strings(r, f, v, at, n); break;
-    case SAMPLING_AS_IDS: rc = read_ids(r, f->name, v, f->most, at, n); break;
-    case SAMPLING_AS_BIASES: rc = read_biases(r, v); break;
-    default: rc = read_scalar(r, f, v); break;
+    switch (f->list) {
+    case SAMPLING_STRINGS: rc = read_strings(r, f, v, at, n); break;
+    case SAMPLING_IDS: rc = read_ids(r, f->param.name, v, f->most, at, n); break;
+    case SAMPLING_BIASES: rc = read_biases(r, v); break;
+    default:
+        if ((rc = param_read_json(&f->param, v, r->s, NULL, r->e)) == ERR_INPUT)
+            err_prefix(r->e, "%s", r->what);
     }
     if (rc == 0)
         sampling_mark(r->s, id);
@@ -518,13 +428,13 @@ static void warn_of_ids(const struct reader *r, const char *field, int64_t id, s
 /* Drops the ids of the list F that the vocabulary lacks. */
 static void fit_ids(struct reader *r, const struct sampling_row *f)
 {
-    int32_t *ids = *(int32_t **)(void *)((char *)r->s + f->at);
+    int32_t *ids = *(int32_t **)(void *)((char *)r->s + f->param.into.at);
     size_t *n = (size_t *)(void *)((char *)r->s + f->n_at), kept = *n;
 
     while (kept > 0 && (size_t)ids[kept - 1] >= r->n_vocab) /* ids are ascending */
         kept--;
     if (kept < *n)
-        warn_of_ids(r, f->name, ids[kept], *n - kept - 1);
+        warn_of_ids(r, f->param.name, ids[kept], *n - kept - 1);
     *n = kept;
 }
 
@@ -571,7 +481,7 @@ static int read_config(struct reader *r, json_t *o)
         }
     }
     for (int f = 0; f < SAMPLING_N_FIELDS && rc == 0; f++)
-        if (sampling_row[f].kind == SAMPLING_AS_IDS)
+        if (sampling_row[f].list == SAMPLING_IDS)
             fit_ids(r, &sampling_row[f]);
     if (rc == 0)
         fit_biases(r);
@@ -620,15 +530,10 @@ int sampling_from_generation_config(struct folder in, size_t n_vocab, struct sam
 /* Copies field F (if it is a list: its pointer and length) and marks it as given. */
 static void copy_field(struct sampling *out, const struct sampling *from, enum sampling_field f)
 {
-    static const size_t size[] = {
-        [SAMPLING_AS_BOOL] = sizeof(bool),      [SAMPLING_AS_COUNT] = sizeof(size_t),
-        [SAMPLING_AS_SEED] = sizeof(uint64_t),  [SAMPLING_AS_INTEGER] = sizeof(int),
-        [SAMPLING_AS_NUMBER] = sizeof(double),  [SAMPLING_AS_EARLY] = sizeof(int),
-        [SAMPLING_AS_STRINGS] = sizeof(void *), [SAMPLING_AS_IDS] = sizeof(void *),
-        [SAMPLING_AS_BIASES] = sizeof(void *)};
     const struct sampling_row *r = &sampling_row[f];
+    size_t at = r->param.into.at;
 
-    memcpy((char *)out + r->at, (const char *)from + r->at, size[r->kind]);
+    memcpy((char *)out + at, (const char *)from + at, r->param.into.size);
     if (r->n_at)
         memcpy((char *)out + r->n_at, (const char *)from + r->n_at, sizeof(size_t));
     sampling_mark(out, f);
@@ -667,36 +572,23 @@ void sampling_merge(struct sampling *out, const struct sampling *user, const str
     *out = s;
 }
 
-static int validate_scalar(const struct sampling *s, const struct sampling_row *f, struct err *e)
-{
-    const void *at = (const char *)s + f->at;
-    char text[64];
-    double v;
-
-    if (f->kind != SAMPLING_AS_NUMBER && f->kind != SAMPLING_AS_INTEGER)
-        return 0;
-    v = f->kind == SAMPLING_AS_NUMBER ? *(const double *)at : *(const int *)at;
-    if (in_range(f, v) || (f->kind == SAMPLING_AS_INTEGER && v == -1))
-        return 0;
-    return err_about(e, ERR_INPUT, f->name, "found %.9g, expected %s", v, expected(f, text, sizeof(text)));
-}
-
 static int validate_strings(const struct sampling *s, const struct sampling_row *f, struct err *e)
 {
-    const struct sampling_str *list = *(struct sampling_str *const *)(const void *)((const char *)s + f->at);
+    const struct sampling_str *list =
+        *(struct sampling_str *const *)(const void *)((const char *)s + f->param.into.at);
     size_t n = *(const size_t *)(const void *)((const char *)s + f->n_at);
 
     for (size_t i = 0; i < n; i++) {
         const struct sampling_str *t = &list[i];
 
         if (t->n == 0 || t->n > f->most_bytes || utf8_valid_prefix(t->s, t->n) != t->n)
-            return err_about(e, ERR_INPUT, f->name,
+            return err_about(e, ERR_INPUT, f->param.name,
                              "string %zu has %zu bytes, expected 1 to %zu bytes of valid UTF-8", i, t->n,
                              f->most_bytes);
     }
-    return n <= f->most
-               ? 0
-               : err_about(e, ERR_INPUT, f->name, "found %zu strings, at most %zu are supported", n, f->most);
+    return n <= f->most ? 0
+                        : err_about(e, ERR_INPUT, f->param.name,
+                                    "found %zu strings, at most %zu are supported", n, f->most);
 }
 
 void sampling_sort(struct sampling *s)
@@ -736,8 +628,10 @@ int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e)
     int rc = 0;
 
     for (int f = 0; f < SAMPLING_N_FIELDS && rc == 0; f++)
-        rc = sampling_row[f].kind == SAMPLING_AS_STRINGS ? validate_strings(s, &sampling_row[f], e)
-                                                         : validate_scalar(s, &sampling_row[f], e);
+        if (sampling_row[f].list == SAMPLING_STRINGS)
+            rc = validate_strings(s, &sampling_row[f], e);
+        else if (!sampling_row[f].list && sampling_given(s, (enum sampling_field)f))
+            rc = param_check(&sampling_row[f].param, s, e);
     if (rc != 0)
         return rc;
     if (s->min_new_tokens > s->max_new_tokens)

@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/param/param.h"
+
 struct arena;
 struct err;
 struct folder;
@@ -43,33 +45,23 @@ enum {
  * the order of the choices of --early-stopping. */
 enum sampling_early { SAMPLING_EARLY_FALSE, SAMPLING_EARLY_TRUE, SAMPLING_EARLY_NEVER };
 
-/* Type of a field in struct sampling, and its form in JSON. */
-enum sampling_kind {
-    SAMPLING_AS_BOOL,    /* bool; true or false */
-    SAMPLING_AS_COUNT,   /* size_t; an integer */
-    SAMPLING_AS_SEED,    /* uint64_t; a 64-bit integer */
-    SAMPLING_AS_INTEGER, /* int, -1 if not given; an integer */
-    SAMPLING_AS_NUMBER,  /* double; a number */
-    SAMPLING_AS_EARLY,   /* int, an enum sampling_early; true, false or "never" */
-    SAMPLING_AS_STRINGS, /* struct sampling_str *; a string or a list of strings */
-    SAMPLING_AS_IDS,     /* int32_t *; a token id or a list of token ids */
-    SAMPLING_AS_BIASES, /* struct sampling_bias *; an object of token id to number, or a list of [id, number] */
+/* The elements of a list, and its form in JSON. */
+enum sampling_list {
+    SAMPLING_NO_LIST,
+    SAMPLING_STRINGS, /* struct sampling_str; a string or a list of strings */
+    SAMPLING_IDS,     /* int32_t; a token id or a list of token ids */
+    SAMPLING_BIASES,  /* struct sampling_bias; an object of token id to number, or a list of [id, number] */
 };
 
 /* A row of sampling.def. */
 struct sampling_row {
-    const char *name; /* name in JSON, such as "top_k" */
-    enum sampling_kind kind;
-    bool draws;           /* giving the field without do_sample sets do_sample */
-    size_t at;            /* offset of the member in struct sampling */
-    size_t n_at;          /* lists: offset of the number of entries; else 0 */
-    double lo, hi;        /* range of a number, inclusive; HI may be INFINITY */
-    bool open_lo;         /* LO itself is excluded */
-    const char *range;    /* the range as text, "(0,1]"; "" if every number is allowed */
-    const char *expected; /* the range in words, for errors: " above 0 and at most 1" */
-    size_t most;          /* lists: maximum number of entries */
-    size_t most_bytes;    /* lists of strings: maximum bytes of a string */
-    const char *help;     /* without a full stop; NULL: only generation_config.json has the field */
+    struct param param; /* its member in struct sampling; of a list only the name and the offset are set */
+    enum sampling_list list;
+    bool draws;        /* giving the field without do_sample sets do_sample */
+    size_t n_at;       /* lists: offset of the number of entries */
+    size_t most;       /* lists: maximum number of entries */
+    size_t most_bytes; /* lists of strings: maximum bytes of a string */
+    const char *help;  /* without a full stop; NULL: only generation_config.json has the field */
 };
 
 extern const struct sampling_row sampling_row[SAMPLING_N_FIELDS];
@@ -88,26 +80,18 @@ struct sampling_str {
 };
 
 /* clang-format off */
-#define BOOL        bool
-#define COUNT       size_t
-#define UINT64      uint64_t
-#define INTEGER     int
-#define NUMBER      double
-#define EARLY       int
-#define DRAW_COUNT  size_t
-#define DRAW_NUMBER double
-#define STRINGS     struct sampling_str
-#define IDS         int32_t
-#define BIASES      struct sampling_bias
+#define SAMPLING_ELEMENT_STRINGS struct sampling_str
+#define SAMPLING_ELEMENT_IDS     int32_t
+#define SAMPLING_ELEMENT_BIASES  struct sampling_bias
 struct sampling {
     /* Bit (1 << enum sampling_field) is set if the user or generation_config.json gave the field. */
     uint64_t given;
     /* The fields of sampling.def; a list is MEMBER [n_MEMBER]. A count of SIZE_MAX means no limit. The seed
      * is valid if it is given. Ids of biases, end tokens and suppressed tokens are ascending and distinct. */
-#define SAMPLING_FIELD(field, member, kind, ...)                         kind member;
-#define SAMPLING_FILE_FIELD(field, member, kind, ...)                    kind member;
-#define SAMPLING_LIST(field, name, member, kind, ...)                    kind *member; size_t n_##member;
-#define SAMPLING_FILE_LIST(field, name, member, kind, ...)               kind *member; size_t n_##member;
+#define SAMPLING_FIELD(field, member, draws, type, ...)      type member;
+#define SAMPLING_FILE_FIELD(field, member, draws, type, ...) type member;
+#define SAMPLING_LIST(field, name, member, kind, ...)        SAMPLING_ELEMENT_##kind *member; size_t n_##member;
+#define SAMPLING_FILE_LIST                                   SAMPLING_LIST
 #include "engine/sampling/sampling.def"
     /* Fields of requests only. */
     bool include_stop; /* the text includes the stop string or stop token that ends it */
@@ -120,17 +104,6 @@ struct sampling {
     /* Fields of generation_config.json only; -1: not given. */
     int32_t bos, pad;
 };
-#undef BOOL
-#undef COUNT
-#undef UINT64
-#undef INTEGER
-#undef NUMBER
-#undef EARLY
-#undef DRAW_COUNT
-#undef DRAW_NUMBER
-#undef STRINGS
-#undef IDS
-#undef BIASES
 /* clang-format on */
 
 /* Sets every field to its neutral value: greedy, without limits or penalties. */

@@ -24,13 +24,13 @@
 #define INTO(member) OPT_INTO(struct bench_serve_options, member)
 
 const struct opt_row bench_serve_options[] = {
-    {"serve", 0, OPT_FLAG, NULL, EVERYDAY,
+    {"serve", 0, PARAM_FLAG, NULL, EVERYDAY,
      .help =
          "measure a load of many requests, without HTTP: throughput, time to first token, inter-token latency",
      INTO(serve)},
-    {"max-concurrency", 0, OPT_INT, "N", LOAD,
+    {"max-concurrency", 0, PARAM_INT, "N", LOAD,
      .help = "maximum number of unfinished requests; further requests are sent when others finish",
-     .otherwise = "no limit", .range = "[1,1000000]", INTO(max_concurrency)},
+     .otherwise = "no limit", .values = "[1,1000000]", INTO(max_concurrency)},
     {0}};
 
 struct load_run {

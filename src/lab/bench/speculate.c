@@ -16,16 +16,16 @@
 #define INTO(member) OPT_INTO(struct bench_speculate_options, member)
 
 const struct opt_row bench_speculate_options[] = {
-    {"speculate", 0, OPT_INT, "K", EVERYDAY,
+    {"speculate", 0, PARAM_INT, "K", EVERYDAY,
      .help =
          "measure speculative decoding with K guessed tokens of each sequence instead, beside decoding without "
          "guesses, with --context, --batch and --decode; a difference between the answers is an error",
-     .otherwise = "no guesses", .range = "[1,32]", INTO(guesses)},
-    {"accept", 0, OPT_FLOAT, "P", EVERYDAY, .help = "with --speculate, share of the guesses that are right",
-     .fallback = "0.8", .range = "[0,1]", INTO(accept)},
-    {"adaptive", 0, OPT_CHOICE, NULL, EVERYDAY,
+     .otherwise = "no guesses", .values = "[1,32]", INTO(guesses)},
+    {"accept", 0, PARAM_REAL, "P", EVERYDAY, .help = "with --speculate, share of the guesses that are right",
+     .fallback = "0.8", .values = "[0,1]", INTO(accept)},
+    {"adaptive", 0, PARAM_CHOICE, NULL, EVERYDAY,
      .help = "with --speculate, whether the engine computes only the guesses that are expected to pay",
-     .choices = "off|on", .fallback = "on", INTO(adaptive)},
+     .values = "off|on", .fallback = "on", INTO(adaptive)},
     {0}};
 
 /* Without guesses, with the guesses that the engine chooses, and with all guesses. */

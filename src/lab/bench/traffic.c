@@ -406,40 +406,40 @@ void traffic_tokens(const struct traffic *t, size_t i, size_t n_vocab, int32_t *
 #define GIVEN_INTO(member) OPT_SOURCE(struct traffic_options, given.member)
 
 const struct opt_row traffic_options[] = {
-    {"trace", 0, OPT_STRING, "[FILE]", LOAD, .bare = true,
+    {"trace", 0, PARAM_TEXT, "[FILE]", LOAD, .bare = true,
      .help =
          "read the requests from a trace (CSV as of Azure or Vidur, or JSON lines as of Mooncake); in bench, --trace "
          "without a file prints the time of each operator instead",
      .otherwise = "generated requests", INTO(trace)},
-    {"num-prompts", 0, OPT_INT, "N", LOAD, .help = "number of requests, or of generated conversations",
-     .otherwise = "all of a trace; 100 generated ones", .range = "[1,100000000]", INTO(plan.n),
+    {"num-prompts", 0, PARAM_INT, "N", LOAD, .help = "number of requests, or of generated conversations",
+     .otherwise = "all of a trace; 100 generated ones", .values = "[1,100000000]", INTO(plan.n),
      GIVEN_INTO(n)},
-    {"speed", 0, OPT_FLOAT, "X", LOAD, .help = "divide the times of arrival in a trace by X", .fallback = "1",
-     .range = "[0.000001,1000000]", INTO(speed), GIVEN_INTO(speed)},
-    {"request-rate", 0, OPT_FLOAT, "R", LOAD, .help = "mean number of generated requests per second",
-     .otherwise = "all arrive at once", .range = "[0.000001,1000000000]", INTO(plan.rate), GIVEN_INTO(rate)},
-    {"burstiness", 0, OPT_FLOAT, "K", LOAD,
+    {"speed", 0, PARAM_REAL, "X", LOAD, .help = "divide the times of arrival in a trace by X",
+     .fallback = "1", .values = "[0.000001,1000000]", INTO(speed), GIVEN_INTO(speed)},
+    {"request-rate", 0, PARAM_REAL, "R", LOAD, .help = "mean number of generated requests per second",
+     .otherwise = "all arrive at once", .values = "[0.000001,1000000000]", INTO(plan.rate), GIVEN_INTO(rate)},
+    {"burstiness", 0, PARAM_REAL, "K", LOAD,
      .help =
          "how requests arrive, 1 is Poisson, lower is burstier: the shape of the gamma distribution of the times "
          "between arrivals, whose mean follows from --request-rate; above 1 requests arrive more evenly",
-     .fallback = "1", .range = "(0,1000000]", INTO(plan.burstiness), GIVEN_INTO(burstiness)},
-    {"input-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "length of generated prompts in tokens, N or N to M",
+     .fallback = "1", .values = "(0,1000000]", INTO(plan.burstiness), GIVEN_INTO(burstiness)},
+    {"input-len", 0, PARAM_TEXT, "N[:M]", LOAD, .help = "length of generated prompts in tokens, N or N to M",
      .fallback = "512", INTO(prompt), GIVEN_INTO(prompt)},
-    {"output-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "length of generated answers in tokens, N or N to M",
+    {"output-len", 0, PARAM_TEXT, "N[:M]", LOAD, .help = "length of generated answers in tokens, N or N to M",
      .fallback = "128", INTO(output), GIVEN_INTO(output)},
-    {"prefix-len", 0, OPT_INT, "N", LOAD,
+    {"prefix-len", 0, PARAM_INT, "N", LOAD,
      .help =
          "number of first tokens that prompts of a group share; like a system message, they precede --input-len tokens",
-     .fallback = "0", .range = "[0,16777216]", INTO(plan.shared), GIVEN_INTO(shared)},
-    {"prefix-groups", 0, OPT_INT, "N", LOAD,
+     .fallback = "0", .values = "[0,16777216]", INTO(plan.shared), GIVEN_INTO(shared)},
+    {"prefix-groups", 0, PARAM_INT, "N", LOAD,
      .help = "number of groups of prompts; each has its own --prefix-len tokens", .fallback = "1",
-     .range = "[1,1000000]", INTO(plan.groups), GIVEN_INTO(groups)},
-    {"turns", 0, OPT_INT, "N", LOAD,
+     .values = "[1,1000000]", INTO(plan.groups), GIVEN_INTO(groups)},
+    {"turns", 0, PARAM_INT, "N", LOAD,
      .help =
          "number of turns of each generated conversation; a turn is sent when the previous turn is answered, and its "
          "prompt is the conversation so far and --input-len more tokens",
-     .fallback = "1", .range = "[1,1000]", INTO(plan.turns), GIVEN_INTO(turns)},
-    {"seed", 0, OPT_UINT, "N", LOAD, .help = "seed of the generated requests", .fallback = "0",
+     .fallback = "1", .values = "[1,1000]", INTO(plan.turns), GIVEN_INTO(turns)},
+    {"seed", 0, PARAM_BITS, "N", LOAD, .help = "seed of the generated requests", .fallback = "0",
      INTO(plan.seed), GIVEN_INTO(seed)},
     {0}};
 

@@ -59,41 +59,41 @@ struct bench_options {
 #define INTO(member) OPT_INTO(struct bench_options, member)
 
 static const struct opt_row rows[] = {
-    {"prefill", 0, OPT_STRING, "N,N", EVERYDAY,
+    {"prefill", 0, PARAM_TEXT, "N,N", EVERYDAY,
      .help = "lengths of the prompts whose prefill is measured; 0: no prefill", .fallback = "512,2048",
      OPT_INTO(struct bench_options, prefill), OPT_SOURCE(struct bench_options, prefill_given)},
-    {"decode", 0, OPT_INT, "N", EVERYDAY,
+    {"decode", 0, PARAM_INT, "N", EVERYDAY,
      .help = "number of tokens that each sequence decodes, rounded up to whole steps; 0: no decoding",
-     .fallback = "128", .range = "[0,100000]", INTO(decode)},
-    {"context", 0, OPT_STRING, "N,N", EVERYDAY,
+     .fallback = "128", .values = "[0,100000]", INTO(decode)},
+    {"context", 0, PARAM_TEXT, "N,N", EVERYDAY,
      .help =
          "context lengths at which decoding begins; at most 512 rows are computed, longer contexts repeat them",
      .fallback = "128", INTO(context)},
-    {"batch", 0, OPT_STRING, "N,N", EVERYDAY, .help = "numbers of sequences that are decoded at once",
+    {"batch", 0, PARAM_TEXT, "N,N", EVERYDAY, .help = "numbers of sequences that are decoded at once",
      .fallback = "1,4,8,16,32", OPT_INTO(struct bench_options, batch),
      OPT_SOURCE(struct bench_options, batch_given)},
-    {"rows", 0, OPT_INT, "N", EVERYDAY,
+    {"rows", 0, PARAM_INT, "N", EVERYDAY,
      .help = "number of tokens of each sequence in a decoding step; more than 1 as in speculative decoding",
-     .fallback = "1", .range = "[1,512]", INTO(rows)},
-    {"mixed", 0, OPT_INT, "N", EVERYDAY,
+     .fallback = "1", .values = "[1,512]", INTO(rows)},
+    {"mixed", 0, PARAM_INT, "N", EVERYDAY,
      .help =
          "also measure mixed steps, which compute N tokens of a prompt and a token of each decoding sequence; 0: no "
          "mixed steps",
-     .fallback = "0", .range = "[0,65536]", INTO(mixed)},
-    {"reps", 0, OPT_INT, "N", EVERYDAY, .help = "number of repetitions, of which the median is printed",
-     .fallback = "5", .range = "[1,100]", INTO(reps)},
-    {"roof-seconds", 0, OPT_FLOAT, "S", EVERYDAY, .help = "duration of each measurement of the roofs",
-     .fallback = "1", .range = "(0,60]", OPT_INTO(struct bench_options, roof_seconds),
+     .fallback = "0", .values = "[0,65536]", INTO(mixed)},
+    {"reps", 0, PARAM_INT, "N", EVERYDAY, .help = "number of repetitions, of which the median is printed",
+     .fallback = "5", .values = "[1,100]", INTO(reps)},
+    {"roof-seconds", 0, PARAM_REAL, "S", EVERYDAY, .help = "duration of each measurement of the roofs",
+     .fallback = "1", .values = "(0,60]", OPT_INTO(struct bench_options, roof_seconds),
      OPT_SOURCE(struct bench_options, roof_seconds_given)},
-    {"kernels", 0, OPT_FLAG, NULL, EVERYDAY,
+    {"kernels", 0, PARAM_FLAG, NULL, EVERYDAY,
      .help =
          "measure every kernel instead of a model; --threads (default 1) is the number of threads that run it at "
          "the same time",
      INTO(kernels)},
-    {"kernel", 0, OPT_STRING, "NAME", EVERYDAY,
+    {"kernel", 0, PARAM_TEXT, "NAME", EVERYDAY,
      .help = "with --kernels, measure only the kernels whose names begin with NAME", .otherwise = "all",
      INTO(kernel)},
-    {"backends", 0, OPT_FLAG, NULL, EVERYDAY,
+    {"backends", 0, PARAM_FLAG, NULL, EVERYDAY,
      .help =
          "measure every linear backend on the model's linears instead of whole steps, with --batch rows (default "
          "1,8,32) and with the rows of --prefill (default 512)",

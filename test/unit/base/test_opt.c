@@ -22,7 +22,7 @@ enum dtype_choice { FP32, BF16 };
 struct usual {
     const char *model, *dtype, *place, *watch;
     enum opt_source model_source, dtype_source;
-    struct opt_list stop, stop_token;
+    struct param_list stop, stop_token;
     bool greedy, json, watch_given;
 };
 
@@ -42,39 +42,39 @@ struct numbers {
 #define COUNT(member) OPT_INTO(struct numbers, member)
 
 static const struct opt_row usual[] = {
-    {"model", 'm', OPT_STRING, "X", USUAL, .help = "checkpoint folder | file", .env = "GALLOP_TEST_MODEL",
+    {"model", 'm', PARAM_TEXT, "X", USUAL, .help = "checkpoint folder | file", .env = "GALLOP_TEST_MODEL",
      INTO(model), OPT_SOURCE(struct usual, model_source)},
-    {"dtype", 0, OPT_CHOICE, NULL, USUAL, .help = "computing type", .choices = "fp32|bf16", .words = words,
+    {"dtype", 0, PARAM_CHOICE, NULL, USUAL, .help = "computing type", .values = "fp32|bf16", .words = words,
      .fallback = "bf16", .env = "GALLOP_TEST_DTYPE", INTO(dtype), OPT_SOURCE(struct usual, dtype_source)},
-    {"stop", 0, OPT_STRING, NULL, USUAL, .help = "ends the text", .repeat = true, INTO(stop)},
-    {"stop-token", 0, OPT_INT, "ID", NUMBERS, .help = "ends the text", .range = "[0,2147483647]",
+    {"stop", 0, PARAM_TEXT, NULL, USUAL, .help = "ends the text", .repeat = true, INTO(stop)},
+    {"stop-token", 0, PARAM_INT, "ID", NUMBERS, .help = "ends the text", .values = "[0,2147483647]",
      .repeat = true, INTO(stop_token)},
-    {"greedy", 0, OPT_FLAG, NULL, USUAL, .help = "the likeliest token", .env = "GALLOP_TEST_GREEDY",
+    {"greedy", 0, PARAM_FLAG, NULL, USUAL, .help = "the likeliest token", .env = "GALLOP_TEST_GREEDY",
      INTO(greedy)},
-    {"json", 'j', OPT_FLAG, NULL, USUAL, .help = "machine-readable output", INTO(json)},
-    {"place", 'p', OPT_STRING, "[P]", USUAL, .help = "where", .bare = true, .aliases = "where-it-is|spot",
+    {"json", 'j', PARAM_FLAG, NULL, USUAL, .help = "machine-readable output", INTO(json)},
+    {"place", 'p', PARAM_TEXT, "[P]", USUAL, .help = "where", .bare = true, .aliases = "where-it-is|spot",
      INTO(place)},
-    {"watch", 0, OPT_STRING, "[FILE]", USUAL, .help = "what is watched", .bare = true, INTO(watch),
+    {"watch", 0, PARAM_TEXT, "[FILE]", USUAL, .help = "what is watched", .bare = true, INTO(watch),
      OPT_SOURCE(struct usual, watch_given)},
     {0}};
 
 static const struct opt_row numbers[] = {
-    {"max-new-tokens", 'n', OPT_INT, NULL, USUAL, .help = "most tokens to generate", .range = "[0,1000000]",
-     .fallback = "16", .env = "GALLOP_TEST_TOKENS", COUNT(max_new_tokens),
+    {"max-new-tokens", 'n', PARAM_INT, NULL, USUAL, .help = "most tokens to generate",
+     .values = "[0,1000000]", .fallback = "16", .env = "GALLOP_TEST_TOKENS", COUNT(max_new_tokens),
      OPT_SOURCE(struct numbers, tokens_source)},
-    {"temperature", 0, OPT_FLOAT, NULL, NUMBERS, .help = "divides logits", .range = "[0,inf)",
+    {"temperature", 0, PARAM_REAL, NULL, NUMBERS, .help = "divides logits", .values = "[0,inf)",
      .fallback = "1", COUNT(temperature)},
-    {"top-p", 0, OPT_FLOAT, NULL, NUMBERS, .help = "nucleus", .range = "(0,1]", COUNT(top_p)},
-    {"half", 0, OPT_FLOAT, NULL, NUMBERS, .help = "below one", .range = "[0.5,1)", .otherwise = "one half",
+    {"top-p", 0, PARAM_REAL, NULL, NUMBERS, .help = "nucleus", .values = "(0,1]", COUNT(top_p)},
+    {"half", 0, PARAM_REAL, NULL, NUMBERS, .help = "below one", .values = "[0.5,1)", .otherwise = "one half",
      COUNT(half)},
-    {"positive", 0, OPT_FLOAT, NULL, NUMBERS, .help = "a factor", .range = "(0,inf)", COUNT(positive)},
-    {"seed", 0, OPT_UINT, NULL, NUMBERS, .help = "of the random numbers", COUNT(seed),
+    {"positive", 0, PARAM_REAL, NULL, NUMBERS, .help = "a factor", .values = "(0,inf)", COUNT(positive)},
+    {"seed", 0, PARAM_BITS, NULL, NUMBERS, .help = "of the random numbers", COUNT(seed),
      OPT_MARK(struct numbers, given, 3)},
-    {"offset", 0, OPT_INT, NULL, NUMBERS, .help = "anything", COUNT(offset)},
-    {"small", 0, OPT_INT, NULL, NUMBERS, .help = "what 32 bits hold", .range = "[-2147483648,2147483647]",
+    {"offset", 0, PARAM_INT, NULL, NUMBERS, .help = "anything", COUNT(offset)},
+    {"small", 0, PARAM_INT, NULL, NUMBERS, .help = "what 32 bits hold", .values = "[-2147483648,2147483647]",
      .env = "GALLOP_TEST_SMALL", COUNT(small), OPT_MARK(struct numbers, given, 63)},
-    {"choice", 0, OPT_CHOICE, NULL, NUMBERS, .help = "by its index", .choices = "fp32|bf16", COUNT(choice)},
-    {"is-bf16", 0, OPT_CHOICE, NULL, NUMBERS, .help = "the first or the second", .choices = "fp32|bf16",
+    {"choice", 0, PARAM_CHOICE, NULL, NUMBERS, .help = "by its index", .values = "fp32|bf16", COUNT(choice)},
+    {"is-bf16", 0, PARAM_CHOICE, NULL, NUMBERS, .help = "the first or the second", .values = "fp32|bf16",
      COUNT(is_bf16)},
     {0}};
 
@@ -382,9 +382,9 @@ static void defaults_and_ranges_are_said_in_words(void **state)
 static void a_short_row_ends_with_the_first_clause(void **state)
 {
     static const struct opt_row some[] = {
-        {"quiet", 'q', OPT_FLAG, NULL, NUMBERS, .help = "print nothing; not even warnings"},
-        {"a-name-of-many-words", 0, OPT_INT, NULL, NUMBERS, .help = "at most a:b (one): of two"},
-        {"a-name-of-many-words-and-more", 0, OPT_INT, NULL, NUMBERS,
+        {"quiet", 'q', PARAM_FLAG, NULL, NUMBERS, .help = "print nothing; not even warnings"},
+        {"a-name-of-many-words", 0, PARAM_INT, NULL, NUMBERS, .help = "at most a:b (one): of two"},
+        {"a-name-of-many-words-and-more", 0, PARAM_INT, NULL, NUMBERS,
          .help = "some of these: one (two); three"},
         {0}};
     struct buf b;
@@ -401,7 +401,7 @@ static void a_short_row_ends_with_the_first_clause(void **state)
 static void long_help_wraps_under_itself(void **state)
 {
     static const struct opt_row one[] = {
-        {"a-very-long-name-of-an-option", 0, OPT_STRING, "SOMETHING", USUAL,
+        {"a-very-long-name-of-an-option", 0, PARAM_TEXT, "SOMETHING", USUAL,
          .help = "words words words words words words words words words words words words words words words "
                  "words words"},
         {0}};
@@ -498,8 +498,8 @@ static int parse_in_child(const struct opt_row *rows)
 
 static void a_table_with_mistakes_is_a_bug(void **state)
 {
-    struct opt_row two[3] = {{"a", 'a', OPT_INT, NULL, USUAL, .help = "h"},
-                             {"b", 'b', OPT_STRING, NULL, USUAL, .help = "h"}};
+    struct opt_row two[3] = {{"a", 'a', PARAM_INT, NULL, USUAL, .help = "h"},
+                             {"b", 'b', PARAM_TEXT, NULL, USUAL, .help = "h"}};
 
     assert_int_equal(parse_in_child(two), 0);
     two[1].name = "a";
@@ -509,13 +509,14 @@ static void a_table_with_mistakes_is_a_bug(void **state)
     two[1].aliases = NULL, two[1].brief = 'a';
     assert_int_equal(parse_in_child(two), 6);
     two[1] = (struct opt_row){0};
-    two[0] = (struct opt_row){"a", 0, OPT_INT, NULL, USUAL, .range = "[1,2}", .help = "h"};
+    two[0] = (struct opt_row){"a", 0, PARAM_INT, NULL, USUAL, .values = "[1,2}", .help = "h"};
     assert_int_equal(parse_in_child(two), 6);
-    two[0] = (struct opt_row){"a", 0, OPT_INT, NULL, USUAL, .range = "[1,2]", .fallback = "3", .help = "h"};
+    two[0] =
+        (struct opt_row){"a", 0, PARAM_INT, NULL, USUAL, .values = "[1,2]", .fallback = "3", .help = "h"};
     assert_int_equal(parse_in_child(two), 6);
-    two[0] = (struct opt_row){"a", 0, OPT_CHOICE, NULL, USUAL, .help = "h"};
+    two[0] = (struct opt_row){"a", 0, PARAM_CHOICE, NULL, USUAL, .help = "h"};
     assert_int_equal(parse_in_child(two), 6);
-    two[0] = (struct opt_row){"a", 0, OPT_INT, NULL, USUAL, .help = NULL};
+    two[0] = (struct opt_row){"a", 0, PARAM_INT, NULL, USUAL, .help = NULL};
     assert_int_equal(parse_in_child(two), 6);
 }
 
@@ -523,16 +524,16 @@ static void a_table_with_mistakes_is_a_bug(void **state)
 static void a_member_that_does_not_fit_its_row_is_a_bug(void **state)
 {
     static const struct opt_row bad[] = {
-        {"a", 0, OPT_INT, NULL, USUAL, .help = "h", .range = "[0,inf)", COUNT(small)},
-        {"a", 0, OPT_INT, NULL, USUAL, .help = "h", .range = "[0,2147483648]", COUNT(small)},
-        {"a", 0, OPT_INT, NULL, USUAL, .help = "h", COUNT(max_new_tokens)},
-        {"a", 0, OPT_UINT, NULL, USUAL, .help = "h", COUNT(small)},
-        {"a", 0, OPT_FLOAT, NULL, USUAL, .help = "h", COUNT(small)},
-        {"a", 0, OPT_STRING, NULL, USUAL, .help = "h", INTO(json)},
-        {"a", 0, OPT_STRING, NULL, USUAL, .help = "h", .repeat = true, INTO(place)},
-        {"a", 0, OPT_FLAG, NULL, USUAL, .help = "h", INTO(place)},
-        {"a", 0, OPT_CHOICE, NULL, USUAL, .help = "h", .choices = "x|y|z", INTO(json)},
-        {"a", 0, OPT_FLAG, NULL, USUAL, .help = "h", INTO(json),
+        {"a", 0, PARAM_INT, NULL, USUAL, .help = "h", .values = "[0,inf)", COUNT(small)},
+        {"a", 0, PARAM_INT, NULL, USUAL, .help = "h", .values = "[0,2147483648]", COUNT(small)},
+        {"a", 0, PARAM_INT, NULL, USUAL, .help = "h", COUNT(max_new_tokens)},
+        {"a", 0, PARAM_BITS, NULL, USUAL, .help = "h", COUNT(small)},
+        {"a", 0, PARAM_REAL, NULL, USUAL, .help = "h", COUNT(small)},
+        {"a", 0, PARAM_TEXT, NULL, USUAL, .help = "h", INTO(json)},
+        {"a", 0, PARAM_TEXT, NULL, USUAL, .help = "h", .repeat = true, INTO(place)},
+        {"a", 0, PARAM_FLAG, NULL, USUAL, .help = "h", INTO(place)},
+        {"a", 0, PARAM_CHOICE, NULL, USUAL, .help = "h", .values = "x|y|z", INTO(json)},
+        {"a", 0, PARAM_FLAG, NULL, USUAL, .help = "h", INTO(json),
          OPT_SOURCE(struct options, usual.watch_given)},
     };
 

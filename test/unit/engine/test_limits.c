@@ -1034,19 +1034,19 @@ static void options_that_are_not_known_or_out_of_range_are_refused_by_name(void 
             fail_msg("\"%s\" is expected, found: %s", what, g ? "an open engine" : err); \
         assert_true(gallop_open(&g, &o, NULL) != 0);                                     \
     } while (0)
-    REFUSE_OPTION("dtype: found fp16, expected auto, fp32 or bf16", o.dtype = "fp16");
-    REFUSE_OPTION("dtype: found , expected", o.dtype = "");
-    REFUSE_OPTION("kv_cache_type: found x", o.kv_cache_type = "x");
-    REFUSE_OPTION("kv_cache_type: found , ", o.kv_cache_type = "");
-    REFUSE_OPTION("kv_cache_dtype: found fp16", o.kv_cache_dtype = "fp16");
-    REFUSE_OPTION("kv_cache_layout: found row_major, expected head_major or block_major",
+    REFUSE_OPTION("dtype: found 'fp16', expected one of auto|fp32|bf16", o.dtype = "fp16");
+    REFUSE_OPTION("dtype: found '', expected", o.dtype = "");
+    REFUSE_OPTION("kv_cache_type: found 'x'", o.kv_cache_type = "x");
+    REFUSE_OPTION("kv_cache_type: found '', ", o.kv_cache_type = "");
+    REFUSE_OPTION("kv_cache_dtype: found 'fp16'", o.kv_cache_dtype = "fp16");
+    REFUSE_OPTION("kv_cache_layout: found 'row_major', expected one of head_major|block_major",
                   o.kv_cache_layout = "row_major");
     REFUSE_OPTION("flash", o.attention_backend = "flash");
     REFUSE_OPTION("no is not a backend of norm", o.op_config = "{\"norm\":\"no\"}");
     REFUSE_OPTION("op_config: at byte 0", o.op_config = "");
     REFUSE_OPTION("avx10", o.isa = "avx10");
     REFUSE_OPTION("kv_sparse: found", o.kv_sparse = "window");
-    REFUSE_OPTION("threads: found -1, expected 1 to 1024", o.threads = -1);
+    REFUSE_OPTION("threads: found -1, expected a whole number in [1,1024]", o.threads = -1);
     REFUSE_OPTION("threads: found 1025", o.threads = 1025);
     REFUSE_OPTION("max_model_len: found -1", o.max_model_len = -1);
     REFUSE_OPTION("max_model_len: found 1,", o.max_model_len = 1);
@@ -1055,13 +1055,13 @@ static void options_that_are_not_known_or_out_of_range_are_refused_by_name(void 
     REFUSE_OPTION("max_num_seqs: found 4097", o.max_num_seqs = 4097);
     REFUSE_OPTION("max_batched_tokens: found -1", o.max_batched_tokens = -1);
     REFUSE_OPTION("max_batched_tokens: found 65537", o.max_batched_tokens = 65537);
-    REFUSE_OPTION("kv_cache_memory: found -1, expected more than 0, at most 1048576", o.kv_cache_memory = -1);
+    REFUSE_OPTION("kv_cache_memory: found -1, expected a number in (0,1048576]", o.kv_cache_memory = -1);
     REFUSE_OPTION("kv_cache_memory", o.kv_cache_memory = NAN);
     REFUSE_OPTION("kv_cache_memory", o.kv_cache_memory = INFINITY);
-    REFUSE_OPTION("kv_cache_tokens: found -1, expected 1 or more", o.kv_cache_tokens = -1);
+    REFUSE_OPTION("kv_cache_tokens: found -1, expected a whole number in [1,inf)", o.kv_cache_tokens = -1);
     REFUSE_OPTION("block_size: found -9", o.block_size = INT64_MIN);
     REFUSE_OPTION("bmc_splits: found -1", o.bmc_splits = -1);
-    REFUSE_OPTION("block_size: found 8, expected 16 to 256", o.block_size = 8);
+    REFUSE_OPTION("block_size: found 8, expected a whole number in [16,256]", o.block_size = 8);
     REFUSE_OPTION("KV block size is 17 rows", o.block_size = 17);
     REFUSE_OPTION("block_size: found 512", o.block_size = 512);
     REFUSE_OPTION("block_size: found 9", o.block_size = INT64_MAX);

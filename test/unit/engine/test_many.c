@@ -691,9 +691,10 @@ static void wrong_names_and_numbers_are_refused_at_open(void **state)
         struct gallop_options o;
         const char *sentence;
     } wrong[] = {
-        {{.scheduling_policy = "lifo"}, "scheduling_policy: found lifo, expected fcfs, priority or fair"},
-        {{.scheduler = "greedy"}, "scheduler: found greedy, expected "},
-        {{.admission = "none"}, "admission: found none, expected optimistic or worst-case"},
+        {{.scheduling_policy = "lifo"},
+         "scheduling_policy: found 'lifo', expected one of fcfs|priority|fair"},
+        {{.scheduler = "greedy"}, "scheduler: found 'greedy', expected "},
+        {{.admission = "none"}, "admission: found 'none', expected one of optimistic|worst-case"},
         {{.max_num_queued_reqs = -1}, "max_num_queued_reqs"},
         {{.max_num_queued_tokens = -1}, "max_num_queued_tokens"},
         {{.tpot_target_ms = -1}, "tpot_target_ms"},

@@ -121,7 +121,7 @@ static void an_index_of_another_name_is_refused(void **state)
 
     o.prefix_index = "trie";
     assert_int_equal(engines_try(&g, "llama3-rope", &o, err), GALLOP_BAD_INPUT);
-    assert_string_equal(err, "prefix_index: found trie, expected radix, hash or none");
+    assert_string_equal(err, "prefix_index: found 'trie', expected one of radix|hash|none");
 }
 
 int main(void)

@@ -101,6 +101,8 @@ static void other_forms_of_lists_are_read(void **state)
     assert_true(s.n_stop_token == 1 && s.stop_token[0] == 4);
     assert_int_equal(set(&s, "{\"stop_strings\":[],\"logit_bias\":{},\"stop_token\":[]}"), 0);
     assert_true(s.n_stop == 0 && s.n_bias == 0 && s.n_stop_token == 0);
+    assert_int_equal(set(&s, "{\"top_k\":5.0}"), 0); /* some programs count in floats */
+    assert_int_equal(s.top_k, 5);
     assert_int_equal(set(&s, "{\"dry_sequence_breakers\":[]}"), 0); /* none, and not the usual ones */
     assert_true(s.n_dry_sequence_breakers == 0 && sampling_given(&s, SAMPLING_DRY_SEQUENCE_BREAKERS));
 }
@@ -119,30 +121,30 @@ static void null_is_not_given(void **state)
 
 static void wrong_scalars_are_refused_with_field_found_and_expected(void **state)
 {
-    REFUSED("{\"temperature\":-0.5}", "temperature: found -0.5, expected a finite number >= 0");
-    REFUSED("{\"temperature\":\"hot\"}", "temperature: found \"hot\", expected a finite number >= 0");
-    REFUSED("{\"top_k\":-1}", "top_k: found -1, expected a whole number >= 0");
-    REFUSED("{\"top_k\":5.0}", "top_k: found 5.0, expected a whole number >= 0");
-    REFUSED("{\"top_p\":0}", "top_p: found 0, expected a number above 0 and at most 1");
-    REFUSED("{\"top_p\":1.5}", "top_p: found 1.5, expected a number above 0 and at most 1");
-    REFUSED("{\"min_p\":-0.1}", "min_p: found -0.1, expected a number from 0 to 1");
-    REFUSED("{\"min_p\":1.1}", "min_p: found 1.1, expected a number from 0 to 1");
-    REFUSED("{\"typical_p\":0}", "typical_p: found 0, expected a number above 0 and at most 1");
-    REFUSED("{\"top_n_sigma\":-1.5}", "top_n_sigma: found -1.5, expected a finite number >= -1");
-    REFUSED("{\"xtc_probability\":1.01}", "xtc_probability: found 1.01, expected a number from 0 to 1");
-    REFUSED("{\"xtc_threshold\":-0.01}", "xtc_threshold: found -0.01, expected a number from 0 to 1");
-    REFUSED("{\"dry_multiplier\":-1}", "dry_multiplier: found -1, expected a finite number >= 0");
-    REFUSED("{\"dry_base\":0.9}", "dry_base: found 0.9, expected a finite number >= 1");
+    REFUSED("{\"temperature\":-0.5}", "temperature: found -0.5, expected a number in [0,inf)");
+    REFUSED("{\"temperature\":\"hot\"}", "temperature: found a string, expected a number in [0,inf)");
+    REFUSED("{\"top_k\":-1}", "top_k: found -1, expected a whole number in [0,inf)");
+    REFUSED("{\"top_k\":5.5}", "top_k: found 5.5, expected a whole number in [0,inf)");
+    REFUSED("{\"top_p\":0}", "top_p: found 0, expected a number in (0,1]");
+    REFUSED("{\"top_p\":1.5}", "top_p: found 1.5, expected a number in (0,1]");
+    REFUSED("{\"min_p\":-0.1}", "min_p: found -0.1, expected a number in [0,1]");
+    REFUSED("{\"min_p\":1.1}", "min_p: found 1.1, expected a number in [0,1]");
+    REFUSED("{\"typical_p\":0}", "typical_p: found 0, expected a number in (0,1]");
+    REFUSED("{\"top_n_sigma\":-1.5}", "top_n_sigma: found -1.5, expected a number in [-1,inf)");
+    REFUSED("{\"xtc_probability\":1.01}", "xtc_probability: found 1.01, expected a number in [0,1]");
+    REFUSED("{\"xtc_threshold\":-0.01}", "xtc_threshold: found -0.01, expected a number in [0,1]");
+    REFUSED("{\"dry_multiplier\":-1}", "dry_multiplier: found -1, expected a number in [0,inf)");
+    REFUSED("{\"dry_base\":0.9}", "dry_base: found 0.9, expected a number in [1,inf)");
     REFUSED("{\"dry_allowed_length\":1025}",
-            "dry_allowed_length: found 1025, expected a whole number from 0 to 1024");
+            "dry_allowed_length: found 1025, expected a whole number in [0,1024]");
     REFUSED("{\"dry_penalty_last_n\":-2}",
-            "dry_penalty_last_n: found -2, expected a whole number from -1 to 2147483647");
-    REFUSED("{\"repetition_penalty\":0}", "repetition_penalty: found 0, expected a finite number above 0");
-    REFUSED("{\"frequency_penalty\":true}", "frequency_penalty: found true, expected a finite number");
+            "dry_penalty_last_n: found -2, expected a whole number in [-1,2147483647]");
+    REFUSED("{\"repetition_penalty\":0}", "repetition_penalty: found 0, expected a number in (0,inf)");
+    REFUSED("{\"frequency_penalty\":true}", "frequency_penalty: found true, expected a number");
     REFUSED("{\"do_sample\":1}", "do_sample: found 1, expected true or false");
-    REFUSED("{\"max_new_tokens\":-3}", "max_new_tokens: found -3, expected a whole number >= 0");
-    REFUSED("{\"logprobs\":1025}", "logprobs: found 1025, expected a whole number from 0 to 1024");
-    REFUSED("{\"logprobs\":false}", "logprobs: found false, expected a whole number from 0 to 1024");
+    REFUSED("{\"max_new_tokens\":-3}", "max_new_tokens: found -3, expected a whole number in [0,inf)");
+    REFUSED("{\"logprobs\":1025}", "logprobs: found 1025, expected a whole number in [0,1024]");
+    REFUSED("{\"logprobs\":false}", "logprobs: found false, expected a whole number in [0,1024]");
     REFUSED("{\"seed\":0.5}", "seed: found 0.5, expected a whole number of 64 bits");
     REFUSED("{\"seed\":{}}", "seed: found an object, expected a whole number of 64 bits");
 }
@@ -156,21 +158,21 @@ static void wrong_lists_are_refused_with_field_found_and_expected(void **state)
     REFUSED("{\"logit_bias\":{\"\":1}}", "logit_bias: found the key \"\", expected a token id");
     REFUSED("{\"logit_bias\":{\"4294967296\":1}}",
             "logit_bias: found the key 4294967296, expected a token id");
-    REFUSED("{\"logit_bias\":{\"1\":\"a\"}}", "logit_bias: found \"a\", expected a finite number");
+    REFUSED("{\"logit_bias\":{\"1\":\"a\"}}", "logit_bias: found a string, expected a finite number");
     REFUSED("{\"logit_bias\":{\"1\":1e300}}", "logit_bias: found 1e+300, expected a finite number");
     REFUSED("{\"logit_bias\":[[1,2],[3]]}",
-            "logit_bias: found a list of 1, expected a pair of token id and value");
+            "logit_bias: found a list, expected a pair of token id and value");
     REFUSED("{\"logit_bias\":[[1,2],[1,3]]}", "logit_bias: token 1 appears twice");
     REFUSED("{\"logit_bias\":[[-1,2]]}", "logit_bias: found the key -1, expected a token id");
     REFUSED("{\"logit_bias\":3}",
             "logit_bias: found 3, expected an object of token ids and values, or a list of pairs");
     REFUSED("{\"stop\":\"\"}",
-            "stop: found \"\", expected a non-empty string, or a list of non-empty strings");
+            "stop: found an empty string, expected a non-empty string, or a list of non-empty strings");
     REFUSED("{\"stop\":[\"a\",5]}",
             "stop: found 5, expected a non-empty string, or a list of non-empty strings");
     REFUSED("{\"stop_token\":[1,-1]}", "stop_token: found -1, expected a token id");
     REFUSED("{\"stop_token\":2147483648}", "stop_token: found 2147483648, expected a token id");
-    REFUSED("{\"eos_token_id\":[\"2\"]}", "eos_token_id: found \"2\", expected a token id");
+    REFUSED("{\"eos_token_id\":[\"2\"]}", "eos_token_id: found a string, expected a token id");
     at += sprintf(at, "{\"stop\":[\"a\"");
     for (int i = 0; i < SAMPLING_MAX_STOPS; i++)
         at += sprintf(at, ",\"b\"");
@@ -188,7 +190,7 @@ static void wrong_lists_are_refused_with_field_found_and_expected(void **state)
     sprintf(at, "]}");
     REFUSED(json, "dry_sequence_breakers: found 33 strings, at most 32 are supported");
     REFUSED("{\"bad_words\":[\"\"]}",
-            "bad_words: found \"\", expected a non-empty string, or a list of non-empty strings");
+            "bad_words: found an empty string, expected a non-empty string, or a list of non-empty strings");
 }
 
 static void unknown_names_are_refused(void **state)
@@ -226,7 +228,7 @@ static void a_broken_generation_config_is_refused_with_the_file_named(void **sta
     assert_string_equal(e.msg, "m/generation_config.json: expected a JSON object");
     assert_int_equal(config(&s, "{\"temperature\":\"0.6\"}"), ERR_INPUT);
     assert_string_equal(
-        e.msg, "m/generation_config.json: temperature: found \"0.6\", expected a finite number >= 0");
+        e.msg, "m/generation_config.json: temperature: found a string, expected a number in [0,inf)");
 }
 
 /* Runs config() and returns what it writes to standard error. */
@@ -493,14 +495,14 @@ static void a_record_filled_by_hand_is_checked(void **state)
     struct sampling_str stop = {.s = "\xff", .n = 1};
     int32_t ids[] = {1, 10};
 
-    s.temperature = NAN;
-    INVALID("temperature: found nan, expected a finite number >= 0");
-    s.top_p = 0;
-    INVALID("top_p: found 0, expected a number above 0 and at most 1");
-    s.frequency_penalty = INFINITY;
-    INVALID("frequency_penalty: found inf, expected a finite number");
-    s.logprobs = -2;
-    INVALID("logprobs: found -2, expected a whole number from 0 to 1024");
+    s.temperature = NAN, sampling_mark(&s, SAMPLING_TEMPERATURE);
+    INVALID("temperature: found nan, expected a number in [0,inf)");
+    s.top_p = 0, sampling_mark(&s, SAMPLING_TOP_P);
+    INVALID("top_p: found 0, expected a number in (0,1]");
+    s.frequency_penalty = INFINITY, sampling_mark(&s, SAMPLING_FREQUENCY_PENALTY);
+    INVALID("frequency_penalty: found inf, expected a number");
+    s.logprobs = -2, sampling_mark(&s, SAMPLING_LOGPROBS);
+    INVALID("logprobs: found -2, expected a whole number in [0,1024]");
     s.bias = bias, s.n_bias = 2;
     INVALID("logit_bias: found token 10, but the vocabulary has 10 tokens");
     bias[1].id = 3;

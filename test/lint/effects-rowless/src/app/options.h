@@ -1,7 +1,7 @@
 /* app.h - verbs and their options. */
 #include <stddef.h>
 
-enum { OPT_STRING };
+enum { PARAM_TEXT };
 
 struct opt_row {
     const char *name;

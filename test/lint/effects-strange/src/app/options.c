@@ -1,4 +1,4 @@
 /* options.c - an option of several verbs. */
 #include "app/options.h"
 
-const struct opt_row options_model[] = {{"model", 0, OPT_STRING, "M", .help = "a model"}, {0}};
+const struct opt_row options_model[] = {{"model", 0, PARAM_TEXT, "M", .help = "a model"}, {0}};
