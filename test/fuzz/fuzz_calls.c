@@ -1,9 +1,9 @@
 /* fuzz_calls.c - an answer that the grammar of tool calls allows, parsed as the server does it.
  *
- * The first byte selects the markup, and whether the answer may contain text and several calls. Each further byte is
- * the next one of the answer, or stands for the next larger byte that the grammar allows there. The parser must find
- * the calls that the grammar has written: of a known function, with a JSON object as arguments and, if calls are
- * forced, with nothing else. Whole answers and answers in pieces must be parsed alike.
+ * The first byte says whether the answer may contain text and several calls, the second selects the markup. Each
+ * further byte is the next one of the answer, or stands for the next larger byte that the grammar allows there. The
+ * parser must find the calls that the grammar has written: of a known function, with a JSON object as arguments and,
+ * if calls are forced, with nothing else. Whole answers and answers in pieces must be parsed alike.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -129,9 +129,8 @@ static void parse(struct seen *f, const struct markup_calls *markup, const struc
 
 static void check(const struct tool_calls *calls, const struct buf *text, bool is_whole)
 {
-    const char *name = calls->form->name;
-    const struct markup_calls *markup =
-        markup_calls_named(strcmp(name, "mistral_list") == 0 ? "mistral" : name);
+    const char *name = calls->form.name;
+    const struct markup_calls *markup = markup_calls_named(name);
     struct seen whole, pieces;
 
     parse(&whole, markup, text, 0, is_whole);
@@ -155,13 +154,6 @@ static void check(const struct tool_calls *calls, const struct buf *text, bool i
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const forms[] = {
-        "hermes",      "llama3_json",  "mistral",  "mistral_list", "phi4_mini_json",
-        "openai",      "longcat",      "jamba",    "granite",      "granite-20b-fc",
-        "xlam",        "internlm",     "apertus",  "gigachat3",    "nemotron_json",
-        "deepseek_v3", "deepseek_v31", "kimi_k2",  "plamo3",       "functionary_v3_1",
-        "qwen3_coder", "mimo",         "seed_oss", "glm45",        "k2_horizon",
-        "minimax_m2",  "dots",         "step3",    "minicpm5"};
     struct tool_calls_function function[2] = {{.name = names[0]}, {.name = names[1]}};
     struct tool_calls calls = {.function = function, .n = 2, .content = GRAMMAR_NEVER};
     struct buf text = {.tag = MEM_TEXT};
@@ -171,10 +163,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint32_t start;
     json_t *schema, *properties;
 
-    if (size < 1)
+    if (size < 2)
         return 0;
-    calls.form = tool_calls_form_named(forms[data[0] % 32 % (sizeof(forms) / sizeof(forms[0]))], &calls.made);
-    ASSERT(calls.form);
+    ASSERT(tool_calls_form_named(markup_calls_row(data[1] % markup_n_calls_rows)->name, &calls.form));
     calls.is_free = data[0] & 32;
     calls.is_parallel = data[0] & 64;
     is_compact = data[0] & 128;
@@ -187,7 +178,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ASSERT(grammar_open(&g, 16 << 20, 1 << 20) == 0);
     ASSERT(tool_calls_grammar(&g, &calls, NULL, any_object, &is_compact, &start, NULL) == 0);
     ASSERT(grammar_finish(&g, start, NULL) == 0 && recognizer_open(&r, &g, NULL) == 0);
-    is_whole = write_answer(&r, data + 1, size - 1, &text);
+    is_whole = write_answer(&r, data + 2, size - 2, &text);
     check(&calls, &text, is_whole && g.regex.fault == REGEX_FINE);
     recognizer_close(&r);
     grammar_close(&g);

@@ -9,7 +9,6 @@
 #include "base/err.h"
 #include "base/json/json_tree.h"
 #include "engine/constraints/structured.h"
-#include "text/grammar/tool_calls.h"
 #include "text/markup/tools.h"
 
 /* ---- which functions ---- */
@@ -100,7 +99,7 @@ static const char *form_of(const struct constrain_calls *c)
 {
     const char *name = c->markup->calls->name, *source = c->template;
 
-    return strcmp(name, "mistral") == 0 && !(source && strstr(source, "[ARGS]")) ? "mistral_list" : name;
+    return strcmp(name, "mistral") == 0 && !(source && strstr(source, "[ARGS]")) ? "mistral_v3" : name;
 }
 
 static int write_calls(struct gallop_structured_outputs *s, const struct constrain_calls *c, struct arena *a,
@@ -139,7 +138,6 @@ int constrain_calls(struct gallop_structured_outputs *s, const struct constrain_
                     struct err *e)
 {
     bool is_chosen = is_required(c) || c->names;
-    struct tool_calls_made made;
 
     if (c->choice == TOOLS_NONE)
         return 0;
@@ -154,17 +152,8 @@ int constrain_calls(struct gallop_structured_outputs *s, const struct constrain_
         return err_about(e, ERR_INPUT, "tool_choice",
                          "tool calls are forced, and %s constrains the answer; expected one of the two",
                          c->field);
-    if (c->markup->calls && tool_calls_form_named(form_of(c), &made))
+    if (c->markup->calls)
         return write_calls(s, c, a, e);
-    if (c->markup->calls && is_chosen)
-        return err_about(e, ERR_UNSUPPORTED, "tool_choice",
-                         "tool calls in the format %s cannot be forced or limited; expected auto or none",
-                         c->markup->calls->name);
-    if (c->markup->calls && constrain_is_strict(c))
-        return err_about(
-            e, ERR_UNSUPPORTED, "tools",
-            "found a function with `strict`, which cannot be enforced in the format %s of tool calls",
-            c->markup->calls->name);
     if (is_chosen && c->markup->plain_calls)
         return err_about(
             e, ERR_UNSUPPORTED, "tool_choice",

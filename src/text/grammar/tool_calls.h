@@ -16,18 +16,31 @@
 #include "base/err.h"
 #include "text/grammar/automata/grammar.h"
 #include "text/grammar/token_trie.h"
+#include "text/markup/markup.h"
 
 enum { TOOL_CALLS_OTHERS = 5, TOOL_CALLS_MADE_BYTES = 1024 };
 
-/* The format in which a model writes tool calls:
+/* Bytes with a meaning in the texts of a form. */
+enum {
+    TOOL_CALLS_ANY = MARKUP_ANY, /* before '>': the suffix that marks have in the vocabulary; else a word */
+    TOOL_CALLS_TYPE = 2,         /* the type of the value that follows */
+    TOOL_CALLS_NUMBER = 3,       /* a number, such as the index of a call */
+    TOOL_CALLS_BLANK = '\t',     /* an optional blank */
+};
+
+/* How values are written that are members of keys. */
+enum tool_calls_values {
+    TOOL_CALLS_TEXTS,  /* strings as text, others as JSON */
+    TOOL_CALLS_TREE,   /* strings as text; members and items of objects and lists like the arguments */
+    TOOL_CALLS_BRACES, /* strings between QUOTE; {key:value,key:value}; [value,value] */
+    TOOL_CALLS_PYTHON, /* all as JSON, whose strings, numbers, lists and objects are those of Python */
+};
+
+/* The format in which a model writes tool calls, made from a row of markup. It must stay where it is.
  *
- *     OPEN (BEFORE name BETWEEN arguments AFTER) SEPARATOR (BEFORE name ...) CLOSE
- *
- * In these strings a tab means an optional blank.
- */
+ *     OPEN (BEFORE name BETWEEN arguments AFTER) SEPARATOR (BEFORE name ...) CLOSE */
 struct tool_calls_form {
-    /* Name of the tool call parser (docs/TOOL-CALLS.md), with a suffix if the parser accepts several spellings. */
-    const char *name;
+    const char *name; /* of the row */
     const char *open, *before, *between, *after;
     const char *separator; /* text between two parallel tool calls */
     const char *close;
@@ -41,26 +54,21 @@ struct tool_calls_form {
     bool is_last;
     const char *bare;     /* after white space, an answer that begins with BARE must be tool calls; or NULL */
     const char *optional; /* mark that the model may write before OPEN, or NULL */
-    /* Regular expression of other spellings of the mark, which free text must not contain; or NULL. */
-    const char *excluded;
-    /* Arguments that are no JSON: KEY_BEFORE key KEY_BETWEEN value VALUE_AFTER for each; strings are text without
-     * the marks VALUE_MARKS. NULL: the arguments are JSON. */
-    const char *key_before, *key_between, *value_after;
+    const char *spaced;   /* free text must not contain this with blanks and '[' behind it; or NULL */
+    /* Arguments that are no JSON: KEY_BEFORE key KEY_BETWEEN value VALUE_AFTER for each, with COMMA between them;
+     * strings are text without the marks VALUE_MARKS. KEY_BEFORE NULL: the arguments are JSON. */
+    enum tool_calls_values values;
+    const char *key_before, *key_between, *value_after, *comma, *quote;
     const char *value_marks[2];
+    bool has_string_flag; /* TOOL_CALLS_TYPE is whether the value is a string */
     /* Further marks that free text must not contain; unused ones are NULL */
     const char *others[TOOL_CALLS_OTHERS];
+    char text[TOOL_CALLS_MADE_BYTES]; /* of the members above */
 };
 
-/* A format that is made from a row of markup. It must stay where it is. */
-struct tool_calls_made {
-    struct tool_calls_form form;
-    char text[TOOL_CALLS_MADE_BYTES];
-};
-
-/* Returns the format called NAME, the name of a row of markup (or mistral_list); NULL: there is no such row, or
- * calls in it cannot be constrained yet. A format that has no form of its own here is made in MADE from the example
- * of its row: the arguments are JSON, and what stands around them is as in the example. */
-const struct tool_calls_form *tool_calls_form_named(const char *name, struct tool_calls_made *made);
+/* Makes FORM from the example of the row of markup called NAME, and what stands around names, keys and values there.
+ * Returns false if there is no such row. */
+bool tool_calls_form_named(const char *name, struct tool_calls_form *form);
 
 struct tool_calls_function {
     const char *name;
@@ -73,8 +81,7 @@ struct tool_calls_function {
 
 /* The functions that an answer may call, and whether and how often it must call them. */
 struct tool_calls {
-    const struct tool_calls_form *form; /* perhaps in MADE */
-    struct tool_calls_made made;
+    struct tool_calls_form form;
     const struct tool_calls_function *function; /* [n] */
     size_t n;
     bool is_free;     /* text beside or instead of tool calls is allowed (tool_choice auto) */

@@ -7,6 +7,23 @@
 #include "base/err.h"
 #include "base/utf8.h"
 
+size_t markup_calls_marks(const struct markup_calls *row, const char **mark)
+{
+    const char *const *const lists[] = {row->open,       row->call,     row->close,
+                                        row->call_close, row->name_end, row->key_open};
+    const char *const single[] = {row->key_end,   row->value_open, row->value_close,
+                                  row->type_open, row->type_close, row->quote};
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        for (size_t k = 0; k < (i ? MARKUP_MAX_MARKS : MARKUP_MAX_OPEN) && lists[i][k]; k++)
+            mark[n++] = lists[i][k];
+    for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++)
+        if (single[i])
+            mark[n++] = single[i];
+    return n;
+}
+
 const struct markup_calls *markup_calls_row(size_t i)
 {
     return i < markup_n_calls_rows ? &markup_calls_rows[i] : NULL;

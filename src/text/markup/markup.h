@@ -64,7 +64,8 @@ struct markup_calls {
     bool special; /* marks may be special tokens, so special tokens must be kept in the text */
     /* OpenAI's harmony format: a header before each message states its channel and recipient */
     bool channels;
-    bool short_id; /* ids of calls have 9 letters and digits, as the family's templates require */
+    bool short_id;         /* ids of calls have 9 letters and digits, as the family's templates require */
+    const char *separator; /* between two calls; NULL: as the shape has it */
     /* Tokens that end an answer after a tool call, besides the model's end tokens. */
     const char *stop[MARKUP_MAX_STOP];
     const char *models;  /* families that write this markup, for documentation */
@@ -97,6 +98,11 @@ bool markup_is_fixed(const char *mark);
 
 /* Returns MARK if its text is fixed; otherwise, and for NULL, returns NULL. */
 const char *markup_fixed(const char *mark);
+
+enum { MARKUP_MOST_MARKS = MARKUP_MAX_OPEN + 5 * MARKUP_MAX_MARKS + 6 };
+
+/* Sets MARK [MARKUP_MOST_MARKS] to the marks of ROW, and returns their number. */
+size_t markup_calls_marks(const struct markup_calls *row, const char **mark);
 
 /* Returns row I of the table, or NULL if I is beyond the last row. */
 const struct markup_calls *markup_calls_row(size_t i);

@@ -686,19 +686,10 @@ static void find_special_marks(struct parser *a)
 {
     const struct markup_calls *c = a->o.calls;
     const struct markup_reasoning *r = a->o.reasoning;
+    const char *mark[MARKUP_MOST_MARKS];
 
-    if (c) {
-        const char *const single[] = {c->key_end,   c->value_open, c->value_close,
-                                      c->type_open, c->type_close, c->quote};
-
-        add_special_marks(a, c->open, MARKUP_MAX_OPEN);
-        add_special_marks(a, c->call, MARKUP_MAX_MARKS);
-        add_special_marks(a, c->call_close, MARKUP_MAX_MARKS);
-        add_special_marks(a, c->close, MARKUP_MAX_MARKS);
-        add_special_marks(a, c->name_end, MARKUP_MAX_MARKS);
-        add_special_marks(a, c->key_open, MARKUP_MAX_MARKS);
-        add_special_marks(a, single, sizeof(single) / sizeof(single[0]));
-    }
+    if (c)
+        add_special_marks(a, mark, markup_calls_marks(c, mark));
     if (r) {
         add_special_mark(a, r->open);
         add_special_mark(a, r->close);

@@ -1,13 +1,17 @@
-/* test_tool_calls.c - grammars of tool calls in every markup: what is an answer with tool calls, and what is not.
+/* test_tool_calls.c - grammars of tool calls in every markup: what is an answer with tool calls, and what is not, and
+ * that the parser of the markup reads back what a grammar writes.
  */
 #include <jansson.h>
 
+#include "base/json/json_pull.h"
 #include "base/mem.h"
 #include "text/grammar/automata/recognizer.h"
+#include "text/grammar/schema/schema.h"
 #include "text/grammar/tool_calls.h"
 #include "text/markup/markup.h"
+#include "text/markup/parser.h"
 
-enum { MEMORY = 64 << 20, STEPS = 1 << 22 };
+enum { MEMORY = 64 << 20, STEPS = 1 << 22, GRAMMARS = 20, WALKS = 50, MOST_TEXT = 20000, MOST_ROWS = 20000 };
 
 /* Stands for the compiler of JSON Schemas: {"text": T} describes the text T, others an empty object. */
 static int small_schema(void *context, struct grammar *g, const struct tool_calls_function *function,
@@ -21,30 +25,33 @@ static int small_schema(void *context, struct grammar *g, const struct tool_call
     return 0;
 }
 
-/* The control tokens <|channel|>, <|end|>, [TOOL_CALLS] and [ARGS]. */
+/* The control tokens <|channel|>, <|end|>, [TOOL_CALLS], [ARGS] and <tool_calls:x7>. */
 static struct token_trie trie;
 
 static void open_trie(void)
 {
-    static const char *const text[] = {
-        "a",           "\xff<|channel|>\xff", "\xff<|end|>\xff", "\xff[TOOL_CALLS]\xff", "\xff[ARGS]\xff",
-        "\xff[ARG\xff"};
-    size_t len[6];
+    static const char *const text[] = {"a",
+                                       "\xff<|channel|>\xff",
+                                       "\xff<|end|>\xff",
+                                       "\xff[TOOL_CALLS]\xff",
+                                       "\xff[ARGS]\xff",
+                                       "\xff[ARG\xff",
+                                       "\xff<tool_calls:x7>\xff"};
+    size_t len[7];
 
-    for (size_t i = 0; i < 6; i++)
+    for (size_t i = 0; i < 7; i++)
         len[i] = strlen(text[i]);
-    assert_int_equal(token_trie_make(&trie, text, len, 6, NULL), 0);
+    assert_int_equal(token_trie_make(&trie, text, len, 7, NULL), 0);
 }
 
 /* True if TEXT is an answer in FORM to functions f, whose arguments are {"a": 1}, and g. HOW has letters: f for free
  * text, p for parallel tool calls, 1 for function f alone, c for the content [7], t for control tokens. */
 static bool accepts(const char *form, const char *how, const char *text)
 {
-    json_t *schema = json_pack("{s:s}", "text", "{\"a\": 1}");
-    struct tool_calls_made made;
+    json_t *schema = json_pack("{s:s,s:{s:{s:s,s:s}}}", "text", "{\"a\": 1}", "properties", "a", "type",
+                               "number", "text", "1");
     const struct tool_calls_function function[] = {{.name = "f", .parameters = schema}, {.name = "g"}};
-    struct tool_calls calls = {.form = tool_calls_form_named(form, &made),
-                               .function = function,
+    struct tool_calls calls = {.function = function,
                                .n = strchr(how, '1') ? 1 : 2,
                                .is_free = strchr(how, 'f'),
                                .is_parallel = strchr(how, 'p'),
@@ -56,7 +63,7 @@ static bool accepts(const char *form, const char *how, const char *text)
     bool yes;
 
     assert_non_null(schema);
-    assert_non_null(calls.form);
+    assert_true(tool_calls_form_named(form, &calls.form));
     assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
     if (strchr(how, 'c'))
         calls.content = grammar_text(&g, "[7]");
@@ -111,12 +118,12 @@ static const struct {
      {"[TOOL_CALLS]", "[TOOL_CALLS][" LIST_F "]", "a" MISTRAL_F "b", MISTRAL_F "b" MISTRAL_F,
       MISTRAL_F "h[ARGS]{}"}},
     {"mistral", "f", {"hi", "a" MISTRAL_F}, {MISTRAL_F "b", MISTRAL_F MISTRAL_F}},
-    {"mistral_list",
+    {"mistral_v3",
      "",
      {"[TOOL_CALLS][" LIST_F "]"},
      {"[TOOL_CALLS][]", LIST_F, "[TOOL_CALLS][" LIST_F ", " LIST_F "]"}},
-    {"mistral_list", "p", {"[TOOL_CALLS][" LIST_F ", " LIST_F "]"}, {"[TOOL_CALLS][" LIST_F ", ]"}},
-    {"mistral_list", "fp", {"a[TOOL_CALLS][" LIST_F ", " LIST_F "]"}, {"[TOOL_CALLS]", MISTRAL_F}},
+    {"mistral_v3", "p", {"[TOOL_CALLS][" LIST_F ", " LIST_F "]"}, {"[TOOL_CALLS][" LIST_F ", ]"}},
+    {"mistral_v3", "fp", {"a[TOOL_CALLS][" LIST_F ", " LIST_F "]"}, {"[TOOL_CALLS]", MISTRAL_F}},
     {"phi4_mini_json",
      "p",
      {"functools[" LIST_F "]", "functools[" LIST_F ", " LIST_F "]"},
@@ -151,7 +158,13 @@ static const struct {
      "fpt",
      {"a", "a" C("[TOOL_CALLS]") "g" C("[ARGS]") "{}"},
      {MISTRAL_F, "a[TOOL_CALLS]", "\xff"}},
-    {"mistral_list", "t", {C("[TOOL_CALLS]") " [" LIST_F "]"}, {C("[TOOL_CALLS]") "  [" LIST_F "]"}},
+    /* the suffix of the marks is that of the vocabulary */
+    {"hy_v3",
+     "1t",
+     {C("<tool_calls:x7>") "\n<tool_call:x7>f<tool_sep:x7>\n<arg_key:x7>a</arg_key:x7>\n<arg_value:x7>1</arg_value:x7>"
+                           "\n</tool_call:x7>\n</tool_calls:x7>"},
+     {C("<tool_calls:x7>") "\n<tool_call>f<tool_sep>\n</tool_call>\n</tool_calls>"}},
+    {"mistral_v3", "t", {C("[TOOL_CALLS]") " [" LIST_F "]"}, {C("[TOOL_CALLS]") "  [" LIST_F "]"}},
 };
 
 static void answers_call_functions_as_they_may(void **state)
@@ -182,8 +195,7 @@ static int values_accept(const char *form, json_t *extra, const char *text)
 
     if (extra)
         json_object_set_new(json_object_get(schema, "properties"), "more", extra);
-    calls.form = tool_calls_form_named(form, &calls.made);
-    assert_non_null(calls.form);
+    assert_true(tool_calls_form_named(form, &calls.form));
     assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
     rc = -tool_calls_grammar(&g, &calls, NULL, small_schema, NULL, &start, &e);
     if (rc == 0) {
@@ -232,29 +244,242 @@ static void values_between_marks_are_as_the_schema_says(void **state)
                      -ERR_UNSUPPORTED);
 }
 
-/* A row with a form can be forced to call a function; constrain.c refuses the others. */
 static void every_form_writes_the_example_of_its_markup(void **state)
 {
-    struct tool_calls_made none;
-    size_t n_forms = 0;
+    struct tool_calls_form none;
 
     for (size_t i = 0; markup_calls_row(i); i++) {
         const struct markup_calls *row = markup_calls_row(i);
 
-        struct tool_calls_made made;
         char text[500];
 
-        if (!tool_calls_form_named(row->name, &made))
-            continue;
-        n_forms++;
         snprintf(text, sizeof(text), "%s", row->example);
         if (row->stop[0]) /* the token that ends an answer is not part of it */
             text[strlen(text) - strlen(row->stop[0])] = 0;
         if (!accepts(row->name, "p", text))
             fail_msg("%s refuses \"%s\"", row->name, text);
     }
-    assert_int_equal(n_forms, 29);
-    assert_null(tool_calls_form_named("none", &none));
+    assert_false(tool_calls_form_named("none", &none));
+}
+
+/* ---- reading back ---- */
+
+static uint32_t chance(uint32_t *seed, uint32_t n)
+{
+    *seed = *seed * 1664525 + 1013904223;
+    return (*seed >> 8) % n;
+}
+
+/* Returns a new random value, and sets *SCHEMA to a new schema of this value alone. NESTED: levels of lists and objects
+ * that it may have. */
+static json_t *random_value(uint32_t *seed, int nested, json_t **schema)
+{
+    static const char *const texts[] = {"x",
+                                        "two words",
+                                        "a\nb\n\nc",
+                                        "1",
+                                        "null",
+                                        "</p> & <",
+                                        "\"q\" 'r'",
+                                        "\\n \\ / {[(,:=",
+                                        "\303\251\360\237\230\200",
+                                        "to=f"};
+    static const char *const keys[] = {"k", "other_key", "k2"};
+    json_t *v, *properties, *required, *inner;
+    uint32_t kind = chance(seed, nested ? 7 : 5), n = chance(seed, 3) + 1;
+
+    if (kind < 4) {
+        v = kind < 2    ? json_string(texts[chance(seed, 10)])
+            : kind == 2 ? json_integer((json_int_t)chance(seed, 5000) - 900)
+                        : json_real(chance(seed, 1000) / 8.0 + 0.0625);
+        *schema = json_pack("{s:s,s:[O]}", "type",
+                            kind < 2    ? "string"
+                            : kind == 2 ? "integer"
+                                        : "number",
+                            "enum", v);
+        return v;
+    }
+    if (kind == 4) {
+        v = json_boolean(chance(seed, 2));
+        *schema = json_pack("{s:s,s:[O]}", "type", "boolean", "enum", v);
+        return v;
+    }
+    if (kind == 5) { /* all items of a list have one schema */
+        inner = random_value(seed, nested - 1, schema);
+        v = json_pack("[o]", inner);
+        *schema = json_pack("{s:s,s:o}", "type", "array", "items", *schema);
+        return v;
+    }
+    v = json_object();
+    properties = json_object();
+    required = json_array();
+    for (uint32_t i = 0; i < n; i++) {
+        json_object_set_new(v, keys[i], random_value(seed, nested - 1, &inner));
+        json_object_set_new(properties, keys[i], inner);
+        json_array_append_new(required, json_string(keys[i]));
+    }
+    *schema = json_pack("{s:s,s:o,s:o}", "type", "object", "properties", properties, "required", required);
+    return v;
+}
+
+/* Returns a new object of arguments, and sets *SCHEMA. */
+static json_t *random_arguments(uint32_t *seed, json_t **schema)
+{
+    json_t *v = NULL;
+
+    do {
+        if (v) {
+            json_decref(v);
+            json_decref(*schema);
+        }
+        v = random_value(seed, 3, schema);
+    } while (!json_is_object(v));
+    return v;
+}
+
+static int whole_schema(void *context, struct grammar *g, const struct tool_calls_function *function,
+                        uint32_t *start, struct err *e)
+{
+    const struct schema_options o = {.without_space = *(const bool *)context,
+                                     .is_object = !function->value_close,
+                                     .excluded = function->value_close};
+    struct schema_report report = {0};
+    int rc = schema_compile(g, function->parameters, &o, start, &report, e);
+
+    schema_report_fini(&report);
+    return rc;
+}
+
+/* The bytes that may follow each row of a grammar: [n] of them from 1 on, n at 0; 0: not known yet. */
+static uint8_t follow[MOST_ROWS][257];
+
+/* Writes a random answer of R to TEXT. Returns its length. */
+static size_t walk(struct recognizer *r, uint32_t *seed, char *text)
+{
+    uint32_t row = RECOGNIZER_BEGIN;
+    size_t n = 0;
+
+    while (n < MOST_TEXT) {
+        uint8_t own[257] = {0}, *f = row < MOST_ROWS ? follow[row] : own;
+        size_t n_follow = f[0];
+
+        for (unsigned byte = 0; !f[0] && byte < 255; byte++)
+            if (recognizer_next(r, row, (uint8_t)byte) != RECOGNIZER_DEAD)
+                f[++n_follow] = (uint8_t)byte;
+        f[0] = (uint8_t)n_follow;
+        if (n_follow == 0 || (recognizer_may_end(r, row) && chance(seed, 3) == 0))
+            break;
+        text[n] = (char)f[1 + chance(seed, (uint32_t)n_follow)];
+        row = recognizer_next(r, row, (uint8_t)text[n++]);
+    }
+    assert_true(recognizer_may_end(r, row));
+    return n;
+}
+
+/* Returns whether FOUND is MEANT, whose lists stand for any number of their item. */
+static bool is_meant(const json_t *found, const json_t *meant)
+{
+    const char *key;
+    json_t *v;
+    size_t i;
+    bool same = json_typeof(found) == json_typeof(meant);
+
+    if (!json_is_array(meant) && !json_is_object(meant))
+        return json_equal(found, meant) ||
+               (json_is_number(found) && json_number_value(found) == json_number_value(meant));
+    same = same && json_object_size(found) == json_object_size(meant);
+    json_array_foreach(found, i, v) same = same && is_meant(v, json_array_get(meant, 0));
+    json_object_foreach((json_t *)(uintptr_t)meant, key, v) same =
+        same && json_object_get(found, key) && is_meant(json_object_get(found, key), v);
+    return same;
+}
+
+/* The row reads TEXT [n] as complete calls of these functions with these arguments, and nothing else. */
+static void check_read(const struct markup_calls *row, const struct tool_calls_function *function,
+                       json_t *const *arguments, const json_t *tools, const char *text, size_t n)
+{
+    const char *const names[] = {function[0].name, function[1].name};
+    const struct parser_options o = {.calls = row,
+                                     .names = names,
+                                     .n_names = 2,
+                                     .tools = tools,
+                                     .prompt = "<|start|>assistant",
+                                     .prompt_len = strlen("<|start|>assistant")};
+    struct buf found = {.tag = MEM_TEXT};
+    struct parser_piece p;
+    struct parser *a;
+    size_t n_calls = 0, which = 0;
+    json_t *v;
+
+    assert_int_equal(parser_open(&a, &o, NULL), 0);
+    assert_int_equal(parser_feed(a, text, NULL, n, NULL), 0);
+    assert_int_equal(parser_finish(a, PARSER_ENDED, NULL), 0);
+    while (parser_take(a, &p)) {
+        if (p.kind == PARSER_CALL) {
+            which = p.len == strlen(names[0]) && memcmp(p.text, names[0], p.len) == 0 ? 0 : 1;
+            if (p.len != strlen(names[which]) || memcmp(p.text, names[which], p.len) != 0)
+                fail_msg("%s: %.*s", row->name, (int)n, text);
+            n_calls++;
+        } else if (p.kind == PARSER_ARGUMENTS) {
+            buf_add(&found, p.text, p.len);
+        } else if (p.kind == PARSER_CALL_END) {
+            v = NULL;
+            if (!p.complete || json_pull_load_exact(&v, found.data, found.len, "", NULL) != 0 ||
+                !is_meant(v, arguments[which]))
+                fail_msg("%s reads %.*s: %.*s", row->name, (int)found.len, found.data, (int)n, text);
+            json_decref(v);
+            buf_clear(&found);
+        } else {
+            fail_msg("%s has text beside calls: %.*s", row->name, (int)n, text);
+        }
+    }
+    assert_true(n_calls > 0);
+    parser_close(a);
+    buf_fini(&found);
+}
+
+static void walks_are_read_back(const struct markup_calls *row, uint32_t seed)
+{
+    static char text[MOST_TEXT];
+    json_t *arguments[2], *schema[2], *tools;
+    struct tool_calls_function function[2] = {{.name = "f"}, {.name = "get_it-2.x"}};
+    struct tool_calls calls = {
+        .function = function, .n = 2, .content = GRAMMAR_NEVER, .is_parallel = seed % 2};
+    bool is_compact = seed % 3 == 0;
+    struct grammar g;
+    struct recognizer r;
+    struct err e = {0};
+    uint32_t start;
+
+    for (size_t i = 0; i < 2; i++) {
+        arguments[i] = random_arguments(&seed, &schema[i]);
+        function[i].parameters = schema[i];
+    }
+    tools = json_pack("[{s:{s:s,s:O}},{s:{s:s,s:O}}]", "function", "name", function[0].name, "parameters",
+                      schema[0], "function", "name", function[1].name, "parameters", schema[1]);
+    assert_true(tool_calls_form_named(row->name, &calls.form));
+    assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
+    if (tool_calls_grammar(&g, &calls, NULL, whole_schema, &is_compact, &start, &e) != 0 ||
+        grammar_finish(&g, start, &e) != 0 || recognizer_open(&r, &g, &e) != 0)
+        fail_msg("%s: %s", row->name, e.msg);
+    memset(follow, 0, sizeof(follow));
+    for (size_t i = 0; i < WALKS; i++)
+        check_read(row, function, arguments, tools, text, walk(&r, &seed, text));
+    recognizer_close(&r);
+    grammar_close(&g);
+    json_decref(tools);
+    for (size_t i = 0; i < 2; i++) {
+        json_decref(arguments[i]);
+        json_decref(schema[i]);
+    }
+}
+
+/* Harmony's messages may have reasoning before a call; fuzz_calls.c reads them. */
+static void every_row_reads_back_what_its_grammar_writes(void **state)
+{
+    for (size_t i = 0; markup_calls_row(i); i++)
+        for (uint32_t seed = 1; seed <= GRAMMARS && !markup_calls_row(i)->channels; seed++)
+            walks_are_read_back(markup_calls_row(i), seed);
 }
 
 static void errors_name_the_function(void **state)
@@ -266,10 +491,10 @@ static void errors_name_the_function(void **state)
     uint32_t start;
 
     assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
-    calls.form = tool_calls_form_named("hermes", &calls.made);
+    assert_true(tool_calls_form_named("hermes", &calls.form));
     assert_int_equal(tool_calls_grammar(&g, &calls, NULL, small_schema, &e, &start, &e), ERR_UNSUPPORTED);
     assert_string_equal(e.msg, "function \"f\"\": a schema that is not served");
-    calls.form = tool_calls_form_named("mistral", NULL);
+    assert_true(tool_calls_form_named("mistral", &calls.form));
     assert_int_equal(tool_calls_grammar(&g, &calls, NULL, small_schema, NULL, &start, &e), ERR_UNSUPPORTED);
     assert_non_null(strstr(e.msg, "function \"f\"\": the name has other characters than letters"));
     grammar_close(&g);
@@ -278,13 +503,13 @@ static void errors_name_the_function(void **state)
 static void names_are_escaped_where_they_stand_in_json(void **state)
 {
     const struct tool_calls_function function = {.name = "a\"\\\n"};
-    const struct tool_calls calls = {
-        .form = tool_calls_form_named("llama3_json", NULL), .function = &function, .n = 1};
+    struct tool_calls calls = {.function = &function, .n = 1};
     static const char text[] = "{\"name\": \"a\\\"\\\\\\u000a\", \"parameters\": {}}";
     struct grammar g;
     struct recognizer r;
     uint32_t start;
 
+    assert_true(tool_calls_form_named("llama3_json", &calls.form));
     assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
     assert_int_equal(tool_calls_grammar(&g, &calls, NULL, small_schema, NULL, &start, NULL), 0);
     assert_int_equal(grammar_finish(&g, start, NULL), 0);
@@ -296,7 +521,7 @@ static void names_are_escaped_where_they_stand_in_json(void **state)
 
 static void failed_allocations_are_reported(void **state)
 {
-    json_t *v = json_pack("{s:s,s:b,s:[{s:s},{s:s}]}", "markup", "mistral_list", "parallel", 1, "functions",
+    json_t *v = json_pack("{s:s,s:b,s:[{s:s},{s:s}]}", "markup", "mistral_v3", "parallel", 1, "functions",
                           "name", "f", "name", "g");
     struct tool_calls calls = {.content = GRAMMAR_NEVER};
 
@@ -356,6 +581,7 @@ int main(void)
         cmocka_unit_test(answers_call_functions_as_they_may),
         cmocka_unit_test(values_between_marks_are_as_the_schema_says),
         cmocka_unit_test(every_form_writes_the_example_of_its_markup),
+        cmocka_unit_test(every_row_reads_back_what_its_grammar_writes),
         cmocka_unit_test(errors_name_the_function),
         cmocka_unit_test(names_are_escaped_where_they_stand_in_json),
         cmocka_unit_test(failed_allocations_are_reported),

@@ -36,7 +36,7 @@ static void names_of_vllm(void **state)
     assert_null(markup_reasoning_named("hermes"));
     buf_init(&names, MEM_API);
     markup_calls_names(&names);
-    assert_memory_equal(names.data, "hermes, llama3_json, mistral, phi4_mini_json, openai, longcat, ", 62);
+    assert_memory_equal(names.data, "hermes, llama3_json, mistral_v3, mistral, phi4_mini_json, openai, ", 65);
     buf_clear(&names);
     markup_reasoning_names(&names);
     assert_memory_equal(names.data, "deepseek_r1, qwen3, mistral, gemma4, openai_gptoss, ", 52);
@@ -158,7 +158,7 @@ static void names_go_before_what_a_template_shows(void **state)
     assert_int_equal(markup_choose(&m, "auto", "auto", NULL, &e), 0);
     assert_true(!m.calls && !m.reasoning);
     assert_int_equal(markup_choose(&m, "hermes2", "auto", &shown, &e), ERR_USAGE);
-    assert_memory_equal(e.msg, "found 'hermes2', expected auto, none, hermes, llama3_json, mistral, ", 67);
+    assert_memory_equal(e.msg, "found 'hermes2', expected auto, none, hermes, llama3_json, mistral_v3, ", 70);
     assert_string_equal(e.subject, "tool_call_parser");
     assert_int_equal(markup_choose(&m, "auto", "", &shown, &e), ERR_USAGE);
     assert_memory_equal(e.msg, "found '', expected auto, none, deepseek_r1, qwen3, mistral, ", 60);
