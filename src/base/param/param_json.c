@@ -75,7 +75,9 @@ int param_read_json(const struct param *p, const json_t *v, void *into, struct a
     struct param_value value = {0};
 
     if (!value_of(p, v, &value))
-        return err_about(e, ERR_INPUT, p->name, "found %s, expected %s", param_found(v, found),
+        return err_about(e, ERR_INPUT, p->name, "found %s, expected %s",
+                         p->type == PARAM_TEXT && json_is_string(v) ? "a NUL character in a string"
+                                                                    : param_found(v, found),
                          param_expected(p, expected, sizeof(expected)));
     if (p->into.kind == PARAM_TO_TEXT && !(value.text = arena_strndup(a, value.text, strlen(value.text))))
         return err_nomem(e, p->name);

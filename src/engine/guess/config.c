@@ -2,10 +2,10 @@
 #include "engine/guess/config.h"
 
 #include <jansson.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/json/json_pull.h"
+#include "base/param/param_json.h"
 #include "engine/guess/match.h"
 
 static const char subject[] = "speculative_config";
@@ -84,34 +84,6 @@ static int refuse(const char *name, const char *expected, struct err *e)
     return err_about(e, ERR_INPUT, subject, "%s: expected %s", name, expected);
 }
 
-static int read_size(const json_t *v, const char *name, size_t least, size_t most, size_t *out, struct err *e)
-{
-    json_int_t n = json_integer_value(v);
-
-    if (!json_is_integer(v) || n < (json_int_t)least || n > (json_int_t)most)
-        return err_about(e, ERR_INPUT, subject, "%s: expected an integer from %zu to %zu", name, least, most);
-    *out = (size_t)n;
-    return 0;
-}
-
-static int read_real(const json_t *v, const char *name, double least, double most, double *out, struct err *e)
-{
-    double x = json_number_value(v);
-
-    if (!json_is_number(v) || !(x >= least && x <= most))
-        return err_about(e, ERR_INPUT, subject, "%s: expected a number from %g to %g", name, least, most);
-    *out = x;
-    return 0;
-}
-
-static int config_text(const json_t *v, const char *name, const char **out, struct arena *a, struct err *e)
-{
-    if (!json_is_string(v) || json_string_length(v) != strlen(json_string_value(v)))
-        return refuse(name, "a string", e);
-    *out = arena_strndup(a, json_string_value(v), json_string_length(v));
-    return *out ? 0 : err_nomem(e, "the speculative configuration");
-}
-
 /* Reads [[from, to, most], ...]; TO may be null, which means any number. */
 static int read_ranges(struct guess_config *c, const json_t *v, const char *name, struct err *e)
 {
@@ -138,14 +110,6 @@ static int read_ranges(struct guess_config *c, const json_t *v, const char *name
     return 0;
 }
 
-static int config_flag(const json_t *v, const char *name, bool *out, struct err *e)
-{
-    if (!json_is_boolean(v))
-        return refuse(name, "true or false", e);
-    *out = json_is_true(v);
-    return 0;
-}
-
 /* Checks member number AT of `idle`. */
 static int check_idle(size_t at, const json_t *v, struct err *e)
 {
@@ -160,48 +124,40 @@ static int check_idle(size_t at, const json_t *v, struct err *e)
                      idle[at].name, value[0], value[1] ? " or " : "", value[1] ? value[1] : "");
 }
 
+#define INTO(member) PARAM_MEMBER(struct guess_config, member)
+static const struct param rows[] = {
+    {"num_speculative_tokens", PARAM_INT, "[1,32]", INTO(most)},
+    {"adaptive", PARAM_FLAG, NULL, INTO(adaptive)},
+    {"prompt_lookup_min", PARAM_INT, "[1,128]", INTO(lookup_min)},
+    {"prompt_lookup_max", PARAM_INT, "[1,1048576]", INTO(lookup_max)},
+    {"suffix_decoding_max_tree_depth", PARAM_INT, "[1,1048576]", INTO(max_tree_depth)},
+    {"suffix_decoding_max_cached_requests", PARAM_INT, "[0,1073741824]", INTO(max_cached_requests)},
+    {"suffix_decoding_max_spec_factor", PARAM_REAL, "[0,1000]", INTO(max_spec_factor)},
+    {"suffix_decoding_min_token_prob", PARAM_REAL, "[0,1]", INTO(min_token_prob)},
+    {"model", PARAM_TEXT, NULL, INTO(model)},
+    {"model_name", PARAM_TEXT, NULL, INTO(model)},
+    {"revision", PARAM_TEXT, NULL, INTO(revision)},
+    {"quantization", PARAM_TEXT, NULL, INTO(quant)},
+    {"max_model_len", PARAM_INT, "[2,1073741824]", INTO(max_model_len)},
+    {"parallel_drafting", PARAM_FLAG, NULL, INTO(is_parallel)},
+    {"draft_kv_cache_memory_gb", PARAM_REAL, "[0,1048576]", INTO(kv_memory)}};
+_Static_assert(GUESS_MOST == 32 && MATCH_MAX_LENGTH == 128, "the limits of the rows");
+
 /* Reads one member, whose value is not null. */
 static int read_member(struct guess_config *c, const char *name, const json_t *v, struct arena *a,
                        struct err *e)
 {
-    const size_t longest = 1 << 20, largest = 1 << 30;
+    struct err why = {0};
 
     if (strcmp(name, "method") == 0 || strcmp(name, "type") == 0)
         return read_methods(c, v, e);
-    if (strcmp(name, "num_speculative_tokens") == 0)
-        return read_size(v, name, 1, GUESS_MOST, &c->most, e);
     if (strcmp(name, "num_speculative_tokens_per_batch_size") == 0)
         return read_ranges(c, v, name, e);
-    if (strcmp(name, "adaptive") == 0)
-        return config_flag(v, name, &c->adaptive, e);
-    if (strcmp(name, "prompt_lookup_min") == 0)
-        return read_size(v, name, 1, MATCH_MAX_LENGTH, &c->lookup_min, e);
-    if (strcmp(name, "prompt_lookup_max") == 0)
-        return read_size(v, name, 1, longest, &c->lookup_max, e);
-    if (strcmp(name, "suffix_decoding_max_tree_depth") == 0)
-        return read_size(v, name, 1, longest, &c->max_tree_depth, e);
-    if (strcmp(name, "suffix_decoding_max_cached_requests") == 0)
-        return read_size(v, name, 0, largest, &c->max_cached_requests, e);
-    if (strcmp(name, "suffix_decoding_max_spec_factor") == 0)
-        return read_real(v, name, 0, 1000, &c->max_spec_factor, e);
-    if (strcmp(name, "suffix_decoding_min_token_prob") == 0)
-        return read_real(v, name, 0, 1, &c->min_token_prob, e);
-    if (strcmp(name, "model") == 0 || strcmp(name, "model_name") == 0)
-        return config_text(v, name, &c->model, a, e);
-    if (strcmp(name, "revision") == 0)
-        return config_text(v, name, &c->revision, a, e);
-    if (strcmp(name, "quantization") == 0)
-        return config_text(v, name, &c->quant, a, e);
-    if (strcmp(name, "max_model_len") == 0)
-        return read_size(v, name, 2, largest, &c->max_model_len, e);
-    if (strcmp(name, "parallel_drafting") == 0) {
-        int rc = config_flag(v, name, &c->is_parallel, e);
-
-        c->must_be_parallel = c->is_parallel;
-        return rc;
-    }
-    if (strcmp(name, "draft_kv_cache_memory_gb") == 0)
-        return read_real(v, name, 0, 1048576, &c->kv_memory, e);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (strcmp(name, rows[i].name) == 0)
+            return param_read_json(&rows[i], v, c, a, &why) == 0
+                       ? 0
+                       : err_about(e, why.code, subject, "%s: %s", name, why.msg);
     for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++)
         if (strcmp(name, idle[i].name) == 0)
             return check_idle(i, v, e);
@@ -261,6 +217,7 @@ int guess_config_read(struct guess_config *c, const char *text, struct arena *a,
         return err_about(e, ERR_INPUT, subject, "expected a JSON object, such as {\"method\":\"ngram\"}");
     }
     json_object_foreach(tree, name, v) if (rc == 0 && !json_is_null(v)) rc = read_member(c, name, v, a, e);
+    c->must_be_parallel = json_is_true(json_object_get(tree, "parallel_drafting"));
     json_decref(tree);
     return rc ? rc : complete(c, e);
 }

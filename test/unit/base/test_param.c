@@ -130,7 +130,7 @@ static void json_beyond_a_limit_or_of_another_type_is_refused(void **state)
     REFUSES(real, "[1]", "found a list, expected a number");
     REFUSES(real, "\"\"", "found an empty string, expected a number");
     REFUSES(text, "false", "found false, expected a string");
-    REFUSES(text, "\"a\\u0000b\"", "found a string, expected a string");
+    REFUSES(text, "\"a\\u0000b\"", "found a NUL character in a string, expected a string");
     REFUSES(choice, "\"fp\"", "found a string, expected one of auto|fp32|true");
     REFUSES(choice, "\"auto|fp32\"", "found a string, expected one of auto|fp32|true");
     REFUSES(choice, "\"auto\\u0000\"", "found a string, expected one of auto|fp32|true");
