@@ -15,6 +15,7 @@
 #include "base/json/json_pull.h"
 #include "base/json/json_tree.h"
 #include "base/mem.h"
+#include "base/param/param_json.h"
 #include "engine/sampling/sampling.h"
 
 enum kind { BOOL, INT, NUMBER, TEXT, FILLED, OWN, EMPTY, LOGGED, NEVER };
@@ -61,32 +62,11 @@ enum {
 #undef ANSWERED
 #undef WRITTEN
 
-static const char *describe(const json_t *v, char out[JSON_REAL_TEXT])
-{
-    const char *digits;
-    size_t n;
-
-    switch (json_typeof(v)) {
-    case JSON_OBJECT:
-        if (!(digits = json_large_text(v, &n)))
-            return "an object";
-        snprintf(out, JSON_REAL_TEXT, "%.30s", digits);
-        return out;
-    case JSON_ARRAY: return "a list";
-    case JSON_STRING: return "a string";
-    case JSON_TRUE: return "true";
-    case JSON_FALSE: return "false";
-    case JSON_NULL: return "null";
-    case JSON_INTEGER: snprintf(out, JSON_REAL_TEXT, "%lld", (long long)json_integer_value(v)); return out;
-    default: json_real_text(json_real_value(v), out); return out;
-    }
-}
-
 static int unexpected(const char *name, const json_t *v, const char *expected, struct err *e)
 {
-    char text[JSON_REAL_TEXT];
+    char text[PARAM_FOUND_BYTES];
 
-    return err_set(e, ERR_INPUT, "%s: found %s, expected %s", name, describe(v, text), expected);
+    return err_set(e, ERR_INPUT, "%s: found %s, expected %s", name, param_found(v, text), expected);
 }
 
 /* Sets E to an error about V, the value of the field NAME. If V is a list, the error is about its first
@@ -108,23 +88,6 @@ static int unexpected_in(const char *name, const json_t *v, bool (*is)(const jso
 
 /* ---- readers of lists, objects and other special values ---- */
 
-/* Sets *OUT to the whole number V. A float without fraction (16.0) is allowed, because some clients count
- * in floats. Returns false if V is not whole, or is a float beyond 2^53, where floats do not represent
- * every whole number. */
-static bool whole_of(const json_t *v, int64_t *out)
-{
-    double x = json_real_value(v);
-
-    if (json_is_integer(v)) {
-        *out = json_integer_value(v);
-        return true;
-    }
-    if (!json_is_real(v) || x != floor(x) || fabs(x) > 9007199254740992.0)
-        return false;
-    *out = (int64_t)x;
-    return true;
-}
-
 /* Replaces floats in LIST that are whole numbers by integers. If memory runs out, the float stays and is
  * refused later. */
 static void make_whole(const json_t *list)
@@ -134,7 +97,7 @@ static void make_whole(const json_t *list)
     int64_t whole;
 
     for (size_t i = 0; i < json_array_size(list); i++)
-        if (json_is_real(json_array_get(list, i)) && whole_of(json_array_get(list, i), &whole))
+        if (json_is_real(json_array_get(list, i)) && param_whole(json_array_get(list, i), &whole))
             json_array_set_new(own, i, json_integer(whole));
 }
 
@@ -406,7 +369,7 @@ static int read_thinking_budget(struct fields *f, const json_t *budget, struct e
 
     if (!budget || json_is_null(budget))
         return 0;
-    if (!whole_of(budget, &n) || n < MIN_THINKING || n > INT32_MAX)
+    if (!param_whole(budget, &n) || n < MIN_THINKING || n > INT32_MAX)
         return unexpected("thinking.budget_tokens", budget, "a whole number in [1024,2147483647]", e);
     f->input.thinking_budget = n;
     return 0;
@@ -747,7 +710,7 @@ static int read_seed(struct fields *f, const json_t *v, struct err *e)
     int64_t whole = 0;
 
     if (!json_bits(v, &f->generation.seed)) {
-        if (!whole_of(v, &whole))
+        if (!param_whole(v, &whole))
             return unexpected("seed", v, "a whole number of 64 bits", e);
         f->generation.seed = (uint64_t)whole;
     }
@@ -982,15 +945,6 @@ static void put_says(const struct row *r, struct buf *out)
         buf_str(out, says);
 }
 
-/* Returns whether X is in the interval TEXT, such as "[0,1]" or "(0,1]". */
-static bool lies_in(const char *text, double x)
-{
-    char *end;
-    double lo = strtod(text + 1, &end), hi = strtod(end + 1, NULL);
-
-    return (text[0] == '(' ? x > lo : x >= lo) && x <= hi;
-}
-
 /* Returns whether V equals one of the JSON texts in NEUTRAL, which are separated by |. */
 static bool is_neutral(const char *neutral, const json_t *v)
 {
@@ -1013,7 +967,7 @@ static int read_number(struct fields *f, const struct row *r, const json_t *v, s
     char expected[80];
 
     snprintf(expected, sizeof(expected), "a %snumber in %s", r->kind == INT ? "whole " : "", range_of(r));
-    if (!json_is_number(v) || !lies_in(range_of(r), x) || (r->kind == INT && x != floor(x)))
+    if (!json_is_number(v) || !param_in_range(range_of(r), x) || (r->kind == INT && x != floor(x)))
         return unexpected(r->name, v, expected, e);
     if (r->sampled) /* vLLM uses -1 for no limit, which is 0 here */
         sampling_set_number(f->sampling, (enum sampling_field)(r->sampled - 1),
@@ -1155,7 +1109,7 @@ static const char *excess(const char *text, size_t n)
 int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n, fields_unknown *unknown,
                 void *ctx, struct err *e)
 {
-    char found[JSON_REAL_TEXT];
+    char found[PARAM_FOUND_BYTES];
     const char *key, *why;
     json_t *v;
     int rc;
@@ -1181,7 +1135,7 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
     if ((rc = json_pull_load_large(&f->body, text, n, "the body is not JSON", "seed", e)) != 0)
         return rc == ERR_NOMEM ? err_nomem(e, "a request") : rc;
     if (!json_is_object(f->body))
-        return err_set(e, ERR_INPUT, "the body is %s, expected an object", describe(f->body, found));
+        return err_set(e, ERR_INPUT, "the body is %s, expected an object", param_found(f->body, found));
     json_object_foreach(f->body, key, v)
     {
         const struct row *r = fields_find(key, endpoint);
@@ -1310,12 +1264,12 @@ const char *fields_needed(unsigned endpoint)
 
 static void put_range(const char *range, struct buf *out)
 {
-    char *end;
-    double lo = strtod(range + 1, &end), hi = strtod(end + 1, NULL);
+    struct param_range r;
 
-    buf_fmt(out, ",\"%s\":%.17g", range[0] == '(' ? "exclusiveMinimum" : "minimum", lo);
-    if (isfinite(hi))
-        buf_fmt(out, ",\"maximum\":%.17g", hi);
+    param_range(range, &r);
+    buf_fmt(out, ",\"%s\":%.17g", r.open_lo ? "exclusiveMinimum" : "minimum", r.lo);
+    if (isfinite(r.hi))
+        buf_fmt(out, ",\"maximum\":%.17g", r.hi);
 }
 
 /* Writes a schema that allows the JSON texts of NEUTRAL and null. */

@@ -431,7 +431,7 @@ static void what_was_found_is_said_as_it_was_given(void **state)
         const char *body, *sentence;
     } wrong[] = {
         {FIELDS_CHAT, "\"x\"", "the body is a string, expected an object"},
-        {FIELDS_CHAT, "[]", "the body is a list, expected an object"},
+        {FIELDS_CHAT, "[]", "the body is an empty list, expected an object"},
         {FIELDS_CHAT, "true", "the body is true, expected an object"},
         {FIELDS_CHAT, "{\"n\":1.0000001}", "n: found 1.0000001, expected a whole number"},
         {FIELDS_CHAT, "{\"n\":-9223372036854775808}", "n: found -9223372036854775808, expected"},
@@ -446,8 +446,8 @@ static void what_was_found_is_said_as_it_was_given(void **state)
          "prompt[1]: found 1, expected a string, like the first"},
         {FIELDS_COMPLETIONS, "{\"prompt\":[1,\"a\"]}", "prompt[1]: found a string, expected a token id"},
         {FIELDS_COMPLETIONS, "{\"prompt\":[[1],[]]}",
-         "prompt[1]: found a list, expected a list of token ids that"},
-        {FIELDS_COMPLETIONS, "{\"prompt\":[]}", "prompt: found a list, expected a string, a list of"},
+         "prompt[1]: found an empty list, expected a list of token ids that"},
+        {FIELDS_COMPLETIONS, "{\"prompt\":[]}", "prompt: found an empty list, expected a string, a list of"},
         {FIELDS_MESSAGES, "{\"system\":[{\"type\":\"text\",\"text\":\"x\"},{}]}",
          "system[1]: found an object, expected a block of text"},
         {FIELDS_RESPONSES, "{\"input\":[{},\"x\"]}", "input[1]: found a string, expected an object"},
