@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/param/param.h"
 #include "base/utf8.h"
 
 size_t markup_calls_marks(const struct markup_calls *row, const char **mark)
@@ -37,14 +38,7 @@ const struct markup_reasoning *markup_reasoning_row(size_t i)
 /* Returns whether a row with OWN and ALIASES is called NAME. */
 static bool is_called(const char *own, const char *aliases, const char *name)
 {
-    size_t n = strlen(name);
-
-    if (strcmp(own, name) == 0)
-        return true;
-    for (const char *p = aliases; p && n; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
-        if (strcspn(p, "|") == n && memcmp(p, name, n) == 0)
-            return true;
-    return false;
+    return strcmp(own, name) == 0 || (*name && param_index(aliases, name, strlen(name)) >= 0);
 }
 
 const struct markup_calls *markup_calls_named(const char *name)
