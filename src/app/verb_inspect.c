@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "app/input.h"
 #include "app/load.h"
 #include "app/options.h"
 #include "app/print.h"
@@ -302,8 +303,21 @@ static void print_embeddings(const struct embeddings *x)
     print_text("\n");
 }
 
+/* Returns the formats of tool calls and reasoning that the chat template of the model C writes. */
+static struct markup markup_of(struct checkpoint *c)
+{
+    struct input_template t = {.has_markup = false};
+    struct markup found = {.calls = NULL};
+    struct err e; /* a model without a template, or with one that cannot be rendered, has none */
+
+    if (input_template_open(&t, c, NULL, &e) == 0)
+        input_template_markup(&t, &found, &e);
+    input_template_close(&t);
+    return found;
+}
+
 static void print_json_page(const struct gallop *g, const struct llm *m, const struct gallop_options *opt,
-                            const struct embeddings *x)
+                            const struct embeddings *x, const struct markup *markup)
 {
     const struct model_info *i = &m->model.info;
     json_t *list = json_array(), *o;
@@ -338,6 +352,7 @@ static void print_json_page(const struct gallop *g, const struct llm *m, const s
         json_object_set_new(o, "executor", json_pack("{s:s}", "name", "eager"));
     if (x->why.code || x->by.is_known)
         json_object_set_new(o, "embeddings", embeddings_json(x));
+    json_object_set_new(o, "markup", markup_json(markup));
     json_object_set_new(o, "weight_bytes", json_integer((json_int_t)s.weight_bytes));
     json_object_set_new(o, "scratch_bytes", json_integer((json_int_t)s.scratch_bytes));
     json_object_set_new(o, "load_s", json_real(s.load_s));
@@ -469,6 +484,7 @@ static int inspect_run(const struct opt_values *v, struct err *e)
     struct checkpoint model = {0};
     struct embeddings x = {0};
     struct gallop *g = NULL;
+    struct markup markup;
     int rc;
 
     load_init(&o.load);
@@ -479,10 +495,11 @@ static int inspect_run(const struct opt_values *v, struct err *e)
     if ((rc = load_prepare(&o.load, e)) != 0 || (rc = load_checkpoint(&o.load, &model, e)) != 0)
         return rc;
     read_embeddings(&x, &model);
+    markup = markup_of(&model);
     if ((rc = load_engine(&o.load, &model, &g, e)) == 0 && o.graph)
         rc = print_graph(&engine_llm(g)->model, (size_t)o.rows, o.out.json, e);
     else if (rc == 0 && o.out.json)
-        print_json_page(g, engine_llm(g), &o.load.o, &x);
+        print_json_page(g, engine_llm(g), &o.load.o, &x, &markup);
     else if (rc == 0)
         print_text_page(g, engine_llm(g), &o.load.o, &x);
     gallop_close(g);

@@ -131,12 +131,7 @@ static int choose(struct job *j)
 
 static int detect(struct job *j)
 {
-    const struct markup *m = &j->markup;
-
-    print_json(json_pack("{s:s?,s:s?,s:s,s:s}", "tool_call_parser", m->calls ? m->calls->name : NULL,
-                         "reasoning_parser", m->reasoning ? m->reasoning->name : NULL,
-                         "tool_call_parser_from", markup_origin_name(m->calls_origin),
-                         "reasoning_parser_from", markup_origin_name(m->reasoning_origin)));
+    print_json(markup_json(&j->markup));
     return print_flush(j->e);
 }
 

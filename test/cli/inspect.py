@@ -4,6 +4,7 @@ with arithmetic."""
 import json
 import os
 import re
+import shutil
 import struct
 import tempfile
 
@@ -197,6 +198,27 @@ def a_graph_in_json_has_the_same_nodes():
     r = call("inspect", "-m", DEMO, "--rows", "3", "--json")
     check(b"--rows changes nothing without --graph" in r.stderr, r.stderr)
     check("tensors" in json.loads(r.stdout), "the page without --graph")
+
+
+def the_formats_of_answers_are_those_of_the_template():
+    expect(_inspect("-m", DEMO)["markup"],
+           {"tool_call_parser": None, "reasoning_parser": None, "tool_call_parser_from": "none",
+            "reasoning_parser_from": "none"}, "formats of the demo")
+    with tempfile.TemporaryDirectory() as where:
+        for name in os.listdir(DEMO):
+            if name != "tokenizer_config.json":
+                shutil.copy(os.path.join(DEMO, name), where)
+        with open(os.path.join(DEMO, "tokenizer_config.json"), encoding="utf-8") as f:
+            config = json.load(f)
+        config["chat_template"] = (
+            "{% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls %}<tool_call>"
+            "{{ c.function | tojson }}</tool_call>{% endfor %}\n{% endfor %}{# split('</think>') #}")
+        with open(os.path.join(where, "tokenizer_config.json"), "w", encoding="utf-8") as f:
+            json.dump(config, f)
+        expect(_inspect("-m", where)["markup"],
+               {"tool_call_parser": "hermes", "reasoning_parser": "qwen3",
+                "tool_call_parser_from": "rendered", "reasoning_parser_from": "shown in the template"},
+               "formats of a template")
 
 
 def names_that_are_not_utf8_are_valid_json():

@@ -282,6 +282,10 @@ def a_function_that_is_named_is_called_once():
     lone = {"messages": SAYS, "tools": _tools(), "max_tokens": 100, "temperature": 0}
     some = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [named]}}
     with Server("--no-access-log", "--dtype", "fp32", model=folder) as server:
+        _, _, model = server.request("GET", "/v1/models/" + json.loads(server.request("GET", "/v1/models")[2])["first_id"])
+        expect(json.loads(model)["markup"], {"tool_call_parser": "hermes", "reasoning_parser": None,
+                                             "tool_call_parser_from": "shown in the template",
+                                             "reasoning_parser_from": "none"}, "formats of the model")
         for choice, n in ((named, 1), ("required", 2), (some, 2)):
             message, end = _ask(server, "twice", **{**lone, "tool_choice": choice})
             expect((_calls(message), end), ([("count", '{"n": %d}' % i) for i in (1, 2)][:n], "tool_calls"),
@@ -645,7 +649,10 @@ def wrong_choices_are_400_with_the_field():
             expect(status, 200, f"status of {fields}: {got}")
             expect(len(got.get("warnings", [])), "tool_choice" in fields, f"warnings of {fields}")
     with Server("--no-access-log", "--tool-call-parser", "none", "--chat-template",
-                os.path.join(FOLDER.name, "hermes.jinja")) as server:
+                os.path.join(FOLDER.name, "hermes.jinja"), "--reasoning-parser", "qwen3") as server:
+        expect(json.loads(server.request("GET", "/v1/models")[2])["data"][0]["markup"],
+               {"tool_call_parser": None, "reasoning_parser": "qwen3", "tool_call_parser_from": "none",
+                "reasoning_parser_from": "as configured"}, "formats as configured")
         status, got = server.post("/v1/chat/completions",
                                   messages=SAYS,
                                   tools=_tools(),

@@ -7,10 +7,12 @@
 #include "api/http/reply.h"
 #include "api/http/routes.h"
 #include "base/buf.h"
+#include "base/json/json_tree.h"
 #include "base/utf8.h"
 #include "chat/dialect/dialect.h"
 #include "chat/dialect/ollama_models.h"
 #include "chat/schema.h"
+#include "text/markup/markup.h"
 
 /* ---- OpenAI and Anthropic ---- */
 
@@ -18,7 +20,9 @@ const struct schema models_one_schema = {
     "Model",
     "{'type':'object','required':['id','object','created','owned_by','max_model_len'],"
     "'properties':{'id':{'type':'string'},'object':{'const':'model'},'created':{'type':'integer'},"
-    "'owned_by':{'type':'string'},'max_model_len':{'type':'integer'}}}",
+    "'owned_by':{'type':'string'},'max_model_len':{'type':'integer'},'markup':{'type':'object','properties':{"
+    "'tool_call_parser':{'type':['string','null']},'reasoning_parser':{'type':['string','null']},"
+    "'tool_call_parser_from':{'type':'string'},'reasoning_parser_from':{'type':'string'}}}}}",
     NULL};
 const struct schema models_list_schema = {
     "Models",
@@ -26,7 +30,8 @@ const struct schema models_list_schema = {
     "'data':{'type':'array','items':{'$ref':'#/components/schemas/Model'}}}}",
     (const struct schema *const[]){&models_one_schema, NULL}};
 
-/* Writes a model with the members of OpenAI's and Anthropic's APIs and vLLM's max_model_len. */
+/* Writes a model with the members of OpenAI's and Anthropic's APIs, vLLM's max_model_len, and the formats of its tool
+ * calls and reasoning. */
 static void put_model(const struct api *a, const char *name, struct buf *out)
 {
     buf_json_begin(out, '{');
@@ -39,8 +44,18 @@ static void put_model(const struct api *a, const char *name, struct buf *out)
     dialect_put_time(a->opt.service.created, out);
     buf_json_key(out, "display_name");
     dialect_put_string(out, name);
-    buf_fmt(out, ",\"lifecycle\":\"active\",\"max_input_tokens\":%zu,\"max_tokens\":%zu}", a->max_len,
+    buf_fmt(out, ",\"lifecycle\":\"active\",\"max_input_tokens\":%zu,\"max_tokens\":%zu", a->max_len,
             a->max_len);
+    if (a->opt.service.markup) {
+        json_t *markup = markup_json(a->opt.service.markup);
+
+        buf_json_key(out, "markup");
+        if (markup)
+            buf_json_tree(out, markup, false);
+        out->oom |= !markup;
+        json_decref(markup);
+    }
+    buf_char(out, '}');
 }
 
 void models_list(const struct api *a, struct buf *out)

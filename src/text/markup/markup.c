@@ -208,6 +208,14 @@ const char *markup_origin_name(enum markup_origin origin)
     return names[origin];
 }
 
+json_t *markup_json(const struct markup *m)
+{
+    return json_pack("{s:s?,s:s?,s:s,s:s}", "tool_call_parser", m->calls ? m->calls->name : NULL,
+                     "reasoning_parser", m->reasoning ? m->reasoning->name : NULL, "tool_call_parser_from",
+                     markup_origin_name(m->calls_origin), "reasoning_parser_from",
+                     markup_origin_name(m->reasoning_origin));
+}
+
 /* Says in E that NAME of the option SUBJECT is none of the names that WRITE_NAMES writes. */
 static int refuse(const char *subject, const char *name, void (*write_names)(struct buf *), struct err *e)
 {

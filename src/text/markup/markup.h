@@ -8,6 +8,7 @@
 #ifndef GALLOP_TEXT_MARKUP_MARKUP_H
 #define GALLOP_TEXT_MARKUP_MARKUP_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -142,6 +143,10 @@ struct markup {
     const struct markup_reasoning *reasoning; /* NULL: no reasoning is parsed */
     enum markup_origin calls_origin, reasoning_origin;
 };
+
+/* Returns a new object with the names of the rows and how they were chosen: tool_call_parser, reasoning_parser,
+ * tool_call_parser_from and reasoning_parser_from. NULL: out of memory. */
+json_t *markup_json(const struct markup *m);
 
 /* Chooses the rows called CALLS and REASONING. "none" chooses no row; "auto" chooses the row of FOUND, the
  * markup of the chat template (detect.h; NULL: no template). ERR_USAGE: a name is unknown; the subject is
