@@ -12,7 +12,7 @@ import tempfile
 import time
 
 from _cli import check, expect, run_all
-from _server import Server, read_all
+from _server import HELD, Server, patient_model, read_all
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 PROMPT = "Once upon a time"  # The prompt has five tokens.
@@ -98,15 +98,14 @@ def times_of_a_request_add_up():
 
 
 def ends_are_counted_by_their_reason():
-    with Server("--no-access-log") as s:
+    with Server("--no-access-log", model=patient_model()) as s:
         got, _ = _grown(s, lambda: s.post(COMPLETIONS, prompt=PROMPT, max_tokens=50, stop=["e"],
                                           temperature=0))
         expect({k: v for k, v in got.items() if k[0] == "request_success_total"},
                {("request_success_total", "stop"): 1}, "a stop string")
 
         def leave():
-            c = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=2, stream=True,
-                       **WAY)
+            c = s.send(COMPLETIONS, **HELD, n=2, stream=True)
             c.recv(100)
             c.close()
             check(s.is_free(), "it is aborted")
@@ -140,9 +139,8 @@ ENDED = {COMPLETIONS: ({"prompt": PROMPT,
 
 def an_answer_that_is_ended_by_its_id_says_so_in_every_form():
     """The request waits while another runs, so that nothing depends on the rate of tokens."""
-    with Server("--no-access-log", "--max-num-seqs", 1) as s:
-        held = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, stream=True,
-                      **WAY)
+    with Server("--no-access-log", "--max-num-seqs", 1, model=patient_model()) as s:
+        held = s.send(COMPLETIONS, **HELD)
         check(s.wait(lambda g: g["num_requests_running"] == 1), "one is computed")
 
         def ask(path, body):
@@ -319,7 +317,7 @@ def _streamed(events):
 def each_prompt_has_its_own_numbers():
     ask = {"max_tokens": 3, "min_tokens": 3, "n": 2, "echo": True, "logprobs": 1,
            "return_token_ids": True, **WAY}
-    with Server("--no-access-log", "--prefix-index", "none") as s:
+    with Server("--no-access-log", "--prefix-index", "none", model=patient_model()) as s:
         texts = [PROMPT, "The dog"]
         both = s.post(COMPLETIONS, prompt=texts, prompt_logprobs=1, **ask)[1]["choices"]
         expect([c["index"] for c in both], [0, 1, 2, 3], "answers")
@@ -342,8 +340,7 @@ def each_prompt_has_its_own_numbers():
                 check(c["text"][at:].startswith(token) or "<" in token,
                       f"{token!r} at {at} of {c['text']!r}")
         before = s.gauges()["generation_tokens_total"]
-        c = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=3, stream=True,
-                   request_id="three", **WAY)
+        c = s.send(COMPLETIONS, **HELD, n=3, stream=True, request_id="three")
         c.recv(100)
         check(s.wait(lambda g: g["generation_tokens_total"] > before + 100), "it goes on")
         least = s.gauges()["generation_tokens_total"] - before
@@ -415,13 +412,12 @@ def the_load_is_told_while_requests_are_there():
     get = lambda path: json.loads(s.request("GET", path)[2])
     waiting = lambda: _metrics(s)["num_requests_waiting"]
     begin = time.monotonic()
-    with Server("--no-access-log", "--max-num-seqs", 1) as s:
+    with Server("--no-access-log", "--max-num-seqs", 1, model=patient_model()) as s:
         ready = time.monotonic()
         expect([get("/load"), get("/v1/queue/status")],
                [{"server_load": 0}, {"queue_size": 0, "active_requests": 0}],
                "before the first request")
-        held = [s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=64, **WAY),
-                s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=5, **WAY)]
+        held = [s.send(COMPLETIONS, **HELD, n=64), s.send(COMPLETIONS, **HELD, n=5)]
         check(s.wait(lambda g: g["num_requests_running"] == 1 and g["num_requests_waiting"] > 20
                      and get("/load") == {"server_load": 2}),
               "one of 69 answers to two requests is computed")

@@ -7,11 +7,10 @@ import re
 import time
 
 from _cli import DEMO, ROOT, call, check, expect, expect_error, lines, run_all
-from _server import Server
+from _server import HELD, Server, patient_model, read_all
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 PROMPT = "Once upon a time"
-LONG = 400  # in tokens
 server = Server("--max-logprobs", 5, "--served-model-name", "small", "--served-model-name", "other",
                 "--measure-roof", "--speculative-config", '{"method":"suffix"}')
 
@@ -131,15 +130,14 @@ def a_role_comes_with_the_first_token_and_not_before():
            "ids of the prompt come with it")
     check(all("role" not in p["choices"][0]["delta"] for p in parts[3:]), "and once")
     # A chat that waits for a long answer has sent nothing yet.
-    with Server("--max-num-seqs", 1, "--no-access-log") as one:
-        busy = one.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, stream=True)
+    with Server("--max-num-seqs", 1, "--no-access-log", model=patient_model()) as one:
+        busy = one.send(COMPLETIONS, **HELD, stream=True)
         busy.recv(1)
         waiting = one.send(CHAT, **fields | {"n": 1}, stream=True)
         check(one.wait(lambda g: g["num_requests_waiting"] == 1), "it waits")
         head = waiting.recv(65536)
         check(b" 200 OK" in head and b"role" not in head, f"headers alone: {head}")
         busy.close()
-        waiting.settimeout(60)
         while not head.endswith(b"0\r\n\r\n") and (piece := waiting.recv(65536)):
             head += piece
         check(b'"role":"assistant","content":""' in head, "then the role")
@@ -868,17 +866,17 @@ def requests_have_ids_and_can_be_ended_by_them():
                                          {"X-Request-Id": bad})
         expect((status, head.get("x-request-id")), (400, None),
                f"an id that is too long or no word: {bad[:9]}")
-    s = server.send(COMPLETIONS, prompt=PROMPT, max_tokens=LONG, min_tokens=LONG, n=64,
-                    request_id="long")
-    check(server.wait(lambda g: g["num_requests_running"] > 0), "it runs")
-    check(json.loads(server.request("GET", "/v1/status/long")[2])["request_id"] == "long",
-          "it has a status")
-    expect(server.post("/abort_requests", request_ids=["long", "none"])[1], {"aborted": 1},
-           "how many were ended")
-    head, body = s.makefile("rb").read1(1 << 20).split(b"\r\n\r\n", 1)
-    check(b'"finish_reason":"abort"' in body, f"{body[-300:]}")
-    s.close()
-    check(server.is_free(), "and its rows are free")
+    with Server("--no-access-log", model=patient_model()) as patient:
+        s = patient.send(COMPLETIONS, {"Connection": "close"}, **HELD, n=64, request_id="long")
+        check(patient.wait(lambda g: g["num_requests_running"] > 0), "it runs")
+        check(json.loads(patient.request("GET", "/v1/status/long")[2])["request_id"] == "long",
+              "it has a status")
+        expect(patient.post("/abort_requests", request_ids=["long", "none"])[1], {"aborted": 1},
+               "how many were ended")
+        body = read_all(s)
+        check(b'"finish_reason":"abort"' in body, f"{body[-300:]}")
+        s.close()
+        check(patient.is_free(), "and its rows are free")
 
 
 def the_document_is_what_the_tables_say():

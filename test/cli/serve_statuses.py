@@ -6,10 +6,9 @@ import json
 import tempfile
 
 from _cli import check, expect, run_all
-from _server import Server, read_all
+from _server import HELD, Server, patient_model, read_all
 
 COMPLETIONS, CHAT, EMBEDDINGS = "/v1/completions", "/v1/chat/completions", "/v1/embeddings"
-LONG = {"prompt": "x", "max_tokens": 900, "min_tokens": 900, "stream": True}
 MANY = {"type": "string", "allOf": [{"pattern": f"^(.*[{c}].*){{3}}$"} for c in "abcdefghijklmnopqrst"]}
 JSON = {"Content-Type": "application/json"}
 
@@ -76,15 +75,15 @@ def what_a_request_causes_is_not_repeated():
 
 
 def what_takes_too_long_is_not_computed_again():
-    with Server("--request-timeout", 0.001, "--no-access-log") as s:
-        for path, body in ((COMPLETIONS, {**LONG, "stream": False, "n": 8}),
+    with Server("--request-timeout", 0.001, "--no-access-log", model=patient_model()) as s:
+        for path, body in ((COMPLETIONS, {**HELD, "n": 8}),
                            (CHAT, {"messages": [{"role": "user", "content": "x" * 500}], "max_tokens": 400})):
             _expect_final(path, 504, *s.request("POST", path, body))
 
 
 def vectors_that_are_ended_by_their_id_are_not_computed_again():
-    with Server("--max-num-seqs", 1, "--no-access-log") as s:
-        held = s.send(COMPLETIONS, **LONG)
+    with Server("--max-num-seqs", 1, "--no-access-log", model=patient_model()) as s:
+        held = s.send(COMPLETIONS, **HELD)
         check(s.wait(lambda g: g["num_requests_running"] == 1), "one is computed")
         with s.send(EMBEDDINGS, headers={"X-Request-Id": "mine", "Connection": "close"}, input="x") as k:
             check(s.wait(lambda g: g["num_requests_waiting"] == 1), "a text waits")
@@ -101,7 +100,8 @@ def what_the_load_causes_says_when_to_come_back():
         keys.flush()
         free = {"Authorization": "Bearer free"}
         with Server("--max-num-seqs", 1, "--max-num-queued-reqs", 1, "--max-num-queued-tokens", 30,
-                    "--max-request-memory", 2 / 1024, "--api-key-file", keys.name, "--no-access-log") as s:
+                    "--max-request-memory", 2 / 1024, "--api-key-file", keys.name, "--no-access-log",
+                    model=patient_model()) as s:
             def ask(headers=free, **body):
                 fields = {"prompt": "x", "max_tokens": 1, **body}
                 return s.request("POST", COMPLETIONS, fields, headers)
@@ -109,7 +109,7 @@ def what_the_load_causes_says_when_to_come_back():
             _expect_later("the memory of requests", 429, *ask(x=[0] * 300000))
             expect(ask({"Authorization": "Bearer often"})[0], 200, "a first request of a key")
             _expect_later("the limit of a key", 429, *ask({"Authorization": "Bearer often"}))
-            held = s.send(COMPLETIONS, headers=free, **LONG)
+            held = s.send(COMPLETIONS, headers=free, **HELD)
             check(s.wait(lambda g: g["num_requests_running"] == 1, headers=free), "one is computed")
             waits = s.send(COMPLETIONS, headers=free, prompt=[5] * 25, max_tokens=1)
             check(s.wait(lambda g: g["num_requests_waiting"] == 1, headers=free), "one waits")
