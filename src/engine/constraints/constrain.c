@@ -185,12 +185,6 @@ int constrain_place(struct gallop_structured_outputs *s, const struct markup_rea
         return place_in_channels(s, prompt, n, e);
     if (!r)
         return 0;
-    if ((markup_reasons(place) || place == MARKUP_BEFORE) && !markup_fixed(r->close))
-        return err_set(
-            e, ERR_UNSUPPORTED,
-            "the answer cannot be constrained: the mark that ends the reasoning of format %s has a "
-            "suffix that differs between models",
-            r->name);
     if (markup_reasons(place) || place == MARKUP_BEFORE)
         s->begins_after = r->close;
     if (place == MARKUP_BEFORE)

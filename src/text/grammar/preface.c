@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "text/grammar/free_text.h"
+#include "text/markup/markup.h"
 
 enum { MOST_BLANKS = 4 /* maximum characters of white space after reasoning */ };
 
@@ -18,20 +19,76 @@ static uint32_t fenced(struct regex_store *s, const char *name, size_t n)
     return regex_concat(s, fence, regex_concat(s, regex_literal(s, name, n), fence));
 }
 
+/* Returns the control tokens whose names match the tag MARK [n], which has MARKUP_ANY at its end; without any, the text
+ * of MARK without it. */
+static uint32_t suffixed(struct regex_store *s, const struct token_trie *t, const char *mark, size_t n)
+{
+    char tag[MARKUP_MOST_ANY + 1], text[TOKEN_TRIE_LONGEST + 1];
+    uint32_t x = REGEX_NOTHING;
+    bool more;
+
+    if (n > MARKUP_MOST_ANY)
+        return x;
+    memcpy(tag, mark, n);
+    tag[n] = 0;
+    for (size_t i = 0, skip; t && i < t->n; i += skip) {
+        const struct token_trie_node *node = &t->node[i];
+        size_t at = node->depth;
+        bool fits =
+            at == 0 ? node->byte == TOKEN_TRIE_CONTROL : at > n - 2 || (char)node->byte == tag[at - 1];
+
+        text[at] = (char)node->byte;
+        skip = fits ? 1 : node->skip;
+        if (fits && at > 1 && node->byte == TOKEN_TRIE_CONTROL &&
+            markup_match(text + 1, at - 1, tag, &more) == at - 1)
+            x = regex_or(s, x, fenced(s, text + 1, at - 1));
+    }
+    memmove(tag + n - 2, tag + n - 1, 2);
+    return x == REGEX_NOTHING ? regex_literal(s, tag, n - 1) : x;
+}
+
 uint32_t preface_mark(struct regex_store *s, const struct token_trie *trie, const char *text)
 {
+    static const char end[] = {MARKUP_ANY, 0};
     uint32_t x = REGEX_EMPTY, part;
     size_t n;
 
     for (; *text; text += n) {
+        size_t any = *text == '<' ? strcspn(text + 1, "<") : 0, at = *text == '<' ? strcspn(text, end) : 0;
+
         n = trie ? token_trie_control(trie, text) : 0;
-        part = n > 0           ? fenced(s, text, n)
-               : *text == '\t' ? regex_or(s, REGEX_EMPTY, regex_literal(s, " ", 1))
-                               : regex_literal(s, text, 1);
-        n = n > 0 ? n : 1;
+        if (at && at <= any && text[at] && text[at + 1] == '>') {
+            n = at + 2;
+            part = suffixed(s, trie, text, n);
+        } else if (n) {
+            part = fenced(s, text, n);
+        } else {
+            part = *text == '\t' ? regex_or(s, REGEX_EMPTY, regex_literal(s, " ", 1))
+                                 : regex_literal(s, text, 1);
+            n = 1;
+        }
         x = regex_concat(s, x, part);
     }
     return x;
+}
+
+uint32_t preface_plain(struct regex_store *s, const char *mark)
+{
+    static const char any[] = {MARKUP_ANY, 0};
+    uint32_t x = REGEX_EMPTY;
+
+    for (;;) {
+        size_t n = strcspn(mark, any);
+        struct regex_set word = {{0}};
+
+        x = regex_concat(s, x, regex_literal(s, mark, n));
+        if (!mark[n])
+            return x;
+        for (const char *c = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-:."; *c; c++)
+            regex_set_add(&word, (uint8_t)*c);
+        x = regex_concat(s, x, regex_repeat(s, regex_bytes(s, &word), 0, REGEX_NO_LIMIT));
+        mark += n + 1;
+    }
 }
 
 static uint32_t mark(struct grammar *g, const struct token_trie *trie, const char *text)
@@ -45,7 +102,7 @@ uint32_t preface_after(struct grammar *g, const struct token_trie *trie, const c
                        uint32_t rest)
 {
     struct regex_store *s = &g->regex;
-    uint32_t spelled = regex_literal(s, close, strlen(close)),
+    uint32_t spelled = preface_plain(s, close),
              blanks = regex_repeat(s, regex_or(s, regex_range(s, '\t', '\n'), regex_literal(s, " ", 1)), 0,
                                    MOST_BLANKS);
 

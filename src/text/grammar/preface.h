@@ -15,8 +15,12 @@
 #include "text/grammar/token_trie.h"
 
 /* Returns the regular expression of TEXT. In TEXT, the name of a control token of TRIE matches only this
- * token, and a tab matches an optional blank. TRIE NULL: there are no control tokens. */
+ * token, a tab matches an optional blank, and a tag with MARKUP_ANY before its '>' matches the control tokens that
+ * have a suffix there, or without such tokens the tag without a suffix. TRIE NULL: there are no control tokens. */
 uint32_t preface_mark(struct regex_store *s, const struct token_trie *trie, const char *text);
+
+/* Returns the regular expression of MARK as plain text, with any word in the place of MARKUP_ANY. */
+uint32_t preface_plain(struct regex_store *s, const char *mark);
 
 /* Returns the expression of reasoning whose opening mark is already written: free text, the mark CLOSE, white
  * space, and then REST. The free text contains no match of the regular expression EXCLUDED. */

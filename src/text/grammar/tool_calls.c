@@ -274,8 +274,7 @@ struct writer {
     const struct tool_calls_form *form;
     tool_calls_schema *schema;
     void *context;
-    uint32_t function;            /* expression of a call of any function, from the function's name on */
-    char suffix[MOST_SUFFIX + 1]; /* of the marks */
+    uint32_t function; /* expression of a call of any function, from the function's name on */
 };
 
 static uint32_t literal(struct regex_store *s, const char *text)
@@ -293,27 +292,6 @@ static uint32_t word(struct regex_store *s, const char *pattern)
     return x;
 }
 
-/* Finds the suffix that the marks have in the vocabulary: what a control token has in the place of TOOL_CALLS_ANY. */
-static int find_suffix(struct writer *w, struct err *e)
-{
-    const char *mark = w->form->mark, *any = mark ? strchr(mark, TOOL_CALLS_ANY) : NULL;
-    uint8_t *text;
-    bool more;
-
-    if (!any || any[1] != '>' || !w->trie || !w->trie->depth)
-        return 0;
-    text = mem_zalloc(w->trie->depth, 1, MEM_TEXT);
-    for (size_t id = 0; text && id < w->trie->n_vocab && !*w->suffix; id++) {
-        size_t n = token_trie_text(w->trie, (int32_t)id, text), skip = (size_t)(any - mark) + 1;
-        const char *name = (const char *)text + 1;
-
-        if (n > 2 && text[0] == TOKEN_TRIE_CONTROL && markup_match(name, n - 2, mark, &more) == n - 2)
-            memcpy(w->suffix, text + skip, n - 1 - strlen(mark));
-    }
-    mem_free(text);
-    return text ? 0 : err_nomem(e, "a grammar of tool calls");
-}
-
 /* Returns the expression of TEXT of the form. KEY (NULL: none) stands for TOOL_CALLS_ANY, and TYPE for
  * TOOL_CALLS_TYPE. */
 static uint32_t text_with(const struct writer *w, const char *text, const char *key, const char *type)
@@ -328,8 +306,12 @@ static uint32_t text_with(const struct writer *w, const char *text, const char *
 
         buf_add(&part, text, n);
         text += n;
-        if (*text == TOOL_CALLS_TYPE || (*text == TOOL_CALLS_ANY && (key || text[1] == '>'))) {
-            buf_str(&part, *text == TOOL_CALLS_TYPE ? type : key ? key : w->suffix);
+        if (*text == TOOL_CALLS_TYPE || (*text == TOOL_CALLS_ANY && key)) {
+            buf_str(&part, *text == TOOL_CALLS_TYPE ? type : key);
+            continue;
+        }
+        if (*text == TOOL_CALLS_ANY && text[1] == '>') { /* the suffix of a mark */
+            buf_char(&part, *text);
             continue;
         }
         if (part.oom)
@@ -719,32 +701,15 @@ static uint32_t whole(const struct writer *w)
     return grammar_sequence(w->g, grammar_either(w->g, GRAMMAR_END, text_of(w, w->form->optional)), x);
 }
 
-/* Returns the regular expression of MARK as plain text. */
-static uint32_t plain_mark(struct regex_store *s, const char *mark)
-{
-    static const char any[] = {TOOL_CALLS_ANY, 0};
-    uint32_t x = REGEX_EMPTY;
-
-    for (;;) {
-        size_t n = strcspn(mark, any);
-
-        x = regex_concat(s, x, regex_literal(s, mark, n));
-        if (!mark[n])
-            return x;
-        x = regex_concat(s, x, word(s, "[A-Za-z0-9_-]*"));
-        mark += n + 1;
-    }
-}
-
 uint32_t tool_calls_marks(struct regex_store *s, const struct tool_calls_form *form)
 {
     const char *const own[] = {form->mark, form->optional};
     uint32_t marks = REGEX_NOTHING;
 
     for (size_t i = 0; i < 2; i++)
-        marks = own[i] ? regex_or(s, marks, plain_mark(s, own[i])) : marks;
+        marks = own[i] ? regex_or(s, marks, preface_plain(s, own[i])) : marks;
     for (size_t i = 0; i < TOOL_CALLS_OTHERS && form->others[i]; i++)
-        marks = regex_or(s, marks, plain_mark(s, form->others[i]));
+        marks = regex_or(s, marks, preface_plain(s, form->others[i]));
     if (form->spaced)
         marks = regex_or(s, marks, regex_concat(s, literal(s, form->spaced), word(s, "\\s+\\[")));
     return marks;
@@ -803,11 +768,10 @@ int tool_calls_grammar(struct grammar *g, const struct tool_calls *calls, const 
 {
     struct writer w = {
         .g = g, .trie = trie, .calls = calls, .form = &calls->form, .schema = schema, .context = context};
-    int code = find_suffix(&w, e);
+    int code = add_functions(&w, e);
     uint32_t x;
 
     *start = GRAMMAR_NEVER;
-    code = code ? code : add_functions(&w, e);
     if (code)
         return code;
     if (w.form->has_channels)

@@ -6,6 +6,7 @@
 #include "base/json/json_pull.h"
 #include "base/mem.h"
 #include "text/grammar/automata/recognizer.h"
+#include "text/grammar/preface.h"
 #include "text/grammar/schema/schema.h"
 #include "text/grammar/tool_calls.h"
 #include "text/markup/markup.h"
@@ -25,7 +26,7 @@ static int small_schema(void *context, struct grammar *g, const struct tool_call
     return 0;
 }
 
-/* The control tokens <|channel|>, <|end|>, [TOOL_CALLS], [ARGS] and <tool_calls:x7>. */
+/* The control tokens <|channel|>, <|end|>, [TOOL_CALLS], [ARGS], <tool_calls:x7> and <tool_call:x7>. */
 static struct token_trie trie;
 
 static void open_trie(void)
@@ -36,12 +37,13 @@ static void open_trie(void)
                                        "\xff[TOOL_CALLS]\xff",
                                        "\xff[ARGS]\xff",
                                        "\xff[ARG\xff",
-                                       "\xff<tool_calls:x7>\xff"};
-    size_t len[7];
+                                       "\xff<tool_calls:x7>\xff",
+                                       "\xff<tool_call:x7>\xff"};
+    size_t len[8];
 
-    for (size_t i = 0; i < 7; i++)
+    for (size_t i = 0; i < 8; i++)
         len[i] = strlen(text[i]);
-    assert_int_equal(token_trie_make(&trie, text, len, 7, NULL), 0);
+    assert_int_equal(token_trie_make(&trie, text, len, 8, NULL), 0);
 }
 
 /* True if TEXT is an answer in FORM to functions f, whose arguments are {"a": 1}, and g. HOW has letters: f for free
@@ -161,9 +163,11 @@ static const struct {
     /* the suffix of the marks is that of the vocabulary */
     {"hy_v3",
      "1t",
-     {C("<tool_calls:x7>") "\n<tool_call:x7>f<tool_sep:x7>\n<arg_key:x7>a</arg_key:x7>\n<arg_value:x7>1</arg_value:x7>"
-                           "\n</tool_call:x7>\n</tool_calls:x7>"},
-     {C("<tool_calls:x7>") "\n<tool_call>f<tool_sep>\n</tool_call>\n</tool_calls>"}},
+     {C("<tool_calls:x7>") "\n" C(
+         "<tool_call:x7>") "f<tool_sep>\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>"
+                           "\n</tool_call>\n</tool_calls>"},
+     {"<tool_calls:x7>\n" C("<tool_call:x7>") "f<tool_sep>\n</tool_call>\n</tool_calls>",
+      C("<tool_calls:x7>") "\n<tool_call>f<tool_sep>\n</tool_call>\n</tool_calls>"}},
     {"mistral_v3", "t", {C("[TOOL_CALLS]") " [" LIST_F "]"}, {C("[TOOL_CALLS]") "  [" LIST_F "]"}},
 };
 
@@ -482,6 +486,33 @@ static void every_row_reads_back_what_its_grammar_writes(void **state)
             walks_are_read_back(markup_calls_row(i), seed);
 }
 
+/* Returns whether TEXT is reasoning up to CLOSE, and z behind it. */
+static bool ends_reasoning(const struct token_trie *control, const char *close, const char *text)
+{
+    struct grammar g;
+    struct recognizer r;
+    uint32_t x;
+    bool yes;
+
+    assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
+    x = preface_after(&g, control, close, REGEX_NOTHING, grammar_text(&g, "z"));
+    assert_int_equal(grammar_finish(&g, x, NULL), 0);
+    assert_int_equal(recognizer_open(&r, &g, NULL), 0);
+    yes = recognizer_matches(&r, text, strlen(text));
+    recognizer_close(&r);
+    grammar_close(&g);
+    return yes;
+}
+
+static void marks_of_reasoning_have_the_suffix_of_the_vocabulary(void **state)
+{
+    assert_true(ends_reasoning(&trie, "<tool_calls\1>", "hm <tool_calls\n" C("<tool_calls:x7>") "\nz"));
+    assert_false(ends_reasoning(&trie, "<tool_calls\1>", "hm<tool_calls>z"));
+    assert_false(ends_reasoning(&trie, "<tool_calls\1>", "hm<tool_calls:q>" C("<tool_calls:x7>") "z"));
+    assert_true(ends_reasoning(NULL, "<tool_calls\1>", "hm<tool_calls>z"));
+    assert_true(ends_reasoning(&trie, "</think\1>", "hm</think>z"));
+}
+
 static void errors_name_the_function(void **state)
 {
     const struct tool_calls_function function = {.name = "f\""};
@@ -582,6 +613,7 @@ int main(void)
         cmocka_unit_test(values_between_marks_are_as_the_schema_says),
         cmocka_unit_test(every_form_writes_the_example_of_its_markup),
         cmocka_unit_test(every_row_reads_back_what_its_grammar_writes),
+        cmocka_unit_test(marks_of_reasoning_have_the_suffix_of_the_vocabulary),
         cmocka_unit_test(errors_name_the_function),
         cmocka_unit_test(names_are_escaped_where_they_stand_in_json),
         cmocka_unit_test(failed_allocations_are_reported),
