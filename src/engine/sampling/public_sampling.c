@@ -66,28 +66,31 @@ static int check_list(const char *name, const void *list, size_t n, size_t most,
     return 0;
 }
 
-/* Converts LIST [n], the value of the member NAME, to an array of strings in A, whose bytes are borrowed from
- * LIST. */
-static int read_strings(const char *name, const char *const *list, size_t n, struct sampling_str **out,
-                        struct arena *a, struct err *e)
+/* Copies LIST [n], strings or ids, to the list F of S, allocated in A; the bytes of strings are borrowed. */
+static int read_list(struct sampling *s, enum sampling_field f, const void *list, size_t n, struct arena *a,
+                     struct err *e)
 {
-    *out = arena_zalloc(a, n, sizeof(**out));
-    if (!*out)
-        return err_nomem(e, "a request");
-    for (size_t i = 0; i < n; i++) {
-        if (!list[i])
-            return err_about(e, ERR_INPUT, name, "string %zu of %zu is NULL", i, n);
-        (*out)[i] = (struct sampling_str){list[i], strlen(list[i])};
-    }
-    return 0;
-}
+    const struct sampling_row *r = &sampling_row[f];
+    const char *const *text = list;
+    struct sampling_str *strings;
+    void *copy;
+    int rc = check_list(r->param.name, list, n, r->most, e);
 
-static int copy_ids(const int32_t *list, size_t n, int32_t **out, struct arena *a, struct err *e)
-{
-    *out = arena_zalloc(a, n, sizeof(**out));
-    if (!*out)
+    if (rc || n == 0)
+        return rc;
+    copy = strings = arena_zalloc(a, n, r->list == SAMPLING_IDS ? sizeof(int32_t) : sizeof(*strings));
+    if (!copy)
         return err_nomem(e, "a request");
-    memcpy(*out, list, n * sizeof(**out));
+    if (r->list == SAMPLING_IDS)
+        memcpy(copy, list, n * sizeof(int32_t));
+    for (size_t i = 0; i < n && r->list == SAMPLING_STRINGS; i++) {
+        if (!text[i])
+            return err_about(e, ERR_INPUT, r->param.name, "string %zu of %zu is NULL", i, n);
+        strings[i] = (struct sampling_str){text[i], strlen(text[i])};
+    }
+    memcpy((char *)s + r->param.into.at, &copy, sizeof(copy));
+    memcpy((char *)s + r->n_at, &n, sizeof(n));
+    sampling_mark(s, f);
     return 0;
 }
 
@@ -113,22 +116,10 @@ int public_sampling_read(const struct gallop_sampling *p, struct sampling *s, st
     sampling_default(s);
     if ((rc = read_scalars(p, s, e)) != 0 || (rc = read_biases(p, s, a, e)) != 0)
         return rc;
-        /* clang-format off */
-#define TAKE_LIST(field, member, read)                                                                     \
-    if ((rc = check_list(#member, p->member, p->n_##member, sampling_row[SAMPLING_##field].most, e)) != 0) \
-        return rc;                                                                                         \
-    if (p->n_##member) {                                                                                   \
-        if ((rc = read) != 0)                                                                              \
-            return rc;                                                                                     \
-        s->n_##member = p->n_##member;                                                                     \
-        sampling_mark(s, SAMPLING_##field);                                                                \
-    }
-#define STRINGS(field, member) \
-    TAKE_LIST(field, member, read_strings(#member, p->member, p->n_##member, &s->member, a, e))
-#define IDS(field, member) \
-    TAKE_LIST(field, member, copy_ids(p->member, p->n_##member, &s->member, a, e))
-#define SAMPLING_LIST(field, name, member, kind, most, bytes, access, ...) access(kind, field, member)
-        /* clang-format on */
+#define LIST(field, member)                                                         \
+    if ((rc = read_list(s, SAMPLING_##field, p->member, p->n_##member, a, e)) != 0) \
+        return rc;
+#define SAMPLING_LIST(field, name, member, kind, most, bytes, access, ...) access(LIST, field, member)
 #include "engine/sampling/sampling.def"
     if (p->dry_sequence_breakers && !p->n_dry_sequence_breakers)
         sampling_mark(s, SAMPLING_DRY_SEQUENCE_BREAKERS); /* an empty list: a repetition ends nowhere */
