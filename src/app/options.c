@@ -153,15 +153,8 @@ int options_check_engine(const struct gallop_options *o, struct err *e)
     struct op_config ops = {0};
     struct kv_sparse sparse;
     struct quant_map quant;
-    char guess[64];
-    enum cpu_isa level;
     int rc;
 
-    if (o->isa && !cpu_isa_of_name(o->isa, &level))
-        return err_set(e, ERR_USAGE,
-                       "--isa: found '%s', expected one of ref, avx2, avx512, avx512vnni, avx512bf16, amx%s",
-                       o->isa,
-                       opt_guess(o->isa, "ref|avx2|avx512|avx512vnni|avx512bf16|amx", guess, sizeof(guess)));
     if (o->block_size & (o->block_size - 1))
         return err_set(e, ERR_USAGE, "--block-size: found %lld, expected a power of two",
                        (long long)o->block_size);

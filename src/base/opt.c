@@ -49,18 +49,6 @@ static const char *origin(const struct opt_row *row, enum opt_source source, cha
     return text;
 }
 
-const char *opt_guess(const char *found, const char *names, char *out, size_t size)
-{
-    struct near near;
-
-    near_begin(&near, found, strlen(found));
-    near_offer_list(&near, names);
-    out[0] = 0;
-    if (near.name)
-        snprintf(out, size, "; did you mean %.*s?", (int)near.name_len, near.name);
-    return out;
-}
-
 /* Sets the error of an unknown choice: the refusal of its spelling, or the choices and the nearest choice. */
 static int bad_choice(const struct opt_row *row, const char *where, const char *found, struct err *e)
 {

@@ -110,9 +110,6 @@ void opt_read(const struct opt_values *v, void *into, size_t size);
 /* Fills INTO, the struct of the array ROWS of the table. */
 void opt_read_rows(const struct opt_values *v, const struct opt_row *rows, void *into);
 
-/* Writes "; did you mean b?" to OUT if FOUND resembles a name of "a|b|c", otherwise "". Returns OUT. */
-const char *opt_guess(const char *found, const char *names, char *out, size_t size);
-
 /* Returns the placeholder of ROW's value in help: "N" or "a|b". */
 const char *opt_arg(const struct opt_row *row);
 
