@@ -1105,11 +1105,25 @@ static bool is_stalled(const struct connection *c, double now)
     return (c->state == HEAD || c->state == BODY) && now - since_s >= c->s->opt.stall_s;
 }
 
-/* Closes the connections whose time limit has passed. */
+/* Returns true if the client of C has reset the connection while reading from it is paused. This is an error of
+ * the socket, for which libevent does not run the event `hangup`. */
+static bool is_reset(const struct connection *c)
+{
+    int error = 0;
+    socklen_t n = sizeof(error);
+
+    return c->paused && getsockopt(bufferevent_getfd(c->bev), SOL_SOCKET, SO_ERROR, &error, &n) == 0 && error;
+}
+
+/* Closes the connections whose time limit has passed, and those whose client has reset them. */
 static void end_overdue(struct server *s, double now)
 {
     for (struct connection *c = s->first, *next; c; c = next) {
         next = c->next;
+        if (is_reset(c)) {
+            drop(c);
+            continue;
+        }
         if (c->state == CLOSING && evbuffer_get_length(output_of(c)) == 0)
             linger(c);
         /* The idle time starts when the answer has been written. */

@@ -140,18 +140,24 @@ def requests_may_come_byte_by_byte_and_two_at_once():
         read_all(s)), "behind a stream")
     s.close()
     with Server("--no-access-log", model=patient_model()) as patient:
-        s = patient.send(COMPLETIONS, **FOREVER, request_id="flood")
-        _runs(patient)
-        s.setblocking(False)
-        try:
-            for _ in range(64):
-                s.send(b"x" * 65536)
-        except OSError:
-            pass
-        expect(patient.post("/tokenize", prompt="x")[0], 200, "others are served")
-        expect(patient.post("/abort_requests", request_ids="flood")[1], {"aborted": 1}, "it ends")
-        check(patient.is_free(), "one who sends without end is held back")
-        s.close()
+        for reset in (False, True):
+            s = patient.send(COMPLETIONS, **FOREVER, request_id="flood")
+            _runs(patient)
+            s.setblocking(False)
+            try:
+                for _ in range(64):
+                    s.send(b"x" * 65536)
+            except OSError:
+                pass
+            expect(patient.post("/tokenize", prompt="x")[0], 200, "others are served")
+            if reset:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                s.close()
+            else:
+                expect(patient.post("/abort_requests", request_ids="flood")[1], {"aborted": 1},
+                       "it ends")
+            check(patient.is_free(), f"one who sends without end is held back, reset: {reset}")
+            s.close()
 
 
 def a_slow_reader_gets_everything_in_fewer_events():
