@@ -67,7 +67,7 @@ static int check_list(const char *name, const void *list, size_t n, size_t most,
 }
 
 /* Copies LIST [n], strings or ids, to the list F of S, allocated in A; the bytes of strings are borrowed. */
-static int read_list(struct sampling *s, enum sampling_field f, const void *list, size_t n, struct arena *a,
+static int copy_list(struct sampling *s, enum sampling_field f, const void *list, size_t n, struct arena *a,
                      struct err *e)
 {
     const struct sampling_row *r = &sampling_row[f];
@@ -117,7 +117,7 @@ int public_sampling_read(const struct gallop_sampling *p, struct sampling *s, st
     if ((rc = read_scalars(p, s, e)) != 0 || (rc = read_biases(p, s, a, e)) != 0)
         return rc;
 #define LIST(field, member)                                                         \
-    if ((rc = read_list(s, SAMPLING_##field, p->member, p->n_##member, a, e)) != 0) \
+    if ((rc = copy_list(s, SAMPLING_##field, p->member, p->n_##member, a, e)) != 0) \
         return rc;
 #define SAMPLING_LIST(field, name, member, kind, most, bytes, access, ...) access(LIST, field, member)
 #include "engine/sampling/sampling.def"
