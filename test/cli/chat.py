@@ -18,6 +18,7 @@ import termios
 import time
 
 from _cli import DEMO, FAST_CLOCK, GALLOP, call, check, expect, expect_error, in_front, run_all
+from _server import patient_model
 
 TEMPLATE = """{%- set last = messages[-1]['content'] %}
 {%- if last.startswith('SHOW') %}{{- raise_exception('history ' + messages | tojson) }}{%- endif %}
@@ -35,13 +36,15 @@ TEMPLATE = """{%- set last = messages[-1]['content'] %}
 {{- '<|assistant|>' }}"""
 FOLDER = tempfile.TemporaryDirectory()
 MODEL = os.path.join(FOLDER.name, "model")
+PATIENT = os.path.join(FOLDER.name, "patient")
 NAN = os.path.join(FOLDER.name, "nan")
 
 
 def _make_models():
-    """Makes MODEL, the demo model with the template, and NAN, whose logits are NaN."""
-    for folder in (MODEL, NAN):
-        shutil.copytree(DEMO, folder)
+    """Makes MODEL, the demo model with the template; PATIENT, whose answers last; and NAN, whose
+    logits are NaN."""
+    for source, folder in ((DEMO, MODEL), (patient_model(), PATIENT), (DEMO, NAN)):
+        shutil.copytree(source, folder)
         with open(os.path.join(folder, "tokenizer_config.json")) as f:
             config = json.load(f)
         config["chat_template"] = TEMPLATE
@@ -289,7 +292,8 @@ def text_that_is_typed_is_plain_or_may_hold_special_tokens():
 
 # ---- on a terminal ----
 
-SLOW = ["--isa", "ref", "--threads", "1", "--ignore-eos", "-n", "900", "--min-new-tokens", "900"]
+# An answer of PATIENT that lasts until it is stopped.
+LASTING = ["--ignore-eos", "-n", "100000", "--min-new-tokens", "100000"]
 
 
 def _become_a_job():
@@ -434,7 +438,7 @@ def ctrl_c_is_not_missed_right_after_a_key():
 
 
 def ctrl_c_keeps_what_was_shown_of_an_answer():
-    t = _Terminal(*SLOW)
+    t = _Terminal(*LASTING, model=PATIENT)
     t.type("one\r")
     t.wait(b"one\r\n")
     t.read(12)
@@ -451,7 +455,7 @@ def ctrl_c_keeps_what_was_shown_of_an_answer():
 def ctrl_c_before_the_first_word_takes_the_message_back():
     eos = json.load(open(os.path.join(DEMO, "config.json")))["eos_token_id"]
     # There are only end tokens, which show nothing.
-    t = _Terminal(*SLOW[:5], "-n", "900", "--logit-bias", f"{eos}=1000")
+    t = _Terminal(*LASTING[:3], "--logit-bias", f"{eos}=1000", model=PATIENT)
     t.type("one\r")
     t.wait(b"one\r\n")
     time.sleep(0.3)
@@ -467,7 +471,7 @@ def ctrl_c_before_the_first_word_takes_the_message_back():
 
 
 def what_is_typed_during_an_answer_is_not_lost():
-    t = _Terminal(*SLOW)
+    t = _Terminal(*LASTING, model=PATIENT)
     t.type("one\r")
     t.wait(b"one\r\n")
     t.read(12)

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 """run.py - `gallop run` from outside: the sources of prompts, batches, limits, errors and
 messages."""
-import fcntl
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
 import tempfile
-import termios
 import time
 
 from _cli import DEMO, GALLOP, ROOT, call, check, expect, expect_error, lines, rest_cpu, run_all
+from _server import HELD, patient_model
 
 NOWHERE = ["-m", "/nowhere/at/all"]
 LONG = {"prompt": "Once", "max_new_tokens": 300, "ignore_eos": True}
@@ -742,13 +742,13 @@ def a_finished_line_is_written_at_once():
 def a_signal_keeps_what_is_finished_and_cancels_the_rest():
     for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
         for more in ([], ["--json"]):
-            p = subprocess.Popen([GALLOP, "run", "-m", DEMO, "--batch", "-", *more],
+            p = subprocess.Popen([GALLOP, "run", "-m", patient_model(), "--batch", "-", *more],
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE)
             p.stdin.write(_jsonl(SHORT))
             p.stdin.flush()
             first = p.stdout.readline()
-            p.stdin.write(_jsonl(LONG, LONG, SHORT, *([LONG] * 40)))
+            p.stdin.write(_jsonl(LONG, HELD, SHORT, *([LONG] * 40)))
             p.stdin.flush()
             time.sleep(0.05)
             p.send_signal(number)
@@ -762,8 +762,9 @@ def a_signal_keeps_what_is_finished_and_cancels_the_rest():
                 check(all(len(x["output_ids"]) in (2, 300) for x in o) and o[0]["index"] == 0,
                       f"only whole answers: {o}")
                 check(len(o) < 44, f"{len(o)} answers: nothing was cancelled")
-    p = subprocess.Popen([GALLOP, "run", "-m", DEMO, "-n", "900", "--ignore-eos", "Once"],
-                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    p = subprocess.Popen([GALLOP, "run", "-m", patient_model(), "-n", "100000", "--ignore-eos",
+                          "Once"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE)
     p.stdout.read(1)
     p.send_signal(signal.SIGINT)
     rest, said = p.communicate(timeout=600)
@@ -785,13 +786,12 @@ def a_second_signal_ends_even_what_waits_for_its_reader():
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     p.stdin.write(_jsonl(*([{"ids": [5], "max_tokens": 1, "logprobs": 1024}] * 20)))
     p.stdin.close()
-    held = -1
-    for _ in range(1000):  # until the pipe is full
-        before, held = held, int.from_bytes(fcntl.ioctl(p.stdout, termios.FIONREAD, bytes(4)),
-                                            "little")
-        if held == before > 40000:
-            break
-        time.sleep(0.03)
+    other = os.open(f"/proc/self/fd/{p.stdout.fileno()}", os.O_WRONLY | os.O_NONBLOCK)
+    end = time.monotonic() + 300
+    while select.select([], [other], [], 0)[1] and time.monotonic() < end:
+        time.sleep(.01)  # until the pipe is full
+    os.close(other)
+    time.sleep(.1)
     p.send_signal(signal.SIGINT)
     time.sleep(0.05)
     check(p.poll() is None, "the first signal ends it, although a result is only half written")
@@ -839,13 +839,13 @@ def output_goes_into_a_file_that_is_whole_or_not_there():
                    (1, b"", 1, ["out"]), f"{args}: {r.stderr!r}")
         for number, batch in ((signal.SIGTERM, True), (signal.SIGINT, False)):
             new = os.path.join(d, f"new{number}")
-            args = ["--json", "--batch", "-"] if batch else ["-n", "900", "--ignore-eos", "--file",
-                                                             "-"]
-            p = subprocess.Popen([GALLOP, "run", "-m", DEMO, "-o", new, *args],
+            args = ["--json", "--batch", "-"] if batch else ["-n", "100000", "--ignore-eos",
+                                                             "--file", "-"]
+            p = subprocess.Popen([GALLOP, "run", "-m", patient_model(), "-o", new, *args],
                                  stdin=subprocess.PIPE)
             p.stdin.write(_jsonl(SHORT) if batch else b"Once")
             p.stdin.flush() if batch else p.stdin.close()
-            for _ in range(500):
+            for _ in range(30000):
                 parts = [x for x in os.listdir(d) if x.endswith(".part")]
                 if parts and (os.path.getsize(os.path.join(d, parts[0])) if batch else True):
                     break

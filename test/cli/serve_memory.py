@@ -6,11 +6,12 @@ import re
 import time
 
 from _cli import check, expect, run_all
-from _server import Server
+from _server import HELD, Server, patient_model
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 PROMPT = "Once upon a time"
 LONG = {"max_tokens": 900, "ignore_eos": True, "stream": True}
+LASTING = {**HELD, "stream": True}
 
 
 def _gauge(s, name):
@@ -103,13 +104,14 @@ def worst_bodies_stay_within_the_budget():
 def what_waits_is_small():
     """Trees of JSON, lists and penalties of waiting requests are not kept: 1024 answers of 195
     bytes, and 1 MB of an unknown field."""
-    with Server("--threads", 1, "--max-num-seqs", 1, "--no-access-log") as s:
+    with Server("--threads", 1, "--max-num-seqs", 1, "--no-access-log",
+                model=patient_model()) as s:
         expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=2)[0], 200, "a first request")
-        for body, most in ((json.dumps({"prompt": [[5, 6, 7]] * 8, "n": 120,
-                                        "repetition_penalty": 1.1, **LONG}).encode(), 8 << 20),
-                           (_body({"prompt": PROMPT, **LONG, "n": 128}, junk=_list(b"0", 500000)),
-                            1 << 20), (_body({"prompt": PROMPT, **LONG, "n": 128},
-                                             allowed_token_ids=_list(b"9", 150000)), 1 << 20)):
+        for body, most in ((json.dumps({**LASTING, "prompt": [[5, 6, 7]] * 8, "n": 120,
+                                        "repetition_penalty": 1.1}).encode(), 8 << 20),
+                           (_body({**LASTING, "n": 128}, junk=_list(b"0", 500000)), 1 << 20),
+                           (_body({**LASTING, "n": 128}, allowed_token_ids=_list(b"9", 150000)),
+                            1 << 20)):
             idle, made = _gauge(s, "request_memory_bytes"), s.gauges()["generation_tokens_total"]
             k = _send(s, COMPLETIONS, body)
             check(s.wait(lambda g: g["generation_tokens_total"] > made and g["num_requests_waiting"]

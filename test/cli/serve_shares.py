@@ -85,7 +85,8 @@ def bodies_do_not_count_while_their_requests_are_answered():
 
 def memory_of_requests_is_shared():
     """Running answers with penalties hold memory, whatever the field `user` says: A has a key."""
-    bodies = [json.dumps({**HELD, "max_tokens": 2000, "min_tokens": 2000, "prompt": [[5, 6, 7]] * 8, "repetition_penalty": 1.1, "stream": True,
+    bodies = [json.dumps({**HELD, "max_tokens": 2000, "min_tokens": 2000, "stream": True,
+                          "prompt": [[5, 6, 7]] * 8, "repetition_penalty": 1.1,
                           "user": f"{i:200}"}).encode() for i in range(400)]
     with Server("--threads", 1, "--max-num-seqs", 64, "--max-request-memory", 2 / 1024,
                 "--no-access-log", *KEYS, model=patient_model()) as s:

@@ -412,7 +412,7 @@ def ollama_options_that_are_not_built_are_logged():
             _answer(s, "/api/chat", messages=ASK, stream=False,
                     options={"num_predict": 1, "mirostat": 2, "tfs_z": .5})
         names = ("repeat_last_n", "penalize_newline", "numa", "main_gpu", "mirostat", "tfs_z")
-        s.wait(lambda _: all(map(said, names)), 10)
+        s.wait(lambda _: all(map(said, names)))
         expect([said(n) for n in names], [1] * 6, "each is said once")
         expect([said(n) for n in ("seed", "top_k", "typical_p", "num_ctx", "stop")], [0] * 5,
                "what counts, or need not")
