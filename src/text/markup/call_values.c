@@ -165,9 +165,45 @@ bool call_push(struct parser *a, char open, char close, char end)
     return true;
 }
 
+void call_release(struct parser *a)
+{
+    struct parser_call *c = &a->call;
+
+    if (!c->holds)
+        return;
+    c->holds = 0;
+    parser_args(a, c->held.data ? c->held.data : "", c->held.len);
+    parser_clear(c, &c->held);
+}
+
 void call_pop(struct parser *a)
 {
-    parser_args(a, &a->call.level[--a->call.depth].close, 1);
+    struct parser_call *c = &a->call;
+    const struct parser_level *l = &c->level[c->depth - 1];
+
+    if (l->is_repeated)
+        parser_args(a, "]", 1);
+    parser_args(a, &l->close, 1);
+    if (c->depth-- == c->holds)
+        call_release(a);
+}
+
+/* Returns whether the object L is held, and its last key was S [n]. Then that key's value becomes a list. */
+static bool repeats(struct parser *a, struct parser_level *l, const char *s, size_t n)
+{
+    struct buf *held = &a->call.held;
+
+    if (!a->call.holds || !l->has_member || held->oom || l->n_key != n ||
+        memcmp(held->data + l->key, s, n) != 0)
+        return false;
+    if (!l->is_repeated) {
+        buf_char(held, ' ');
+        if (held->oom)
+            return false;
+        memmove(held->data + l->value + 1, held->data + l->value, held->len - l->value - 1);
+        held->data[l->value] = '[';
+    }
+    return l->is_repeated = true;
 }
 
 void call_key(struct parser *a, const char *s, size_t n)
@@ -175,15 +211,21 @@ void call_key(struct parser *a, const char *s, size_t n)
     struct parser_call *c = &a->call;
     struct parser_level *l = &c->level[c->depth - 1];
     const json_t *root = c->level[0].schema;
-    bool is_list = l->close == ']';
+    bool is_list = l->close == ']', is_again = !is_list && repeats(a, l, s, n);
 
+    if (l->is_repeated && !is_again)
+        parser_args(a, "]", 1);
+    l->is_repeated = is_again;
     if (l->has_member)
         parser_args(a, ", ", 2);
     l->has_member = true;
-    if (!is_list) {
+    if (!is_list && !is_again) {
         parser_args(a, "\"", 1);
+        l->key = c->held.len;
+        l->n_key = n;
         call_string(a, s, n);
         parser_args(a, "\": ", 3);
+        l->value = c->held.len;
     }
     c->schema = inner(root, l->schema, is_list, s, n);
     c->types = known_types(root, c->schema);

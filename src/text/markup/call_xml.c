@@ -320,6 +320,8 @@ static bool begin_step(struct parser *a)
         if (m == MAY_MATCH)
             return false;
         if (m == IS_MATCH && call_push(a, 0, 0, 0)) {
+            if (!c->holds && !c->schema)
+                c->holds = c->depth;
             a->at = at;
             c->state = XML_NEXT;
             return true;
@@ -373,6 +375,7 @@ static void end(struct parser *a, size_t behind, bool complete)
     open_arguments(a);
     while (complete && a->call.depth)
         call_pop(a);
+    call_release(a);
     parser_end_call(a, behind, complete);
 }
 

@@ -293,6 +293,8 @@ static void begin_call(struct parser *a, size_t len, enum parser_call_state stat
     c->mark_len = len;
     c->bare = c->list = c->named = c->begun = false;
     parser_clear(c, &c->source);
+    parser_clear(c, &c->held);
+    c->holds = 0;
     call_json_object(c);
     c->state = state;
     a->machine = CALL;
@@ -436,7 +438,10 @@ void parser_begin_call(struct parser *a)
 
 void parser_args(struct parser *a, const char *s, size_t n)
 {
-    parser_put(a, PARSER_ARGUMENTS, s, n);
+    if (a->call.holds)
+        buf_add(&a->call.held, s, n);
+    else
+        parser_put(a, PARSER_ARGUMENTS, s, n);
 }
 
 /* Returns whether the arguments are being put out. Text read so far is then never read again. */
@@ -583,7 +588,7 @@ static int check(const struct parser *a, struct err *e)
     const struct parser_call *c = &a->call;
 
     if (a->in.oom || a->origin.oom || a->out.oom || a->blanks.oom || a->echo.oom || c->source.oom ||
-        c->word.oom || c->name.oom || c->args.oom || c->lost)
+        c->word.oom || c->name.oom || c->args.oom || c->held.oom || c->lost)
         return err_nomem(e, "the parts of an answer");
     return 0;
 }
@@ -711,6 +716,7 @@ int parser_open(struct parser **out, const struct parser_options *o, struct err 
         return err_nomem(e, "the parts of an answer");
     a->in.tag = a->out.tag = a->blanks.tag = a->origin.tag = MEM_TEXT;
     a->call.word.tag = a->call.name.tag = a->call.args.tag = a->call.source.tag = a->echo.tag = MEM_TEXT;
+    a->call.held.tag = MEM_TEXT;
     a->o = *o;
     a->o.tools = o->calls && o->calls->shapes & (MARKUP_XML | MARKUP_BRACES)
                      ? json_incref((json_t *)(uintptr_t)o->tools)
@@ -742,6 +748,7 @@ void parser_close(struct parser *a)
     buf_fini(&a->call.name);
     buf_fini(&a->call.args);
     buf_fini(&a->call.source);
+    buf_fini(&a->call.held);
     buf_fini(&a->echo);
     json_decref((json_t *)(uintptr_t)a->o.tools);
     mem_free(a->slot);

@@ -93,6 +93,9 @@ struct parser_level {
     char close;           /* '}' or ']'; 0: not known yet (MARKUP_TREE) */
     char end;             /* the byte that ends it in the markup, for call_words.c */
     bool has_member;
+    /* In an object that is held: where the last key and its value are in `held`, and whether the key was repeated */
+    size_t key, n_key, value;
+    bool is_repeated;
 };
 
 struct parser_call {
@@ -115,9 +118,12 @@ struct parser_call {
     bool lost; /* memory ran out for a buffer that was cleared since */
     /* The following members are used by formats that are no JSON. */
     struct parser_level level[PARSER_MAX_DEPTH];
-    size_t depth;           /* number of levels */
-    unsigned types;         /* of the value that is being read */
-    const json_t *schema;   /* of this value */
+    size_t depth;         /* number of levels */
+    unsigned types;       /* of the value that is being read */
+    const json_t *schema; /* of this value */
+    /* Arguments from the level number HOLDS on, which has no schema: its repeated keys become lists. 0: none */
+    struct buf held;
+    size_t holds;
     bool is_held;           /* the value is put out when it ends, because its type is not decided */
     bool is_led;            /* a line end at the beginning of the value was dropped */
     bool has_line_end;      /* a line end of the value is held back */
@@ -235,6 +241,9 @@ void call_levels(struct parser *a);
 /* Opens a list or an object, and closes the innermost one. Without room for it, call_push() returns false. */
 bool call_push(struct parser *a, char open, char close, char end);
 void call_pop(struct parser *a);
+
+/* Puts out the arguments that are held. */
+void call_release(struct parser *a);
 
 /* Writes the key S [n] (in a list: nothing of it) and what precedes it, and sets the types of its value. */
 void call_key(struct parser *a, const char *s, size_t n);

@@ -504,6 +504,7 @@ static void check_typed(const struct sample *s, size_t n)
 
 #define CHECK_TYPED(samples) check_typed(samples, sizeof(samples) / sizeof((samples)[0]))
 #define QWEN(key, value)     "<parameter=" key ">\n" value "\n</parameter>\n"
+#define MINI                 "]<]minimax[>["
 #define DSML                 "\357\275\234DSML\357\275\234"
 #define GLM(key, value)      "<arg_key>" key "</arg_key>\n<arg_value>" value "</arg_value>\n"
 
@@ -564,6 +565,13 @@ static void values_have_the_types_of_the_schema(void **state)
          "<k>b]<]minimax[>[</k>]<]minimax[>[</item>]<]minimax[>[</l>]<]minimax[>[<s>]<]minimax[>[</s>"
          "]<]minimax[>[</invoke>]<]minimax[>[</tool_call>",
          "[call f]{\"o\": {\"i\": 4}, \"l\": [\"a\", {\"k\": \"b\"}], \"s\": \"\"}[end]"},
+        {"minimax_m3", NULL, NULL, /* without a schema, repeated keys are a list, also within another one */
+         MINI "<tool_call>" MINI "<invoke name=\"f\">" MINI "<new>" MINI "<t>a" MINI "</t>" MINI "<t>" MINI
+              "<x>1" MINI "</x>" MINI "<x>2" MINI "</x>" MINI "<x>3" MINI "</x>" MINI "</t>" MINI "<u>b" MINI
+              "</u>" MINI "<t>c" MINI "</t>" MINI "</new>" MINI "<s>d" MINI "</s>" MINI "</invoke>" MINI
+              "</tool_call>",
+         "[call f]{\"new\": {\"t\": [\"a\", {\"x\": [\"1\", \"2\", \"3\"]}], "
+         "\"u\": \"b\", \"t\": \"c\"}, \"s\": \"d\"}[end]"},
     };
 
     CHECK_TYPED(samples);
