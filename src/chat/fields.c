@@ -969,9 +969,9 @@ static int read_number(struct fields *f, const struct row *r, const json_t *v, s
     snprintf(expected, sizeof(expected), "a %snumber in %s", r->kind == INT ? "whole " : "", range_of(r));
     if (!json_is_number(v) || !param_in_range(range_of(r), x) || (r->kind == INT && x != floor(x)))
         return unexpected(r->name, v, expected, e);
-    if (r->sampled) /* vLLM uses -1 for no limit, which is 0 here */
+    if (r->sampled) /* top_k: vLLM uses -1 for no limit, which is 0 here */
         sampling_set_number(f->sampling, (enum sampling_field)(r->sampled - 1),
-                            r->kind == INT ? fmax(x, 0) : x);
+                            param_in_range(sampling_row[r->sampled - 1].param.values, x) ? x : 0);
     else if (r->kind == INT)
         *(int64_t *)(void *)((char *)f + r->offset) = (int64_t)x;
     else

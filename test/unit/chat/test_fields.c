@@ -312,6 +312,21 @@ static int64_t id_at(const json_t *list, size_t i)
     return json_integer_value(json_array_get(list, i));
 }
 
+/* -1 means no limit in both, but struct sampling has 0 for it in top_k only. */
+static void minus_one_keeps_its_meaning_in_each_field(void **state)
+{
+    assert_int_equal(code_of(FIELDS_COMPLETIONS, "{\"top_k\":-1,\"dry_penalty_last_n\":-1}"), 0);
+    assert_true(f.sampling->top_k == 0 && f.sampling->dry_penalty_last_n == -1);
+    fields_fini(&f);
+    assert_int_equal(code_of(FIELDS_COMPLETIONS, "{\"top_k\":0,\"dry_penalty_last_n\":0}"), 0);
+    assert_true(f.sampling->top_k == 0 && f.sampling->dry_penalty_last_n == 0);
+    fields_fini(&f);
+    assert_int_equal(code_of(FIELDS_COMPLETIONS, "{\"top_k\":-2}"), ERR_INPUT);
+    fields_fini(&f);
+    assert_int_equal(code_of(FIELDS_COMPLETIONS, "{\"dry_penalty_last_n\":-2}"), ERR_INPUT);
+    fields_fini(&f);
+}
+
 /* JavaScript and Python's float() write 16.0. */
 static void whole_numbers_may_be_written_as_floats(void **state)
 {
@@ -500,6 +515,7 @@ int main(void)
         cmocka_unit_test(of_equal_keys_the_last_counts),
         cmocka_unit_test(an_empty_text_is_as_if_it_were_not_there),
         cmocka_unit_test(a_byte_order_mark_is_passed_over),
+        cmocka_unit_test(minus_one_keeps_its_meaning_in_each_field),
         cmocka_unit_test(whole_numbers_may_be_written_as_floats),
         cmocka_unit_test(a_tool_without_a_type_is_a_function),
         cmocka_unit_test(an_option_that_is_not_built_is_told),
