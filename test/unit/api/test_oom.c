@@ -414,10 +414,8 @@ static void lose_event(int i, long n)
 
     while (!atomic_load(&step_waits))
         server_poll(demo.server);
-    while (api_n_computing(demo.api) == 0)
+    while (api_n_computing(demo.api) == 0 || flight_is_with_worker(demo.api->first))
         server_poll(demo.server);
-    usleep(20000); /* the worker gives its job back */
-    server_poll(demo.server);
     mem_fail_at(n);
     atomic_store(&step_waits, false);
     while (!mem_failed())
