@@ -208,6 +208,30 @@ def every_markup_writes_calls_that_are_forced():
                   f"{markup}: parallel calls {calls}")
 
 
+def formats_without_json_write_calls_that_are_forced():
+    trip = {"type": "object", "required": ["city", "days", "with"], "properties": {
+        "city": {"type": "string", "enum": ["Rome", "New York"]},
+        "days": {"type": "integer", "minimum": 1, "maximum": 9},
+        "with": {"type": "object", "required": ["car"], "properties": {"car": {"type": "boolean"}}}}}
+    tools = [{"type": "function", "function": {"name": "plan.trip_1", "parameters": trip}}]
+    for markup in ("cohere_command3", "inkling", "solar_open", "deepseek_v32", "kimi_k3", "muse_glimmer",
+                   "hy_v3", "minimax_m3", "gemma4", "pythonic"):
+        template = os.path.join(FOLDER.name, "plain.jinja")
+        with open(template, "w", encoding="utf-8") as f:
+            f.write(CHATML % "")
+        with Server("--tool-call-parser", markup, "--chat-template", template, "--no-access-log",
+                    "--reasoning-parser", "none") as server:
+            for seed in range(2):
+                message, end = _ask(server, markup, tools=tools, tool_choice="required", seed=seed,
+                                    parallel_tool_calls=False)
+                calls = _calls(message)
+                expect((len(calls), end, message["content"]), (1, "tool_calls", None), f"{markup}: {message}")
+                v = json.loads(calls[0][1])
+                check(calls[0][0] == "plan.trip_1" and list(v) == ["city", "days", "with"]
+                      and v["city"] in ("Rome", "New York") and 1 <= v["days"] <= 9
+                      and isinstance(v["with"]["car"], bool), f"{markup}: {calls}")
+
+
 # What a model writes that calls get_city with wrong arguments, and what precedes the call.
 WRONG = '{"city": 5}'
 SCRIPTS = {
