@@ -17,6 +17,7 @@
 #include "gallop.h"
 #include "text/chat.h"
 #include "text/jinja/jinja.h"
+#include "text/markup/conversation.h"
 #include "text/markup/detect.h"
 #include "text/tok/tok.h"
 
@@ -192,21 +193,23 @@ int input_jinja(const char *path, struct jinja **j, struct err *e)
 
 int input_template_open(struct input_template *t, struct checkpoint *model, const char *file, struct err *e)
 {
-    int rc = checkpoint_chat(&t->chat, model, e);
+    int rc;
 
-    if (rc)
+    if (t->is_open)
+        return 0;
+    input_template_close(t); /* an earlier call may have failed */
+    if ((rc = checkpoint_chat(&t->chat, model, e)) != 0)
         return rc;
     t->source.tag = MEM_APP;
     if (file && (rc = input_text(file, &t->source, e)) == 0)
         rc = jinja_parse(&t->jinja, t->source.data, t->source.len, file, NULL, e);
-    if (file)
-        return rc;
-    return chat_has_template(t->chat)
-               ? 0
-               : err_set(e, ERR_INPUT,
-                         "%s: this model has no chat template; --chat-template names a file with one, and "
-                         "`gallop run` continues a text without one",
-                         model->in.path);
+    if (!file && !chat_has_template(t->chat))
+        rc = err_set(e, ERR_INPUT,
+                     "%s: this model has no chat template; --chat-template names a file with one, and "
+                     "`gallop run` continues a text without one",
+                     model->in.path);
+    t->is_open = rc == 0;
+    return rc;
 }
 
 void input_template_close(struct input_template *t)
@@ -228,60 +231,75 @@ const char *input_template_source(const struct input_template *t)
     return source;
 }
 
-/* Finds out how the template T expects tools. */
-static int examine_tools(struct input_template *t, struct err *e)
+int input_template_examine(struct input_template *t, struct err *e)
 {
-    int rc = t->has_tools_style ? 0 : tools_probe(t->chat, t->jinja, &t->tools, e);
+    const char *source = input_template_source(t);
+    int rc;
 
-    t->has_tools_style = rc == 0;
+    if (t->is_examined || !source)
+        return 0;
+    if ((rc = tools_probe(t->chat, t->jinja, &t->tools, e)) == 0 &&
+        (rc = roles_probe(t->chat, t->jinja, source, t->tools.place == TOOLS_IN_VARIABLE, &t->roles, e)) == 0)
+        rc = markup_detect(t->chat, t->jinja, source, &t->tools, &t->markup, e);
+    t->is_examined = rc == 0;
     return rc;
-}
-
-int input_template_markup(struct input_template *t, struct markup *out, struct err *e)
-{
-    int rc = 0;
-
-    if (!t->has_markup && input_template_source(t) && (rc = examine_tools(t, e)) == 0)
-        rc = markup_detect(t->chat, t->jinja, input_template_source(t), &t->tools, &t->markup, e);
-    t->has_markup = rc == 0;
-    *out = t->markup;
-    return rc;
-}
-
-int input_template_tools(struct input_template *t, const json_t *tools, json_t **out, struct err *e)
-{
-    int rc = examine_tools(t, e);
-
-    return rc ? rc : tools_complete(&t->tools, tools, out, e);
 }
 
 int input_reasoning(struct input_template *t, const struct buf *text, struct gallop_request *r, struct err *e)
 {
-    struct markup markup;
-    int rc = input_template_markup(t, &markup, e);
+    const struct markup_reasoning *reasoning;
+    int rc = input_template_examine(t, e);
 
-    if (rc || !markup.reasoning)
+    if (rc || !(reasoning = t->markup.reasoning))
         return rc;
-    r->reasoning_open = markup_fixed(markup.reasoning->open);
-    r->reasoning_close = markup_fixed(markup.reasoning->close);
-    r->reasoning_begun = text && markup_reasons(markup_place(markup.reasoning, text->data ? text->data : "",
-                                                             text->len, NULL, 0));
-    constrain_set_marks(markup.calls, r);
+    r->reasoning_open = markup_fixed(reasoning->open);
+    r->reasoning_close = markup_fixed(reasoning->close);
+    r->reasoning_begun =
+        text && markup_reasons(markup_place(reasoning, text->data ? text->data : "", text->len, NULL, 0));
+    constrain_set_marks(t->markup.calls, r);
     return 0;
 }
 
-int input_render(const struct input_template *t, const struct input_messages *m, struct buf *out,
-                 struct err *e)
+/* Sets *OUT to a new object of variables with the messages and tools of GIVEN, a list of messages or an object of
+ * variables, in the form that T accepts. Tools of other shapes than OpenAI's stay as they are. */
+static int fit(struct input_template *t, const json_t *given, json_t **out, struct err *e)
+{
+    bool is_list = json_is_array(given);
+    json_t *tools = is_list ? NULL : json_object_get(given, "tools"), *list = NULL, *complete = NULL;
+    struct conversation c = {.messages = is_list ? given : json_object_get(given, "messages"),
+                             .tools = tools,
+                             .roles = &t->roles,
+                             .style = &t->tools};
+    json_t *o = is_list ? json_object() : json_copy((json_t *)(uintptr_t)given);
+    int rc = o ? input_template_examine(t, e) : err_nomem(e, "messages");
+
+    if (rc == 0 && json_array_size(tools) && tools_check(tools, NULL, NULL) == 0)
+        rc = tools_complete(&t->tools, tools, &complete, e);
+    if (rc == 0 && (rc = conversation_fit(&c, &list, e)) == 0 &&
+        (json_object_set(o, "messages", list) != 0 ||
+         (complete && json_object_set(o, "tools", complete) != 0)))
+        rc = err_nomem(e, "messages");
+    json_decref(complete);
+    json_decref(list);
+    if (rc)
+        json_decref(o);
+    *out = rc ? NULL : o;
+    return rc;
+}
+
+int input_render(struct input_template *t, const struct input_messages *m, struct buf *out, struct err *e)
 {
     const struct tm *now = m->now;
-    json_t *variables = NULL;
+    json_t *variables = NULL, *given = m->fits ? NULL : json_incref(m->messages);
     time_t seconds = time(NULL);
     struct tm clock;
-    int rc;
+    int rc = m->fits ? fit(t, m->messages, &given, e) : 0;
 
     if (!now)
         now = localtime_r(&seconds, &clock);
-    if ((rc = chat_variables(t->chat, m->messages, m->generate, &variables, e)) != 0)
+    rc = rc ? rc : chat_variables(t->chat, given, m->generate, &variables, e);
+    json_decref(given);
+    if (rc)
         return m->file ? err_prefix(e, "%s", m->file) : rc;
     if (m->origin)
         rc = chat_render_marked(t->chat, t->jinja, variables, m->name, now, out, m->origin, e);

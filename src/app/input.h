@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "text/markup/markup.h"
+#include "text/markup/roles.h"
 #include "text/markup/tools.h"
 #include "text/tok/ids.h"
 
@@ -56,29 +57,27 @@ int input_check_window(size_t ctx, size_t prefix, size_t context, struct err *e)
 
 /* The template that renders messages: the model's own chat template, or a template from a file. */
 struct input_template {
+    bool is_open;
     struct chat *chat;
-    struct jinja *jinja;      /* template from a file; NULL: the model's own is used */
-    struct buf source;        /* text of JINJA */
-    struct tools_style tools; /* set by input_template_tools() */
-    bool has_tools_style;
-    struct markup markup; /* set by input_template_markup() */
-    bool has_markup;
+    struct jinja *jinja; /* template from a file; NULL: the model's own is used */
+    struct buf source;   /* text of JINJA */
+    bool is_examined;    /* input_template_examine() has set the rest */
+    struct tools_style tools;
+    struct roles_style roles;
+    struct markup markup;
 };
 
-/* Sets *OUT to a new list of the functions TOOLS, in the form that the template T accepts. Examines T at the first
- * call. */
-int input_template_tools(struct input_template *t, const json_t *tools, json_t **out, struct err *e);
-
-/* Opens the template in FILE, or the model's own template if FILE is NULL. ERR_INPUT: the model has none. */
+/* Opens the template in FILE, or the model's own template if FILE is NULL, unless T is open. ERR_INPUT: the model has
+ * none. */
 int input_template_open(struct input_template *t, struct checkpoint *model, const char *file, struct err *e);
 void input_template_close(struct input_template *t);
 
 /* Returns the source text of the template T; with several templates, that of the one for tools. NULL: none. */
 const char *input_template_source(const struct input_template *t);
 
-/* Sets *OUT to the markup of tool calls and reasoning that the template T writes. A zeroed T gives no markup. Examines
- * T at the first call. */
-int input_template_markup(struct input_template *t, struct markup *out, struct err *e);
+/* Finds out, at the first call, which tools and roles the template T accepts, and which markup of tool calls and
+ * reasoning it writes. A zeroed T writes none. */
+int input_template_examine(struct input_template *t, struct err *e);
 
 /* Sets the marks of reasoning and of tool calls in the request R (reasoning_open, reasoning_close, reasoning_begun,
  * tool_call_open, tool_call_close), as the template T shows them. TEXT is the rendered prompt of R, or NULL if no
@@ -91,6 +90,7 @@ struct input_messages {
     json_t *messages;     /* a list of messages, or an object of variables that has the list; borrowed */
     const char *file;     /* path of the file that MESSAGES were read from, for error messages; NULL: none */
     const char *name;     /* name of the model's template; NULL: "tool_use" with tools, else "default" */
+    bool fits;            /* messages and tools are converted to the form that the template accepts */
     bool generate;        /* end the text with the beginning of the assistant's answer */
     const struct tm *now; /* NULL: the current time */
     /* Receives one byte for each byte of the text, which states the origin of that byte
@@ -99,8 +99,7 @@ struct input_messages {
 };
 
 /* Appends the messages M, rendered by T, to OUT. */
-int input_render(const struct input_template *t, const struct input_messages *m, struct buf *out,
-                 struct err *e);
+int input_render(struct input_template *t, const struct input_messages *m, struct buf *out, struct err *e);
 
 /* Reads and parses the template in the file PATH. */
 int input_jinja(const char *path, struct jinja **j, struct err *e);

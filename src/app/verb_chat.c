@@ -207,8 +207,10 @@ static int tokenize(struct talk *t, const struct buf *text, const char *origin, 
 static int submit(struct talk *t, struct sampling *s, struct err *e)
 {
     struct buf text = {.tag = MEM_APP}, origin = {.tag = MEM_APP};
-    const struct input_messages m = {
-        .messages = t->messages, .generate = true, .origin = t->plain_user_text ? &origin : NULL};
+    const struct input_messages m = {.messages = t->messages,
+                                     .fits = true,
+                                     .generate = true,
+                                     .origin = t->plain_user_text ? &origin : NULL};
     struct tok_ids ids = {0};
     struct gallop_request r;
     struct gallop_stats stats;

@@ -306,12 +306,13 @@ static void print_embeddings(const struct embeddings *x)
 /* Returns the formats of tool calls and reasoning that the chat template of the model C writes. */
 static struct markup markup_of(struct checkpoint *c)
 {
-    struct input_template t = {.has_markup = false};
-    struct markup found = {.calls = NULL};
+    struct input_template t = {.is_open = false};
+    struct markup found;
     struct err e; /* a model without a template, or with one that cannot be rendered, has none */
 
     if (input_template_open(&t, c, NULL, &e) == 0)
-        input_template_markup(&t, &found, &e);
+        input_template_examine(&t, &e);
+    found = t.markup;
     input_template_close(&t);
     return found;
 }

@@ -11,11 +11,13 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "app/batch/openai.h"
+#include "app/answering.h"
 #include "app/batch/requests.h"
 #include "app/batch/resume.h"
+#include "app/batch/served.h"
 #include "app/input.h"
 #include "app/load.h"
 #include "app/options.h"
@@ -43,6 +45,7 @@ struct run_options {
     struct options_sampling sampling;
     struct options_output out;
     struct structured_options structured;
+    struct answering_options answering;
     const char *prompt, *suffix, *system, *chat_template, *file, *ids, *batch, *output;
     bool chat, plain_user_text, resume, no_special, keep_special;
 };
@@ -106,7 +109,7 @@ struct run_prompts {
     size_t n_open, n_failed; /* running answers, failed requests */
     int signal;              /* number of the signal that ended the work; 0: none */
     struct resume resume;
-    struct openai_form openai;
+    struct served served;
     struct progress progress;
     struct print_bar prompt_bar; /* without the bar of a batch: tokens of prompts that are processed */
     size_t n_prompt;             /* tokens of the submitted prompts */
@@ -158,7 +161,7 @@ static void release_signals(void)
 
 /* Limits the generated tokens of a request to the default if neither the request nor the model's generation config
  * has a limit. */
-static void limit(struct run_prompts *r, struct request *q)
+static void limit(struct run_prompts *r, struct batch_request *q)
 {
     const struct sampling *config = engine_info(r->engine)->defaults;
     struct sampling *s = &q->sampling;
@@ -174,7 +177,7 @@ static void limit(struct run_prompts *r, struct request *q)
 }
 
 /* Allocates the answers of Q, to which events are added. */
-static int open_answers(const struct run_prompts *r, struct request *q)
+static int open_answers(const struct run_prompts *r, struct batch_request *q)
 {
     if (!(q->answer = arena_zalloc(&q->arena, q->n, sizeof(*q->answer))))
         return err_nomem(&q->fault, "answers");
@@ -189,7 +192,7 @@ static int open_answers(const struct run_prompts *r, struct request *q)
 }
 
 /* Chooses the seed of a request that has none, so that it can be reported. */
-static void choose_seed(struct run_prompts *r, struct request *q)
+static void choose_seed(struct run_prompts *r, struct batch_request *q)
 {
     bool given = sampling_given(&q->sampling, SAMPLING_SEED);
 
@@ -200,28 +203,25 @@ static void choose_seed(struct run_prompts *r, struct request *q)
 }
 
 /* Sets in ASK where the constraint on the answer begins, if a template has rendered the prompt of Q. */
-static int place_constraint(struct run_prompts *r, struct request *q, struct gallop_request *ask)
+static int place_constraint(struct run_prompts *r, struct batch_request *q, struct gallop_request *ask)
 {
     const char *prompt = q->text.data ? q->text.data : "";
-    struct markup markup;
-    int rc = q->rendered ? input_template_markup(&r->in.template, &markup, &q->fault) : 0;
+    struct input_template *t = &r->served.answering.template;
+    int rc = q->rendered ? input_template_examine(t, &q->fault) : 0;
 
     if (rc || !q->rendered)
         return rc;
-    return constrain_place(&ask->structured_outputs, markup.reasoning, q->n_tools ? markup.calls : NULL,
-                           markup_place(markup.reasoning, prompt, q->text.len, NULL, 0), prompt, q->text.len,
-                           &q->fault);
+    return constrain_place(&ask->structured_outputs, t->markup.reasoning, NULL,
+                           markup_place(t->markup.reasoning, prompt, q->text.len, NULL, 0), prompt,
+                           q->text.len, &q->fault);
 }
 
-static void submit(struct run_prompts *r, struct request *q)
+static void submit_own(struct run_prompts *r, struct batch_request *q)
 {
     const struct tok *tok = engine_info(r->engine)->tok;
     unsigned flags = r->no_special || q->rendered ? 0 : TOK_ADD_SPECIAL; /* a template writes its own BOS */
     struct gallop_request ask;
 
-    r->openai.keep_special = r->keep_special;
-    if (q->form != REQUEST_OWN && !r->openai.is_open && !q->fault.code)
-        openai_open(&r->openai, tok, &r->in.template, &q->fault);
     if (q->suffix && tok && !q->fault.code)
         infill_encode(tok, q->text.data ? q->text.data : "", q->text.len, q->suffix, q->n_suffix, flags,
                       &q->ids, &q->fault);
@@ -233,8 +233,8 @@ static void submit(struct run_prompts *r, struct request *q)
     ask.ids = q->ids.id;
     ask.n_ids = q->ids.n;
     ask.infill = q->suffix != NULL;
-    ask.keep_special = r->keep_special || openai_keeps_special(&r->openai, q);
-    ask.user = q;
+    ask.keep_special = r->keep_special;
+    ask.user = &q->prompt;
     ask.priority = q->priority;
     ask.speculative = !q->plain;
     ask.key = q->user;
@@ -245,7 +245,7 @@ static void submit(struct run_prompts *r, struct request *q)
         place_constraint(r, q, &ask);
     if (sampling_given(&q->sampling, SAMPLING_THINKING_TOKEN_BUDGET) && !q->fault.code &&
         requests_open_template(&r->in, &q->fault) == 0)
-        input_reasoning(&r->in.template, q->rendered ? &q->text : NULL, &ask, &q->fault);
+        input_reasoning(&r->served.answering.template, q->rendered ? &q->text : NULL, &ask, &q->fault);
     ask.prompt_logprobs = r->json ? q->prompt_logprobs : -1; /* only JSON output has them */
     if (!q->fault.code && open_answers(r, q) == 0) {
         limit(r, q);
@@ -258,6 +258,14 @@ static void submit(struct run_prompts *r, struct request *q)
     }
     q->done = q->fault.code != 0;
     q->n_open = q->done ? 0 : q->n;
+}
+
+static void submit(struct run_prompts *r, struct batch_request *q)
+{
+    if (q->served)
+        served_submit(&r->served, q, r->engine, &r->model, r->in.template_file);
+    else
+        submit_own(r, q);
     r->n_open += q->n_open;
 }
 
@@ -271,7 +279,7 @@ static void take_logprob(json_t *list, const struct gallop_event *ev)
     json_array_append_new(list, o);
 }
 
-static void take_end(struct run_prompts *r, struct request *q, struct request_answer *a,
+static void take_end(struct run_prompts *r, struct batch_request *q, struct request_answer *a,
                      const struct gallop_event *ev)
 {
     a->end = *ev;
@@ -293,9 +301,16 @@ static void take_end(struct run_prompts *r, struct request *q, struct request_an
 
 static void take_event(struct run_prompts *r, const struct gallop_event *ev)
 {
-    struct request *q = ev->user;
-    struct request_answer *a = &q->answer[ev->choice];
+    struct request_prompt *prompt = ev->user;
+    struct batch_request *q = (struct batch_request *)(void *)prompt;
+    struct request_answer *a;
 
+    if (prompt->request) {
+        served_take(ev);
+        r->n_open -= ev->type == GALLOP_FINISHED;
+        return;
+    }
+    a = &q->answer[ev->choice];
     switch (ev->type) {
     case GALLOP_EMBEDDING: break; /* not requested */
     case GALLOP_PROMPT_TOKEN: take_logprob(q->scored, ev); break;
@@ -351,7 +366,7 @@ static void add_answer(const struct run_prompts *r, const struct request_answer 
         json_object_set_new(o, "speculation", print_json_speculation(&ev->speculation));
 }
 
-static json_t *seed_json(const struct run_prompts *r, const struct request *q)
+static json_t *seed_json(const struct run_prompts *r, const struct batch_request *q)
 {
     struct sampling merged;
 
@@ -359,16 +374,20 @@ static json_t *seed_json(const struct run_prompts *r, const struct request *q)
     return json_unsigned(merged.seed);
 }
 
-static void print_openai(const struct run_prompts *r, const struct request *q)
+static void print_served(const struct batch_request *q)
 {
-    json_t *seed = q->drawn ? seed_json(r, q) : NULL;
+    struct buf line = {.tag = MEM_APP};
 
-    print_json(openai_line(&r->openai, q, seed));
-    json_decref(seed);
+    served_put_line(q, &line);
+    if (line.oom)
+        print_json(NULL); /* reports the loss */
+    else
+        print_bytes(line.data, line.len);
+    buf_fini(&line);
 }
 
 /* Returns the line of answer number I to Q. */
-static json_t *result_json(const struct run_prompts *r, const struct request *q, size_t i)
+static json_t *result_json(const struct run_prompts *r, const struct batch_request *q, size_t i)
 {
     char text[sizeof(q->fault)];
     json_t *o = json_object();
@@ -396,13 +415,13 @@ static json_t *result_json(const struct run_prompts *r, const struct request *q,
 
 /* Prints the result of Q as a line of JSON. If Q has several answers, "choices" contains all of them, and the
  * top-level fields of an answer describe the first. */
-static void print_request_json(const struct run_prompts *r, const struct request *q)
+static void print_request_json(const struct run_prompts *r, const struct batch_request *q)
 {
     bool is_search = sampling_is_search(&q->sampling) && !q->fault.code;
     json_t *o, *choices;
 
-    if (q->form != REQUEST_OWN) {
-        print_openai(r, q);
+    if (q->served) {
+        print_served(q);
         return;
     }
     for (size_t i = 0; is_search && i < q->n; i++) /* a line for each beam, best first */
@@ -424,7 +443,7 @@ static void print_request_json(const struct run_prompts *r, const struct request
 }
 
 /* Prints remarks about the answer A to Q on stderr. */
-static void say(const struct run_prompts *r, const struct request *q, const struct request_answer *a)
+static void say(const struct run_prompts *r, const struct batch_request *q, const struct request_answer *a)
 {
     char which[300] = "", number[40] = "";
 
@@ -441,7 +460,7 @@ static void say(const struct run_prompts *r, const struct request *q, const stru
 }
 
 /* Reports the seed that the program chose; JSON lines of a batch contain it. */
-static void say_seed(const struct run_prompts *r, const struct request *q)
+static void say_seed(const struct run_prompts *r, const struct batch_request *q)
 {
     if (r->stream)
         print_remark("the seed is %llu; --seed %llu gives the same answer again",
@@ -450,7 +469,7 @@ static void say_seed(const struct run_prompts *r, const struct request *q)
         print_remark("%s: the seed is %llu", q->where, (unsigned long long)q->sampling.seed);
 }
 
-static void print_answer_text(const struct run_prompts *r, const struct request *q,
+static void print_answer_text(const struct run_prompts *r, const struct batch_request *q,
                               const struct request_answer *a)
 {
     bool is_text = engine_info(r->engine)->tok != NULL;
@@ -473,8 +492,22 @@ static void print_answer_text(const struct run_prompts *r, const struct request 
     print_text("\n");
 }
 
+static void print_served_text(const struct batch_request *q)
+{
+    struct buf text = {.tag = MEM_APP};
+
+    for (size_t i = 0; i < q->n && !q->fault.code; i++) {
+        print_fmt(q->n > 1 ? "--- %zu.%zu\n" : "--- %zu\n", q->index, i);
+        buf_clear(&text);
+        served_put_text(q, i, &text);
+        print_foreign(text.data ? text.data : "", text.len);
+        print_text("\n");
+    }
+    buf_fini(&text);
+}
+
 /* Prints the result of Q. A cancelled request has no result: only the line of its streamed text is ended. */
-static void run_print(struct run_prompts *r, const struct request *q)
+static void run_print(struct run_prompts *r, const struct batch_request *q)
 {
     bool cancelled = !q->fault.code && q->cancelled;
     char text[sizeof(q->fault)];
@@ -494,6 +527,8 @@ static void run_print(struct run_prompts *r, const struct request *q)
         if (!r->json)
             print_answer_text(r, q, &q->answer[i]);
     }
+    if (q->served && !r->json && !cancelled)
+        print_served_text(q);
     if (r->json && !cancelled)
         print_request_json(r, q);
 }
@@ -501,10 +536,10 @@ static void run_print(struct run_prompts *r, const struct request *q)
 /* Prints and frees finished requests; JSON is printed in input order. */
 static void print_ready(struct run_prompts *r)
 {
-    struct request **at = &r->in.first, *before = NULL;
+    struct batch_request **at = &r->in.first, *before = NULL;
 
     while (*at) {
-        struct request *q = *at;
+        struct batch_request *q = *at;
 
         if (q->done) {
             print_bar_end(&r->progress.bar);
@@ -529,7 +564,7 @@ static int supply(struct run_prompts *r, struct err *e)
     int rc = 0;
 
     while (r->in.lines && got && rc == 0 && r->n_open < AHEAD && !stop.signal) {
-        struct request *before = r->in.last;
+        struct batch_request *before = r->in.last;
 
         if ((rc = requests_read_line(&r->in, r->n_open == 0, &got, e)) == 0 && got)
             submit(r, r->in.last);
@@ -582,7 +617,7 @@ static int answer(struct run_prompts *r, struct err *e)
     int rc;
 
     catch_signals(r->engine);
-    for (struct request *q = r->in.first; q; q = q->next)
+    for (struct batch_request *q = r->in.first; q; q = q->next)
         submit(r, q);
     rc = work(r, e);
     release_signals();
@@ -661,6 +696,10 @@ static int check_combination(struct run_options *o, const struct opt_values *v, 
         log_warn("--logprobs changes nothing without --json");
     if (o->out.force && !o->output)
         log_warn("--force changes nothing without --output");
+    if (!o->batch && answering_is_given(&o->answering))
+        log_warn(
+            "--served-model-name, --default-chat-template-kwargs, --tool-call-parser, --reasoning-parser, "
+            "--reasoning-field and --pooling change nothing without --batch");
     return check_resume(o, e);
 }
 
@@ -747,7 +786,7 @@ static size_t n_sequences(const struct requests *r)
 {
     size_t n = 0;
 
-    for (const struct request *q = r->first; q; q = q->next)
+    for (const struct batch_request *q = r->first; q; q = q->next)
         n += sampling_is_search(&q->sampling) && sampling_given(&q->sampling, SAMPLING_NUM_BEAMS)
                  ? q->sampling.num_beams
                  : q->n;
@@ -813,6 +852,10 @@ static int prepare(struct run_prompts *r, struct run_options *o, struct err *e)
     if ((rc = options_sampling_finish(&o->sampling, &r->arena, e)) != 0 ||
         (o->system && (rc = err_utf8(e, "--system", o->system, strlen(o->system))) != 0))
         return rc;
+    r->served.no_special = r->no_special;
+    r->served.keep_special = r->keep_special;
+    if ((rc = answering_open(&r->served.answering, &o->answering, e)) != 0)
+        return rc;
     if ((rc = structured_options_read(&o->structured, &r->in.structured, &r->arena, e)) != 0)
         return rc;
     r->in.sampling = o->sampling.s;
@@ -821,10 +864,21 @@ static int prepare(struct run_prompts *r, struct run_options *o, struct err *e)
     r->in.system = o->system;
     r->in.template_file = o->chat_template;
     r->in.model = &r->model;
+    r->in.served = &r->served;
     r->in.stop = &stop.signal;
     if ((rc = read_requests(&r->in, o, e)) != 0 || (rc = load_prepare(&o->load, e)) != 0 ||
         (rc = load_checkpoint(&o->load, &r->model, e)) != 0)
         return rc;
+    answering_name(&r->served.answering, &o->load);
+    r->served.service = (struct service){.name = r->served.answering.name,
+                                         .n_names = r->served.answering.n_names,
+                                         .path_name = r->served.answering.path_name,
+                                         .plain_user_text = o->plain_user_text,
+                                         .structured = &r->in.structured,
+                                         .priorities = strcmp(o->load.o.scheduling_policy, "fcfs") != 0,
+                                         .max_logprobs = -1,
+                                         .created = (int64_t)time(NULL)};
+    service_complete(&r->served.service);
     return r->in.wrap ? requests_wrap(&r->in, e) : 0;
 }
 
@@ -864,6 +918,7 @@ static int run_prompts(const struct opt_values *v, struct err *e)
     load_init(&o.load);
     options_sampling_init(&o.sampling);
     opt_read(v, &o, sizeof(o));
+    o.load.headless = o.batch != NULL; /* lines may ask for embeddings */
     if ((rc = check_combination(&o, v, e)) != 0)
         return rc;
     r.json = o.out.json;
@@ -871,8 +926,12 @@ static int run_prompts(const struct opt_values *v, struct err *e)
     r.keep_special = o.keep_special;
     r.stream = !o.batch;
     arena_init(&r.arena, MEM_APP);
+    once_init(&r.served.once);
+    rng_seeds_init(&r.served.seeds);
     rc = run_requests(&r, &o, e);
     requests_close(&r.in);
+    answering_close(&r.served.answering);
+    once_fini(&r.served.once);
     resume_close(&r.resume);
     gallop_close(r.engine);
     checkpoint_close(&r.model);
@@ -897,16 +956,20 @@ const struct verb verb_run = {
         "K: the result (with --json) has the log-probability of each token of the prompt and of the K most likely "
         "tokens in its place, and null for the first token; `custom_id`, which is repeated in the result; `priority` "
         "and `user`, which --scheduling-policy uses; `cache_salt`: requests with different values share no KV blocks. "
-        "Lines of OpenAI's batch files (custom_id, method, url, body) are accepted, too; with --json they are "
-        "answered in the format of OpenAI's result files (id, custom_id, response, error), and the model that they "
-        "name is ignored. In their chats `tool_choice`, `parallel_tool_calls` and functions with `strict` mean what "
-        "they mean on the server.\nLines are read when they are needed. Without --json an answer is written as soon as "
+        "Lines of OpenAI's batch files (custom_id, method, url, body) are answered as `gallop serve` answers their "
+        "bodies, for every path that it computes (/v1/chat/completions, /v1/completions, /v1/embeddings, "
+        "/v1/responses and more; docs/API.md); with --json they have the format of OpenAI's result files (id, "
+        "custom_id, response, error), and `response` has the `seed` that was chosen for a body without one. Options "
+        "of sampling are the defaults of these lines. A batch is for one model: without --served-model-name, the "
+        "first `model` that a line names is a name of the model, and other names are refused."
+        "\nLines are read when they are needed. Without --json an answer is written as soon as "
         "it is complete, after a line with its index (INDEX.NUMBER if n is more than 1). With --json the results are "
         "written in input order, one line for each request; `choices` has all answers, each with its `index`, and the "
         "fields of a single answer are those of the first. A faulty line is reported with its number, and the other "
         "requests continue. SIGINT and SIGTERM cancel running requests and keep finished results.",
     .options = (const struct opt_part[]){OPT_PART(struct run_options, load, options_model),
                                          OPT_OWN(struct run_options, rows),
+                                         OPT_PART(struct run_options, answering, answering_rows),
                                          OPT_PART(struct run_options, sampling, options_sampling),
                                          OPT_PART(struct run_options, structured, structured_rows),
                                          OPT_PART(struct run_options, load, options_source),

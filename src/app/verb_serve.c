@@ -18,6 +18,7 @@
 #include "api/api.h"
 #include "api/crash_table.h"
 #include "api/http/keys.h"
+#include "app/answering.h"
 #include "app/crash.h"
 #include "app/input.h"
 #include "app/load.h"
@@ -63,11 +64,10 @@ struct serve_options {
     struct server_options server;
     struct tls_options tls;
     struct key_options client_keys, admin_keys;
-    enum gallop_pooling pooling; /* GALLOP_POOL_NONE: auto */
     const char *uds;
     const char *origins, *methods, *headers; /* values of the CORS options; NULL: not given */
-    struct param_list names;
-    const char *chat_template, *template_kwargs, *tool_call_parser, *reasoning_parser;
+    struct answering_options answering;
+    const char *chat_template;
     double request_gib, shutdown_s;
     bool allow_no_keys, allow_credentials, tokenizer_info, measure_roof, log_json, has_seed;
 };
@@ -149,42 +149,16 @@ static const struct opt_row rows[] = {
      .fallback = "0", .values = "[0,2]",
      .manual = "The numbers are those of Python's ssl module. A certificate does not replace an API key.",
      INTO(tls.clients)},
-    {"served-model-name", 0, PARAM_TEXT, "NAME", EVERYDAY,
-     .help =
-         "name of the model in the API; all names of the option are accepted, and the first is shown to clients",
-     .otherwise = "the model's name on the hub or that of its folder, or the value of --model",
-     .repeat = true, INTO(names)},
     {"chat-template", 0, PARAM_TEXT, "F.jinja", SERVER,
      .help = "file with a chat template that replaces the model's", INTO(chat_template)},
-    {"default-chat-template-kwargs", 0, PARAM_TEXT, "JSON", SERVER,
-     .help = "variables for the chat template of requests (a JSON object)", INTO(template_kwargs)},
     OPTION_USER_TEXT(SERVER, INTO(api.service.plain_user_text)),
-    {"tool-call-parser", 0, PARAM_TEXT, "NAME", SERVER,
-     .help =
-         "format of the model's tool calls: auto finds it in the chat template, none leaves tool calls in the text; "
-         "or the name of a parser as in vLLM, hermes, llama3_json, mistral, phi4_mini_json or openai",
-     .values = "auto|none|hermes|llama3_json|mistral|phi4_mini_json|openai", .fallback = "auto",
-     INTO(tool_call_parser)},
     {"enable-auto-tool-choice", 0, PARAM_FLAG, NULL, SERVER,
      .help = "accepted for compatibility with vLLM; tool calls are parsed in any case"},
-    {"reasoning-parser", 0, PARAM_TEXT, "NAME", SERVER,
-     .help =
-         "format of the model's reasoning: auto finds it in the chat template, none leaves reasoning in the content; "
-         "or the name of a parser as in vLLM, deepseek_r1, qwen3, mistral, gemma4 or openai_gptoss",
-     .values = "auto|none|deepseek_r1|qwen3|mistral|gemma4|openai_gptoss", .fallback = "auto",
-     INTO(reasoning_parser)},
-    {"reasoning-field", 0, PARAM_CHOICE, NULL, SERVER, .help = "field of an answer that holds the reasoning",
-     .values = "reasoning|reasoning_content", .fallback = "reasoning", INTO(api.service.reasoning_field)},
     {"generation-config", 0, PARAM_CHOICE, NULL, SERVER,
      .help =
          "source of sampling defaults: the model's generation_config.json (auto); neutral values (vllm); or "
          "neutral values, with greedy answers to requests without a temperature (pace)",
      .values = "auto|vllm|pace", .fallback = "auto", INTO(api.service.defaults)},
-    {"pooling", 0, PARAM_CHOICE, NULL, SERVER,
-     .help =
-         "how embeddings are made of hidden states: last takes that of the last token, mean the average of all "
-         "tokens, auto what the model's files name (modules.json, 1_Pooling, pooling_type of GGUF), else last",
-     .values = "auto|last|mean", .fallback = "auto", INTO(pooling)},
     {"max-logprobs", 0, PARAM_INT, "K", SERVER,
      .help = "maximum number of log-probabilities for each token; requests for more are refused",
      .fallback = "20", .values = "[0,1024]", INTO(api.service.max_logprobs)},
@@ -261,25 +235,13 @@ struct serve {
     struct serve_options o;
     struct checkpoint model;
     struct gallop *engine;
-    struct input_template template;
-    struct buf template_file;  /* text of --chat-template */
-    const char *template_text; /* text of the template in use; NULL: there is none */
+    struct answering answering;
     struct buf tokenizer_info; /* terminated; empty: /tokenizer_info is not served */
     struct keys keys, admin;
     struct cors cors;
     struct tls *tls; /* NULL: none */
-    json_t *kwargs;  /* of --default-chat-template-kwargs; NULL: none */
-    struct markup markup;
-    struct tools_style tools;
-    struct roles_style roles;
-    struct embedder embedder;
-    const char **name; /* [n_names] */
-    size_t n_names;
-    const char *path_name; /* the value of --model, which is accepted as a name and never shown; NULL: none */
-    char own_name[512], hub_name[512];
     struct api *api;
     struct server *server;
-    struct err chat_missing;         /* why chats cannot be answered; code 0: they can be answered */
     int passed[SYSTEMD_MAX_SOCKETS]; /* [n_passed] listening sockets, passed by systemd or opened here */
     size_t n_passed;
     bool owns_path;           /* the socket at --uds was opened here */
@@ -656,122 +618,17 @@ static void read_again(struct serve *s)
     }
 }
 
-/* Writes the last component of PATH to OUT, without slashes at its end. */
-static void name_of_path(const char *path, char *out, size_t size)
-{
-    size_t n = strlen(path), from;
-
-    while (n > 1 && path[n - 1] == '/')
-        n--;
-    for (from = n; from && path[from - 1] != '/'; from--)
-        ;
-    snprintf(out, size, "%.*s", (int)(n - from), path + from);
-}
-
-/* Reads the names of --served-model-name; s->name has room for one further name. */
-static int read_names(struct serve *s, struct err *e)
-{
-    const struct param_list *names = &s->o.names;
-
-    s->name = mem_zalloc(names->n + 1, sizeof(*s->name), MEM_APP);
-    if (!s->name)
-        return err_nomem(e, "names");
-    for (size_t i = 0; i < names->n; i++) {
-        s->name[s->n_names++] = names->value[i].text;
-        if (!s->name[i][0])
-            return err_set(e, ERR_USAGE, "--served-model-name: found '', expected a name");
-        for (const char *p = s->name[i]; *p; p++)
-            if ((unsigned char)*p < 0x20 || *p == 0x7f)
-                return err_set(
-                    e, ERR_USAGE,
-                    "--served-model-name: found a control character (%d), expected a printable name", *p);
-    }
-    return 0;
-}
-
-/* Without --served-model-name, names the model by its name on the hub, or by its folder. */
-static void name_model(struct serve *s)
-{
-    const char *model = s->o.load.name;
-    struct stat st;
-
-    if (s->n_names)
-        return;
-    if (model && find_model_address(model, s->hub_name, sizeof(s->hub_name)))
-        model = s->hub_name;
-    if (model && lstat(model, &st) != 0)
-        snprintf(s->own_name, sizeof(s->own_name), "%s", model); /* a name on the hub */
-    else
-        name_of_path(s->o.load.path, s->own_name, sizeof(s->own_name));
-    s->name[s->n_names++] = s->own_name;
-    s->path_name = model;
-}
-
-static int read_kwargs(struct serve *s, struct err *e)
-{
-    static const char flag[] = "--default-chat-template-kwargs";
-    const char *text = s->o.template_kwargs;
-
-    if (text && json_pull_load_exact(&s->kwargs, text, strlen(text), flag, e) != 0)
-        return e->code = ERR_USAGE;
-    return !text || json_is_object(s->kwargs) ? 0 : err_set(e, ERR_USAGE, "%s: expected a JSON object", flag);
-}
-
 /* Makes all checks that need no model, before the server listens. */
 static int check_options(struct serve *s, struct err *e)
 {
     const struct serve_options *o = &s->o;
-    struct markup markup;
     int rc;
 
-    if ((rc = check_bodies(&o->server, e)) != 0 || (rc = read_names(s, e)) != 0 ||
-        (rc = read_kwargs(s, e)) != 0 ||
-        (rc = markup_choose(&markup, o->tool_call_parser, o->reasoning_parser, NULL, e)) != 0 ||
+    if ((rc = check_bodies(&o->server, e)) != 0 ||
+        (rc = answering_open(&s->answering, &o->answering, e)) != 0 ||
         (rc = options_check_engine(&o->load.o, e)) != 0 || (rc = read_tls(&s->tls, &o->tls, e)) != 0)
         return rc;
     return cors_open(&s->cors, o->origins, o->methods, o->headers, o->allow_credentials, e);
-}
-
-static int read_templates(struct serve *s, struct err *e)
-{
-    const char *file = s->o.chat_template;
-    int rc = input_template_open(&s->template, &s->model, file, &s->chat_missing);
-
-    if (rc == 0)
-        return 0;
-    if (file || !s->template.chat || chat_has_template(s->template.chat)) {
-        *e = s->chat_missing;
-        return rc;
-    }
-    err_set(&s->chat_missing, ERR_INPUT,
-            "this model has no chat template; --chat-template names a file with one");
-    return 0;
-}
-
-/* Chooses how answers are parsed, and how tools are passed to the template. */
-static int read_markup(struct serve *s, struct err *e)
-{
-    const char *file = s->o.chat_template, *source = NULL;
-    struct markup found = {0};
-    int rc = 0;
-
-    s->template_file.tag = MEM_APP;
-    if (file && (rc = input_file(file, &s->template_file, e)) == 0)
-        source = s->template_text = s->template_file.data;
-    if (!file && s->template.chat) {
-        s->template_text = chat_template_source(s->template.chat, "default");
-        source = chat_template_source(s->template.chat, "tool_use");
-        source = source ? source : s->template_text;
-    }
-    if (rc == 0 && !s->chat_missing.code &&
-        (rc = tools_probe(s->template.chat, s->template.jinja, &s->tools, e)) == 0)
-        rc = markup_detect(s->template.chat, s->template.jinja, source, &s->tools, &found, e);
-    if (rc == 0)
-        rc = markup_choose(&s->markup, s->o.tool_call_parser, s->o.reasoning_parser, &found, e);
-    if (rc || s->chat_missing.code)
-        return rc;
-    return roles_probe(s->template.chat, s->template.jinja, source, s->tools.place == TOOLS_IN_VARIABLE,
-                       &s->roles, e);
 }
 
 /* Returns a copy of V in which every object with the string "content", which describes a token, is replaced
@@ -820,8 +677,8 @@ static int read_tokenizer_info(struct serve *s, struct err *e)
     info = json_is_object(file) ? with_plain_tokens(file) : json_object();
     if (!json_object_get(info, "tokenizer_class"))
         json_object_set_new(info, "tokenizer_class", json_string("PreTrainedTokenizerFast"));
-    if (s->template_text)
-        json_object_set_new(info, "chat_template", json_string(s->template_text));
+    if (answering_template_text(&s->answering))
+        json_object_set_new(info, "chat_template", json_string(answering_template_text(&s->answering)));
     s->tokenizer_info.tag = MEM_APP;
     s->tokenizer_info.oom = info == NULL;
     if (info)
@@ -830,18 +687,6 @@ static int read_tokenizer_info(struct serve *s, struct err *e)
     json_decref(info);
     json_decref(file);
     return s->tokenizer_info.oom ? err_nomem(e, "tokenizer_config.json") : 0;
-}
-
-/* Chooses how embeddings are pooled: by the option, else by the model's files, else by the last token. */
-static int read_pooling(struct serve *s, struct err *e)
-{
-    s->o.api.service.embedder = &s->embedder;
-    if (s->o.pooling == GALLOP_POOL_NONE)
-        return embedder_open(&s->embedder, &s->model, e);
-    s->embedder.pooling = s->o.pooling;
-    if (!s->model.gguf.n)
-        embedder_left_out(s->model.in);
-    return 0;
 }
 
 /* ---- from options to a running server ---- */
@@ -898,19 +743,8 @@ static int open_api(struct serve *s, size_t max_queued, struct err *e)
     struct api_options *o = &s->o.api;
     int rc;
 
-    o->service.engine = s->engine;
-    o->service.chat = s->chat_missing.code ? NULL : s->template.chat;
-    o->service.template = s->template.jinja;
-    o->service.chat_missing = s->chat_missing.msg;
-    o->service.template_text = s->template_text;
+    answering_serve(&s->answering, s->engine, &o->service);
     o->tokenizer_info = s->tokenizer_info.data;
-    o->service.template_kwargs = s->kwargs;
-    o->service.markup = &s->markup;
-    o->service.tools = &s->tools;
-    o->service.roles = &s->roles;
-    o->service.name = s->name;
-    o->service.n_names = s->n_names;
-    o->service.path_name = s->path_name;
     o->keys = &s->keys;
     o->admin = &s->admin;
     o->max_running = strcmp(s->o.load.o.scheduler, "iterative") == 0 ? 1 : (size_t)s->o.load.o.max_num_seqs;
@@ -993,8 +827,8 @@ static int open_model(struct serve *s, struct err *e)
 
     if ((rc = load_prepare(l, e)) != 0 || (rc = load_checkpoint(l, &s->model, e)) != 0)
         return rc;
-    name_model(s);
-    if ((rc = read_templates(s, e)) != 0 || (rc = read_markup(s, e)) != 0 || (rc = read_pooling(s, e)) != 0 ||
+    answering_name(&s->answering, l);
+    if ((rc = answering_read(&s->answering, &s->model, s->o.chat_template, e)) != 0 ||
         (rc = read_tokenizer_info(s, e)) != 0)
         return rc;
     l->headless = true;
@@ -1003,7 +837,7 @@ static int open_model(struct serve *s, struct err *e)
     l->o.max_num_queued_reqs = l->o.max_num_queued_tokens =
         0; /* the API limits the queue, before tokenizing */
     if ((rc = load_engine(l, &s->model, &s->engine, e)) != 0 ||
-        (rc = dense_check(&s->embedder.dense, engine_info(s->engine)->model->hidden_size, e)) != 0)
+        (rc = answering_check(&s->answering, s->engine, e)) != 0)
         return rc;
     return open_api(s, max_queued, e);
 }
@@ -1021,11 +855,8 @@ static int serve(struct serve *s, struct err *e)
     if ((rc = open_server(s, e)) == 0) {
         computing = s->api;
         catch_signals(s);
-        log_info("%s is served at %s", s->name[0], server_address(s->server));
-        log_info("tool calls are parsed as %s, reasoning as %s (%s; %s)",
-                 s->markup.calls ? s->markup.calls->name : "none",
-                 s->markup.reasoning ? s->markup.reasoning->name : "none",
-                 markup_origin_name(s->markup.calls_origin), markup_origin_name(s->markup.reasoning_origin));
+        log_info("%s is served at %s", s->answering.name[0], server_address(s->server));
+        answering_log_markup(&s->answering);
         s->watchdog_s = systemd_watchdog_s();
         systemd_notify("READY=1\nSTATUS=accepting requests");
         server_run(s->server);
@@ -1060,17 +891,13 @@ static int serve_run(const struct opt_values *v, struct err *e)
     tls_close(s.tls);
     api_close(s.api);
     gallop_close(s.engine);
-    input_template_close(&s.template);
-    embedder_close(&s.embedder);
+    answering_close(&s.answering);
     checkpoint_close(&s.model);
     arena_fini(&s.secrets);
     keys_fini(&s.keys);
     keys_fini(&s.admin);
     cors_close(&s.cors);
-    buf_fini(&s.template_file);
     buf_fini(&s.tokenizer_info);
-    json_decref(s.kwargs);
-    mem_free((void *)s.name);
     return rc;
 }
 
@@ -1086,6 +913,7 @@ const struct verb verb_serve = {
         "requests, for at most --shutdown-timeout seconds, and exits. A second signal ends it at once.",
     .options = (const struct opt_part[]){OPT_PART(struct serve_options, load, options_model),
                                          OPT_OWN(struct serve_options, rows),
+                                         OPT_PART(struct serve_options, answering, answering_rows),
                                          OPT_PART(struct serve_options, load, options_source),
                                          OPT_PART(struct serve_options, load, options_engine),
                                          OPT_PART(struct serve_options, load, options_scheduling),

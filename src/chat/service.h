@@ -12,6 +12,7 @@
 struct chat;
 struct embedder;
 struct gallop;
+struct gallop_structured_outputs;
 struct jinja;
 struct markup;
 struct roles_style;
@@ -47,6 +48,8 @@ struct service {
     const char *reasoning_field;     /* JSON member with the reasoning of an answer ["reasoning"] */
 
     /* sampling, embeddings and limits */
+    const struct gallop_structured_outputs
+        *structured;                 /* constraint of requests without their own; NULL: none */
     const struct embedder *embedder; /* how embeddings are made; NULL: of the last token */
     enum service_defaults defaults;  /* of sampling parameters [those of the model] */
     int64_t max_logprobs;            /* maximum of the request field logprobs; below 0: 20 */

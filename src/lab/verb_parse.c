@@ -125,7 +125,9 @@ static int choose(struct job *j)
     if (is_given || strcmp(calls, "auto") == 0 || strcmp(reasoning, "auto") == 0)
         rc = open_template(j);
     if (rc == 0 && j->has_template)
-        rc = input_template_markup(&j->template, &found, j->e);
+        rc = input_template_examine(&j->template, j->e);
+    if (rc == 0 && j->has_template)
+        found = j->template.markup;
     return rc ? rc : markup_choose(&j->markup, calls, reasoning, &found, j->e);
 }
 

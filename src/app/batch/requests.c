@@ -1,8 +1,9 @@
 /* requests.c - reads requests from the lines of a batch: prompts as text, ids or messages, and sampling fields. */
 #include "app/batch/requests.h"
 #include "app/batch/resume.h"
-#include "app/batch/tool_choice.h"
+#include "app/batch/served.h"
 #include "app/input.h"
+#include "app/print.h"
 #include "engine/engine.h"
 
 #include <errno.h>
@@ -36,7 +37,7 @@ struct requests_lines {
 
 /* ---- requests ---- */
 
-void requests_free(struct request *q)
+void requests_free(struct batch_request *q)
 {
     for (size_t i = 0; q->answer && i < q->n; i++) {
         tok_ids_fini(&q->answer[i].ids);
@@ -48,10 +49,9 @@ void requests_free(struct request *q)
     buf_fini(&q->origin);
     tok_ids_fini(&q->ids);
     json_decref(q->custom_id);
-    json_decref(q->model);
-    json_decref(q->tools);
     json_decref(q->warnings);
     json_decref(q->scored);
+    served_free(q->served);
     arena_fini(&q->arena);
     mem_free(q);
 }
@@ -69,17 +69,16 @@ static void close_lines(struct requests *r)
 
 void requests_close(struct requests *r)
 {
-    for (struct request *q = r->first, *next; q; q = next) {
+    for (struct batch_request *q = r->first, *next; q; q = next) {
         next = q->next;
         requests_free(q);
     }
     close_lines(r);
-    input_template_close(&r->template);
 }
 
-static struct request *requests_add(struct requests *r, struct err *e)
+static struct batch_request *requests_add(struct requests *r, struct err *e)
 {
-    struct request *q = mem_zalloc(1, sizeof(*q), MEM_APP);
+    struct batch_request *q = mem_zalloc(1, sizeof(*q), MEM_APP);
 
     if (!q) {
         err_nomem(e, "requests");
@@ -104,7 +103,7 @@ static struct request *requests_add(struct requests *r, struct err *e)
 
 int requests_add_text(struct requests *r, const char *text, size_t len, struct err *e)
 {
-    struct request *q = requests_add(r, e);
+    struct batch_request *q = requests_add(r, e);
 
     if (!q)
         return ERR_NOMEM;
@@ -115,7 +114,7 @@ int requests_add_text(struct requests *r, const char *text, size_t len, struct e
 
 int requests_add_ids(struct requests *r, const struct tok_ids *ids, struct err *e)
 {
-    struct request *q = requests_add(r, e);
+    struct batch_request *q = requests_add(r, e);
 
     if (!q)
         return ERR_NOMEM;
@@ -127,33 +126,35 @@ int requests_add_ids(struct requests *r, const struct tok_ids *ids, struct err *
 
 /* ---- chat templates ---- */
 
+static struct input_template *requests_template(const struct requests *r)
+{
+    return &r->served->answering.template;
+}
+
 int requests_open_template(struct requests *r, struct err *e)
 {
-    int rc = r->template_is_open ? 0 : input_template_open(&r->template, r->model, r->template_file, e);
-
-    if (rc) /* the next request then tries to open the template again */
-        input_template_close(&r->template);
-    r->template_is_open = rc == 0;
-    return rc;
+    return input_template_open(requests_template(r), r->model, r->template_file, e);
 }
 
 /* Sets the text of Q to the rendered MESSAGES, a list of messages or an object of variables. */
-static int render(struct requests *r, struct request *q, json_t *messages, struct err *e)
+static int render(struct requests *r, struct batch_request *q, json_t *messages, struct err *e)
 {
-    const struct input_messages m = {
-        .messages = messages, .generate = true, .origin = r->plain_user_text ? &q->origin : NULL};
+    const struct input_messages m = {.messages = messages,
+                                     .fits = true,
+                                     .generate = true,
+                                     .origin = r->plain_user_text ? &q->origin : NULL};
     int rc = requests_open_template(r, e);
 
     buf_clear(&q->text);
     buf_clear(&q->origin);
     q->is_text = q->rendered = true;
-    if (rc == 0 && (rc = input_render(&r->template, &m, &q->text, e)) == 0 && q->text.oom)
+    if (rc == 0 && (rc = input_render(requests_template(r), &m, &q->text, e)) == 0 && q->text.oom)
         rc = err_nomem(e, "a message");
     return rc;
 }
 
 /* Replaces the text of Q by the template's rendering of it as a user's message. */
-static int wrap(struct requests *r, struct request *q, struct err *e)
+static int wrap(struct requests *r, struct batch_request *q, struct err *e)
 {
     json_t *list = json_array(), *user;
     int rc;
@@ -173,7 +174,7 @@ int requests_wrap(struct requests *r, struct err *e)
 {
     int rc = requests_open_template(r, e);
 
-    for (struct request *q = r->first; q && rc == 0; q = q->next)
+    for (struct batch_request *q = r->first; q && rc == 0; q = q->next)
         rc = wrap(r, q, e);
     return rc;
 }
@@ -288,7 +289,7 @@ static int next_line(struct requests *r, bool wait, char **line, size_t *len, st
 
 /* ---- the fields of a line ---- */
 
-json_t *requests_take(json_t *o, const char *key)
+static json_t *requests_take(json_t *o, const char *key)
 {
     json_t *v = json_incref(json_object_get(o, key));
 
@@ -316,7 +317,7 @@ static int take_int(json_t *o, const char *key, json_int_t least, json_int_t mos
 }
 
 /* Reads the number of answers, and prompt_logprobs. */
-static int read_answers(struct request *q, json_t *o, struct err *e)
+static int read_answers(struct batch_request *q, json_t *o, struct err *e)
 {
     json_int_t n = 1, best, scored = -1;
     int rc = take_int(o, "n", 1, SEQ_MAX_ANSWERS, &n, e);
@@ -374,7 +375,7 @@ static int rename_fields(json_t *o, struct err *e)
 }
 
 /* Reads the fields that relate the request to the engine and to others: speculative, priority, user and cache_salt. */
-static int read_place(struct request *q, json_t *o, struct err *e)
+static int read_place(struct batch_request *q, json_t *o, struct err *e)
 {
     json_t *guesses = requests_take(o, "speculative"), *priority = requests_take(o, "priority"),
            *user = requests_take(o, "user"), *salt = requests_take(o, "cache_salt");
@@ -404,7 +405,7 @@ static int read_place(struct request *q, json_t *o, struct err *e)
 }
 
 /* Reads the constraint on the answer from O. If O has none, the constraint of the command line stays. */
-static int read_structured(struct request *q, json_t *o, struct err *e)
+static int read_structured(struct batch_request *q, json_t *o, struct err *e)
 {
     struct gallop_structured_outputs own = {0};
     const char *key;
@@ -425,16 +426,8 @@ static int read_structured(struct request *q, json_t *o, struct err *e)
     return rc;
 }
 
-static enum request_form form_of(const char *url)
-{
-    return strcmp(url, "/v1/chat/completions") == 0 ? REQUEST_OPENAI_CHAT
-           : strcmp(url, "/v1/completions") == 0    ? REQUEST_OPENAI_TEXT
-                                                    : REQUEST_OWN;
-}
-
-/* Returns the object with the fields of the request: the body in OpenAI's batch files, else the line itself. New
- * reference. */
-static json_t *body_of(struct request *q, json_t *o, struct err *e)
+/* Returns the object with the fields of the request: the member `body`, else the line itself. New reference. */
+static json_t *body_of(struct batch_request *q, json_t *o, struct err *e)
 {
     json_t *body = json_object_get(o, "body");
     const char *key;
@@ -452,51 +445,21 @@ static json_t *body_of(struct request *q, json_t *o, struct err *e)
     }
     json_object_foreach(o, key, v)
     {
-        const char *text = json_string_value(v) ? json_string_value(v) : "";
-
-        if (strcmp(key, "body") == 0 || (strcmp(key, "method") == 0 && strcmp(text, "POST") == 0) ||
-            (strcmp(key, "url") == 0 && form_of(text) != REQUEST_OWN))
+        if (strcmp(key, "body") == 0)
             continue;
-        err_set(
-            e, ERR_INPUT,
-            "%.60s beside body: expected custom_id, method POST, url /v1/chat/completions or /v1/completions",
-            key);
+        err_set(e, ERR_INPUT, "%.60s beside body: expected custom_id, method, url and body", key);
         return NULL;
-    }
-    if (q->custom_id && json_object_get(o, "method") && json_object_get(o, "url")) {
-        q->form = form_of(json_string_value(json_object_get(o, "url")));
-        q->model = json_incref(json_object_get(body, "model"));
     }
     return json_incref(body);
 }
 
-/* Reads the functions of an OpenAI line: their names, by which tool calls in the answer are recognized, and *FIT, a new
- * list for the template, which stays NULL if there are none. */
-static int keep_tools(struct requests *r, struct request *q, json_t *o, json_t **fit, struct err *e)
-{
-    json_t *tools = json_object_get(o, "tools");
-    size_t n = json_array_size(tools);
-    int rc;
-
-    if (q->form != REQUEST_OPENAI_CHAT || n == 0)
-        return 0;
-    if (tool_choice_is_none(o))
-        return json_object_del(o, "tools");
-    q->tools = json_incref(tools);
-    if (!(q->tool = arena_zalloc(&q->arena, n, sizeof(*q->tool))))
-        return err_nomem(e, "tools");
-    if ((rc = tools_check(tools, q->tool, e)) != 0 || (rc = requests_open_template(r, e)) != 0)
-        return rc;
-    q->n_tools = n;
-    return input_template_tools(&r->template, tools, fit, e);
-}
-
 /* Renders MESSAGES with the fields of O that are variables of the template. */
-static int render_messages(struct requests *r, struct request *q, json_t *messages, json_t *o, struct err *e)
+static int render_messages(struct requests *r, struct batch_request *q, json_t *messages, json_t *o,
+                           struct err *e)
 {
     static const char *const names[] = {"tools", "documents"};
-    json_t *all = json_object(), *tools = NULL;
-    int rc = keep_tools(r, q, o, &tools, e);
+    json_t *all = json_object();
+    int rc = 0;
 
     json_object_set(all, "messages", messages);
     for (int i = 0; i < 2; i++) {
@@ -505,9 +468,7 @@ static int render_messages(struct requests *r, struct request *q, json_t *messag
         if (v)
             json_object_set_new(all, names[i], v);
     }
-    if (tools)
-        json_object_set_new(all, "tools", tools);
-    if (rc == 0 && (!json_is_array(messages) || json_array_size(messages) == 0))
+    if ((!json_is_array(messages) || json_array_size(messages) == 0))
         rc = err_set(e, ERR_INPUT, "messages is not a list of messages");
     if (rc == 0)
         rc = render(r, q, all, e);
@@ -515,7 +476,7 @@ static int render_messages(struct requests *r, struct request *q, json_t *messag
     return rc;
 }
 
-static int requests_read_prompt(struct requests *r, struct request *q, json_t *o, struct err *e)
+static int requests_read_prompt(struct requests *r, struct batch_request *q, json_t *o, struct err *e)
 {
     json_t *prompt = requests_take(o, "prompt"), *ids = requests_take(o, "ids"),
            *messages = requests_take(o, "messages");
@@ -540,13 +501,13 @@ static int requests_read_prompt(struct requests *r, struct request *q, json_t *o
     return rc;
 }
 
-static int look_up(const struct requests *r, struct request *q, struct err *e)
+static int look_up(const struct requests *r, struct batch_request *q, struct err *e)
 {
     return r->resume ? resume_has(r->resume, q, &q->skipped, e) : 0;
 }
 
 /* Reads the field suffix, the text behind the gap that the answer fills; "" means none. */
-static int read_suffix(const struct requests *r, struct request *q, json_t *o, struct err *e)
+static int read_suffix(const struct requests *r, struct batch_request *q, json_t *o, struct err *e)
 {
     json_t *suffix = requests_take(o, "suffix");
     int rc = 0;
@@ -564,41 +525,65 @@ static int read_suffix(const struct requests *r, struct request *q, json_t *o, s
     return rc;
 }
 
-static int read_body(struct requests *r, struct request *q, json_t *body, struct err *e)
+static int read_body(struct requests *r, struct batch_request *q, json_t *body, struct err *e)
 {
     int rc = requests_read_prompt(r, q, body, e);
 
     if (rc == 0 && (rc = read_suffix(r, q, body, e)) == 0 && (rc = read_answers(q, body, e)) == 0 &&
         (rc = rename_fields(body, e)) == 0 && (rc = read_structured(q, body, e)) == 0)
         rc = read_place(q, body, e);
-    if (rc == 0 && q->form == REQUEST_OPENAI_CHAT)
-        rc = tool_choice_read(q, body, &r->template, e);
     return rc;
 }
 
-/* Fills Q from its LINE. An error is stored in q->fault, with the number of the line. */
-static void requests_read_request(struct requests *r, struct request *q, const char *line, size_t len)
+/* Fills Q from the object O of its line. */
+static void read_own(struct requests *r, struct batch_request *q, json_t *o)
 {
     struct err *e = &q->fault;
-    json_t *o, *body = NULL;
+    json_t *body = body_of(q, o, e);
 
-    if (json_pull_load_large(&o, line, len, q->where, "seed", e) != 0)
-        return;
-    if (!json_is_object(o))
-        err_set(e, ERR_INPUT, "%s: expected a JSON object", q->where);
-    else if (!(body = body_of(q, o, e)) || look_up(r, q, e) != 0 ||
-             (!q->skipped && read_body(r, q, body, e) != 0))
+    if (!body || look_up(r, q, e) != 0 || (!q->skipped && read_body(r, q, body, e) != 0)) {
         err_prefix(e, "%s", q->where);
-    else if (!q->skipped) {
+    } else if (!q->skipped) {
         q->sampling.seed += q->index * q->n; /* of a line that has none */
         sampling_set_json(&q->sampling, body, q->where, &q->arena, e);
     }
     json_decref(body);
+}
+
+/* Fills Q from LINE [len], which has OpenAI's form. */
+static void read_served(struct requests *r, struct batch_request *q, const struct served_line *line)
+{
+    q->custom_id = print_json_string(line->custom_id.s, line->custom_id.n);
+    if (!q->custom_id || !served_open(r->served, q))
+        err_nomem(&q->fault, "requests");
+    else if (look_up(r, q, &q->fault) != 0)
+        err_prefix(&q->fault, "%s", q->where);
+    else if (!q->skipped)
+        served_read(r->served, q, line, &r->sampling);
+}
+
+/* Fills Q from its LINE. An error is stored in q->fault, with the number of the line. */
+static void requests_read_request(struct requests *r, struct batch_request *q, const char *line, size_t len)
+{
+    struct err *e = &q->fault;
+    struct served_line served;
+    json_t *o;
+
+    if (served_split(&served, line, len, &q->arena)) {
+        read_served(r, q, &served);
+        return;
+    }
+    if (json_pull_load_large(&o, line, len, q->where, "seed", e) != 0)
+        return;
+    if (!json_is_object(o))
+        err_set(e, ERR_INPUT, "%s: expected a JSON object", q->where);
+    else
+        read_own(r, q, o);
     json_decref(o);
 }
 
 /* Removes the newest request, which has a result already. BEFORE: the request before it, or NULL. */
-static void leave_out(struct requests *r, struct request *before)
+static void leave_out(struct requests *r, struct batch_request *before)
 {
     requests_free(r->last);
     r->last = before;
@@ -613,7 +598,7 @@ static void leave_out(struct requests *r, struct request *before)
 /* Adds the request of the next line. Sets *SKIPPED if the request has a result already and was not added. */
 static int read_one(struct requests *r, bool wait, bool *got, bool *skipped, struct err *e)
 {
-    struct request *q, *before = r->last;
+    struct batch_request *q, *before = r->last;
     char *line;
     size_t len;
     int rc = next_line(r, wait, &line, &len, e);

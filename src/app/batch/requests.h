@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "app/batch/resume.h"
+#include "app/batch/served.h"
 #include "app/input.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -20,7 +21,7 @@
 #include "text/tok/ids.h"
 
 struct checkpoint;
-struct tok;
+struct served_request;
 
 /* One answer to a request. */
 struct request_answer {
@@ -31,18 +32,13 @@ struct request_answer {
     char *stop_string;        /* the stop string that ended the answer, in the request's arena; NULL: none */
 };
 
-/* The format of a line, and of its result. */
-enum request_form {
-    REQUEST_OWN,
-    REQUEST_OPENAI_CHAT, /* a line of OpenAI's batch files with the url /v1/chat/completions */
-    REQUEST_OPENAI_TEXT, /* a line of OpenAI's batch files with the url /v1/completions */
-};
-
 /* A request, its prompt and its answers. */
-struct request {
-    struct request *next;
+struct batch_request {
+    struct request_prompt prompt; /* for the user pointer of events; must be the first member */
+    struct batch_request *next;
     size_t index;
-    enum request_form form;
+    struct served_request
+        *served;        /* a line of OpenAI's batch files, which owns its answers; NULL: our own form */
     char where[256];    /* source for messages, such as "F: line 3"; empty: the command line */
     bool is_text;       /* the prompt is text, not ids */
     bool rendered;      /* a template rendered the text, with its own BOS */
@@ -52,12 +48,6 @@ struct request {
     struct buf origin;  /* with --user-text plain, the origin of each byte of TEXT (jinja_render_marked()) */
     struct tok_ids ids; /* tokens of the prompt; if the prompt is text, verb_run.c sets them */
     json_t *custom_id;
-    json_t *model;     /* name of the model in an OpenAI line; NULL: none */
-    json_t *tools;     /* definitions of tools in an OpenAI line; NULL: none */
-    const char **tool; /* [n_tools] names of the functions in TOOLS, which owns them */
-    size_t n_tools;
-    bool one_call;      /* parallel_tool_calls is false: tool calls after the first are left out */
-    bool is_forced;     /* tool_choice forces tool calls */
     struct arena arena; /* holds lists and texts of the request */
     struct sampling sampling;
     struct gallop_structured_outputs structured; /* texts are in ARENA, or borrowed */
@@ -84,6 +74,7 @@ struct request {
 struct requests {
     /* Set by the caller; pointers are borrowed. */
     struct checkpoint *model;                    /* checkpoint whose chat template is used */
+    struct served *served;                       /* what lines of OpenAI's batch files are answered with */
     const char *template_file;                   /* file that replaces the model's template; NULL: none */
     const char *system;                          /* system message that precedes a prompt; NULL: none */
     bool wrap;                                   /* prompts are wrapped in the template */
@@ -93,16 +84,11 @@ struct requests {
     const volatile sig_atomic_t *stop;           /* nonzero when waiting for a line must stop; NULL: never */
     struct resume *resume; /* results of an earlier run, for skipping their requests; NULL: none */
 
-    size_t n_skipped;               /* number of skipped requests */
-    struct request *first, *last;   /* list of requests in input order; finished requests are removed */
-    size_t n, n_answers;            /* number of requests so far, and of their answers */
-    struct requests_lines *lines;   /* owned; NULL: all requests have been read */
-    struct input_template template; /* opened when the first prompt is rendered */
-    bool template_is_open;
+    size_t n_skipped;                   /* number of skipped requests */
+    struct batch_request *first, *last; /* list of requests in input order; finished requests are removed */
+    size_t n, n_answers;                /* number of requests so far, and of their answers */
+    struct requests_lines *lines;       /* owned; NULL: all requests have been read */
 };
-
-/* Moves the member KEY out of O; the caller owns it. NULL: it is missing or null. */
-json_t *requests_take(json_t *o, const char *key);
 
 void requests_close(struct requests *r);
 
@@ -135,6 +121,6 @@ bool requests_never_wait(const struct requests *r);
 int requests_read_line(struct requests *r, bool wait, bool *got, struct err *e);
 
 /* Frees a request that was removed from the list. */
-void requests_free(struct request *q);
+void requests_free(struct batch_request *q);
 
 #endif

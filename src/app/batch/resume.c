@@ -135,7 +135,7 @@ void resume_close(struct resume *r)
 
 /* Checks that ID, the custom_id in the stored result, equals the custom_id of Q. If not, the file has results
  * of another batch. */
-static int check_name(const struct resume *r, const struct request *q, const json_t *id, struct err *e)
+static int check_name(const struct resume *r, const struct batch_request *q, const json_t *id, struct err *e)
 {
     bool same = q->custom_id ? json_equal(q->custom_id, id) : json_is_null(id);
 
@@ -146,14 +146,14 @@ static int check_name(const struct resume *r, const struct request *q, const jso
                          r->path, q->index);
 }
 
-int resume_has(struct resume *r, const struct request *q, bool *has, struct err *e)
+int resume_has(struct resume *r, const struct batch_request *q, bool *has, struct err *e)
 {
     char key[32];
     json_t *id, *count = NULL;
 
     snprintf(key, sizeof(key), "%zu", q->index);
     *has = false;
-    if (q->form != REQUEST_OWN)
+    if (q->served)
         count = json_object_get(r->by_id, json_string_value(q->custom_id));
     if (json_integer_value(count) > 0) {
         *has = json_integer_set(count, json_integer_value(count) - 1) == 0;

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 
-struct request; /* requests.h */
+struct batch_request; /* requests.h */
 
 /* The results in the file of --output. */
 struct resume {
@@ -24,6 +24,6 @@ void resume_close(struct resume *r);
 
 /* Sets *HAS to whether the file has a result of Q that no earlier call of resume_has() has counted.
  * ERR_INPUT: the file belongs to another batch. */
-int resume_has(struct resume *r, const struct request *q, bool *has, struct err *e);
+int resume_has(struct resume *r, const struct batch_request *q, bool *has, struct err *e);
 
 #endif

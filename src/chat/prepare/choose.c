@@ -251,7 +251,8 @@ static int read_ollama_format(struct request *q, const json_t *format, struct er
     return 0;
 }
 
-int choose_structured(struct request *q, struct err *e)
+/* Reads the constraint of the request. */
+static int read_structured(struct request *q, struct err *e)
 {
     const json_t *body = q->field.body;
     json_t *format = json_object_get(json_object_get(body, "text"), "format"), *v;
@@ -275,6 +276,16 @@ int choose_structured(struct request *q, struct err *e)
         if (rc == 0 && structured_is_field(key))
             rc = structured_set_json(&q->structured, key, v, &q->arena, e);
     }
+    return rc;
+}
+
+int choose_structured(struct request *q, struct err *e)
+{
+    int rc = read_structured(q, e);
+
+    if (rc == 0 && !(q->endpoint & FIELDS_POOLED) && q->service->structured &&
+        !structured_is_given(&q->structured))
+        q->structured = *q->service->structured;
     return rc;
 }
 

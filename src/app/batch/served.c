@@ -1,0 +1,308 @@
+/* served.c - answers lines of OpenAI's batch files through struct request. */
+#include "app/batch/served.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "app/batch/requests.h"
+#include "base/mem.h"
+#include "chat/dialect/dialect.h"
+#include "chat/endpoint.h"
+#include "chat/prepare/prepare.h"
+#include "chat/prepare/refuse.h"
+#include "engine/engine.h"
+#include "engine/sampling/sampling.h"
+
+struct served_request {
+    struct request q;
+    struct batch_request *line;
+};
+
+bool served_split(struct served_line *out, const char *line, size_t n, struct arena *a)
+{
+    struct json_pull j;
+    struct json_str key;
+    bool is_line = true;
+
+    *out = (struct served_line){.body = {NULL, 0}};
+    if (json_pull_open(&j, line, n, "", a, NULL) != 0 || json_pull_peek(&j) != JSON_PULL_OBJECT)
+        return false;
+    for (json_pull_enter_object(&j); json_pull_key(&j, &key);) {
+        struct json_str *text = json_str_is(&key, "custom_id") ? &out->custom_id
+                                : json_str_is(&key, "method")  ? &out->method
+                                : json_str_is(&key, "url")     ? &out->url
+                                                               : NULL;
+
+        if (text && !text->s && json_pull_peek(&j) == JSON_PULL_STRING) {
+            json_pull_string(&j, text);
+        } else if (json_str_is(&key, "body") && !out->body.s && json_pull_peek(&j) == JSON_PULL_OBJECT) {
+            out->body = json_pull_raw(&j);
+        } else {
+            is_line = false;
+            json_pull_skip(&j);
+        }
+    }
+    return json_pull_finish(&j) == 0 && is_line && out->custom_id.s && out->method.s && out->url.s &&
+           out->body.s;
+}
+
+bool served_open(const struct served *s, struct batch_request *b)
+{
+    b->served = mem_zalloc(1, sizeof(*b->served), MEM_APP);
+    if (!b->served)
+        return false;
+    b->served->line = b;
+    request_open(&b->served->q, &s->service, 0, &openai_completions);
+    return true;
+}
+
+void served_free(struct served_request *r)
+{
+    if (r)
+        request_fini(&r->q);
+    mem_free(r);
+}
+
+/* ---- reading ---- */
+
+/* Sets the values of the command line in the fields that the body does not have. */
+static void set_given(const struct served *s, struct batch_request *b, const struct sampling *given)
+{
+    struct fields *f = &b->served->q.field;
+    const json_t *body = f->body;
+    struct sampling merged;
+
+    sampling_merge(&merged, f->sampling, given);
+    *f->sampling = merged;
+    if (sampling_given(given, SAMPLING_MAX_NEW_TOKENS) && f->generation.max_tokens < 0 &&
+        f->generation.max_completion_tokens < 0)
+        f->generation.max_tokens = (int64_t)given->max_new_tokens;
+    if (sampling_given(given, SAMPLING_SEED) && !f->generation.has_seed) {
+        f->generation.has_seed = true;
+        f->generation.seed = given->seed + b->index * (uint64_t)f->generation.n;
+    }
+    if (s->no_special && !f->input.has_add_special) {
+        f->input.has_add_special = true;
+        f->input.add_special_tokens = false;
+    }
+    if (s->keep_special && !json_object_get(body, "skip_special_tokens"))
+        f->output.skip_special_tokens = false;
+}
+
+/* Refuses a stream that the body asks for, and turns off one that is the default of its API. */
+static int check_stream(struct request *q)
+{
+    if (q->field.output.stream && json_is_true(json_object_get(q->field.body, "stream")))
+        return refuse_field(q, "stream", "stream: answers of a batch are not streamed, expected false");
+    q->field.output.stream = false;
+    return 0;
+}
+
+/* Sets the endpoint of Q. */
+static int find_endpoint(struct request *q, const struct served_line *line)
+{
+    const struct endpoint *e = endpoint_at(line->url.s, line->url.n);
+
+    if (!e)
+        return refuse(q, 404, "there is nothing at this path");
+    q->origin.route = e->path;
+    if (line->method.n != 4 || memcmp(line->method.s, "POST", 4) != 0)
+        return refuse(q, 405, "this path does not take that method");
+    q->endpoint = e->endpoint;
+    q->dialect = e->dialect;
+    return 0;
+}
+
+/* Copies why the request of B was refused or failed to the fault of B, for the log. */
+static void set_fault(struct batch_request *b)
+{
+    const struct request *q = &b->served->q;
+
+    if (q->status != 200 && !b->fault.code)
+        err_set(&b->fault, ERR_INPUT, "%s: %d %s", b->where, q->status, q->reason);
+}
+
+/* Accepts the name of the model in BODY, if it is the first that is read, as a name of the model. */
+static void accept_name(struct served *s, const struct json_str *body, struct arena *a)
+{
+    struct json_pull j;
+    struct json_str key, name = {NULL, 0};
+
+    if (s->answering.o.names.n || s->service.n_names == 2 ||
+        json_pull_open(&j, body->s, body->n, "", a, NULL) != 0)
+        return;
+    for (json_pull_enter_object(&j); json_pull_key(&j, &key);)
+        if (json_str_is(&key, "model") && json_pull_peek(&j) == JSON_PULL_STRING)
+            json_pull_string(&j, &name);
+        else
+            json_pull_skip(&j);
+    if (!name.n || name.n >= sizeof(s->first_name) ||
+        (strlen(s->service.name[0]) == name.n && memcmp(s->service.name[0], name.s, name.n) == 0))
+        return;
+    memcpy(s->first_name, name.s, name.n);
+    s->name[0] = s->service.name[0];
+    s->name[1] = s->first_name;
+    s->service.name = s->name;
+    s->service.n_names = 2;
+}
+
+void served_read(struct served *s, struct batch_request *b, const struct served_line *line,
+                 const struct sampling *given)
+{
+    struct request *q = &b->served->q;
+
+    q->once = &s->once;
+    q->seeds = &s->seeds;
+    accept_name(s, &line->body, &b->arena);
+    if (find_endpoint(q, line) == 0 && prepare_read(q, line->body.s, line->body.n) == 0 &&
+        check_stream(q) == 0)
+        set_given(s, b, given);
+    if (q->status) {
+        set_fault(b);
+        return;
+    }
+    b->n = (size_t)q->field.generation.n;
+    if (sampling_given(q->field.sampling, SAMPLING_NUM_BEAMS))
+        b->sampling = *q->field.sampling; /* for the number of sequences */
+}
+
+/* ---- answering ---- */
+
+/* Ends B if none of its answers is computed any more. */
+static void end_if_done(struct batch_request *b)
+{
+    struct request *q = &b->served->q;
+
+    b->done = b->n_open == 0;
+    if (!b->done)
+        return;
+    if (!q->status)
+        q->status = request_write(q, &q->reply);
+    for (size_t i = 0; i < q->answer.n_choices; i++)
+        b->cancelled |= q->answer.choice[i].finish == GALLOP_FINISH_CANCELLED;
+    set_fault(b);
+}
+
+static int start(struct served *s, struct gallop *engine, struct checkpoint *model, const char *file,
+                 struct err *e)
+{
+    int rc = answering_read(&s->answering, model, file, e);
+
+    if (rc == 0)
+        rc = answering_check(&s->answering, engine, e);
+    if (rc == 0) {
+        const char *const *name = s->service.name;
+        size_t n = s->service.n_names;
+
+        answering_serve(&s->answering, engine, &s->service);
+        s->service.name = name;
+        s->service.n_names = n;
+    }
+    s->is_open = rc == 0;
+    return rc;
+}
+
+void served_submit(struct served *s, struct batch_request *b, struct gallop *engine, struct checkpoint *model,
+                   const char *file)
+{
+    struct request *q = &b->served->q;
+    struct err e = {0};
+
+    if (!q->status && !s->is_open && start(s, engine, model, file, &e) != 0)
+        refuse_error(q, &e);
+    if (!q->status && prepare_check(q) == 0 && prepare_prompts(q) == 0 && prepare_submit(q, NULL) != 0)
+        prepare_cancel(q);
+    fields_forget(&q->field, q->endpoint);
+    for (size_t i = 0; q->prompt && i < q->n_prompts; i++)
+        b->n_open += q->prompt[i].n_open;
+    b->random_seed = q->draws;
+    b->sampling.seed = q->seed;
+    end_if_done(b);
+}
+
+/* Appends the warnings of EV to OUT, one after another with their terminating zeros. */
+static void pack_warnings(const struct gallop_event *ev, struct buf *out)
+{
+    for (size_t i = 0; i < ev->n_warnings; i++)
+        buf_add(out, ev->warnings[i], strlen(ev->warnings[i]) + 1);
+}
+
+struct batch_request *served_take(const struct gallop_event *ev)
+{
+    struct request_prompt *p = ev->user;
+    struct batch_request *b = ((struct served_request *)(void *)p->request)->line;
+    struct answer_choice *h = request_choice(p, ev->choice);
+    struct buf warnings = {.tag = MEM_APP};
+    bool good;
+
+    if (ev->type == GALLOP_FINISHED)
+        pack_warnings(ev, &warnings);
+    good = request_take(p, ev, warnings.data) && !warnings.oom;
+    buf_fini(&warnings);
+    if (!good || h->text.oom || h->lost) {
+        request_lose(h);
+        prepare_cancel(p->request);
+    }
+    if (ev->type == GALLOP_FINISHED) {
+        b->n_open--;
+        end_if_done(b);
+    }
+    return b;
+}
+
+/* ---- results ---- */
+
+/* Appends a random id: PREFIX and 24 hexadecimal digits. */
+static void put_id(const char *prefix, struct buf *out)
+{
+    unsigned char random[12] = {0};
+
+    out->oom |= getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random);
+    buf_fmt(out, "\"%s", prefix);
+    for (size_t i = 0; i < sizeof(random); i++)
+        buf_fmt(out, "%02x", random[i]);
+    buf_char(out, '"');
+}
+
+/* Appends the body of the answer to Q, without a line end behind it. */
+static void put_body(const struct request *q, struct buf *out)
+{
+    size_t n = q->reply.len;
+
+    while (n && q->reply.data[n - 1] == '\n')
+        n--;
+    buf_add(out, q->reply.data, n);
+}
+
+void served_put_line(const struct batch_request *b, struct buf *out)
+{
+    const struct request *q = &b->served->q;
+
+    buf_str(out, "{\"id\":");
+    put_id("batch_req_", out);
+    buf_str(out, ",\"custom_id\":");
+    dialect_put_string(out, json_string_value(b->custom_id));
+    buf_fmt(out, ",\"response\":{\"status_code\":%d,\"request_id\":", q->status);
+    if (q->name[0])
+        dialect_put_string(out, q->name);
+    else
+        put_id("req_", out);
+    if (b->random_seed)
+        buf_fmt(out, ",\"seed\":%llu", (unsigned long long)q->seed);
+    buf_str(out, ",\"body\":");
+    put_body(q, out);
+    buf_str(out, "},\"error\":null}\n");
+}
+
+void served_put_text(const struct batch_request *b, size_t i, struct buf *out)
+{
+    const struct request *q = &b->served->q;
+    const struct answer_choice *h = i < q->answer.n_choices ? &q->answer.choice[i] : NULL;
+
+    if (h && !(q->endpoint & FIELDS_POOLED) && !h->reasoning.len && !h->calls.n)
+        buf_add(out, h->text.data ? h->text.data : "", h->text.len);
+    else
+        put_body(q, out);
+}

@@ -1,0 +1,72 @@
+/* served.h - lines of OpenAI's batch files: their bodies are answered as the server answers them.
+ *
+ * The path, the fields, the checks, the prompts and the answers are those of struct request (chat/request.h); only
+ * sockets, keys and queues are missing.
+ */
+#ifndef GALLOP_APP_BATCH_SERVED_H
+#define GALLOP_APP_BATCH_SERVED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "app/answering.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/json/json_pull.h"
+#include "base/rng.h"
+#include "chat/once.h"
+#include "chat/request.h"
+#include "chat/service.h"
+
+struct batch_request;
+struct checkpoint;
+struct sampling;
+struct served_request;
+
+/* What the lines of a batch are answered with. */
+struct served {
+    struct answering answering;
+    struct service service;
+    struct once once;
+    struct rng_seeds seeds;
+    /* The name of the model and, without --served-model-name, the name that the first line with a `model` gives it: a
+     * batch is for one model. */
+    const char *name[2];
+    char first_name[512];
+    bool no_special, keep_special; /* the options, for bodies that do not give their fields */
+    bool is_open;                  /* served_submit() was called */
+};
+
+/* A line of OpenAI's batch files. */
+struct served_line {
+    struct json_str custom_id, method, url, body;
+};
+
+/* Returns whether LINE [n] is an object with custom_id, method, url and body alone, and sets *OUT to them. A holds
+ * their texts. */
+bool served_split(struct served_line *out, const char *line, size_t n, struct arena *a);
+
+/* Makes B, whose index is set, a line that is answered by S. False: out of memory. */
+bool served_open(const struct served *s, struct batch_request *b);
+void served_free(struct served_request *r); /* R may be NULL */
+
+/* Reads LINE into B. GIVEN: the sampling parameters of the command line, for bodies that do not have their own. */
+void served_read(struct served *s, struct batch_request *b, const struct served_line *line,
+                 const struct sampling *given);
+
+/* Submits B to ENGINE. MODEL, FILE: the checkpoint and the file of --chat-template, from which the chat template is
+ * read at the first call. */
+void served_submit(struct served *s, struct batch_request *b, struct gallop *engine, struct checkpoint *model,
+                   const char *file);
+
+/* Adds the event EV, whose user pointer is a prompt of a line, to its answers. Returns the line. */
+struct batch_request *served_take(const struct gallop_event *ev);
+
+/* Writes the result line of B, {"id", "custom_id", "response": {"status_code", "request_id", "body"}, "error"}, to
+ * OUT. If the answer was drawn with a seed that S chose, "response" has "seed". */
+void served_put_line(const struct batch_request *b, struct buf *out);
+
+/* Writes what is printed of answer I to B without --json: its text, or the whole body if the answer is not text. */
+void served_put_text(const struct batch_request *b, size_t i, struct buf *out);
+
+#endif
