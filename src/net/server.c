@@ -43,8 +43,7 @@ enum {
     LEAST_LINGERING = 256 << 10, /* bytes that any closing connection may still send */
     MOST_AHEAD = 64 << 10,       /* bytes of pipelined requests above which reading pauses */
     MOST_UNSENT = 64 << 10,      /* bytes of unsent answers above which no further request is read */
-    /* Size of the socket send buffer. By default the kernel buffers megabytes for a client that does not
-     * read. */
+    /* Size of the socket send buffer. By default the kernel buffers megabytes for slow clients. */
     KERNEL_BYTES = 128 << 10,
     CHUNK_LINE = 256,        /* maximum bytes of a line between chunks */
     MOST_TRAILERS = 8 << 10, /* maximum bytes of the trailers of a chunked body */
@@ -82,8 +81,7 @@ struct connection {
     bool serving; /* serve() is running: functions that it calls must not free the connection */
     bool dead;    /* serve() must free the connection when it has finished */
     bool paused;  /* reading is paused until there is room for input */
-    /* Event that detects a disconnected client while reading is paused. Created when first needed, else
-     * NULL. */
+    /* Event that detects a disconnected client while reading is paused; NULL: not needed yet. */
     struct event *hangup;
     bool shaking;    /* the TLS handshake is not complete */
     size_t scanned;  /* bytes of the input that were searched for the end of the head */
@@ -1105,8 +1103,7 @@ static bool is_stalled(const struct connection *c, double now)
     return (c->state == HEAD || c->state == BODY) && now - since_s >= c->s->opt.stall_s;
 }
 
-/* Returns true if the client of C has reset the connection while reading from it is paused. This is an error of
- * the socket, for which libevent does not run the event `hangup`. */
+/* Returns whether the client of C has reset it while reading is paused. Libevent does not report this error. */
 static bool is_reset(const struct connection *c)
 {
     int error = 0;
