@@ -1117,16 +1117,12 @@ static void end_overdue(struct server *s, double now)
 {
     for (struct connection *c = s->first, *next; c; c = next) {
         next = c->next;
-        if (is_reset(c)) {
-            drop(c);
-            continue;
-        }
         if (c->state == CLOSING && evbuffer_get_length(output_of(c)) == 0)
             linger(c);
         /* The idle time starts when the answer has been written. */
         if (c->state == IDLE && evbuffer_get_length(output_of(c)) > 0)
             c->until_s = now + s->opt.idle_s;
-        if ((c->until_s == 0 || now < c->until_s) && !is_stalled(c, now))
+        if ((c->until_s == 0 || now < c->until_s) && !is_stalled(c, now) && !is_reset(c))
             continue;
         if (c->shaking)
             note_failure(c, true);
