@@ -151,6 +151,15 @@ class Server:
             time.sleep(.02)
         return False
 
+    def state(self, name, headers={}):
+        """Returns what the server says of the request of this id."""
+        return json.loads(self.request("GET", f"/v1/status/{name}", headers=headers)[2])
+
+    def is_queued(self, name, headers={}):
+        """Returns True as soon as the prompt of a request is tokenized. Before, its place in the
+        queue, and whose it is, are open."""
+        return self.wait(lambda g: self.state(name, headers).get("prompt_tokens"), headers=headers)
+
     def is_free(self):
         """Returns True when nothing is computed any more and no row is held."""
         return self.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] == 0

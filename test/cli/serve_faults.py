@@ -336,8 +336,8 @@ def a_full_queue_says_when_to_come_back():
                 model=patient_model()) as s:
         held = s.send(COMPLETIONS, **HELD)
         _runs(s)
-        waits = s.send(COMPLETIONS, prompt=[5] * 25, max_tokens=1)
-        check(s.wait(lambda g: g["num_requests_waiting"] == 1), "one waits")
+        waits = s.send(COMPLETIONS, prompt=[5] * 25, max_tokens=1, request_id="waits")
+        check(s.is_queued("waits"), "one waits")
         expect(s.post(COMPLETIONS, prompt=[5] * 10, max_tokens=1)[0], 429,
                "too many tokens would wait")
         held.close()
@@ -556,8 +556,9 @@ def one_key_leaves_places_to_others():
                     "--scheduling-policy", "fair", *keys, model=patient_model()) as s:
             are_there = lambda n: s.wait(lambda g: g["num_requests_running"]
                                          + g["num_requests_waiting"] == n, headers=one[0])
-            held = [s.send(COMPLETIONS, one[0], **HELD, **one[1]) for _ in range(12)]
-            check(are_there(12), "twelve are there")
+            held = [s.send(COMPLETIONS, one[0], **HELD, **one[1], request_id=f"held-{i}")
+                    for i in range(12)]
+            check(all(s.is_queued(f"held-{i}", one[0]) for i in range(12)), "twelve are there")
             for _ in range(20):
                 expect(s.post(COMPLETIONS, one[0], prompt=PROMPT, max_tokens=1, **one[1])[0], 429,
                        "it has three quarters")

@@ -166,15 +166,6 @@ def the_prefix_cache_is_on_and_can_be_off():
             check((got > 0) == cached, f"{more}: {got} cached tokens")
 
 
-def _state(s, name, headers={}):
-    return json.loads(s.request("GET", f"/v1/status/{name}", headers=headers)[2])
-
-
-def _is_queued(s, name, headers={}):
-    """Waits until the prompt of a request is tokenized. Before, its place in the queue is open."""
-    return s.wait(lambda g: _state(s, name, headers).get("prompt_tokens"), headers=headers)
-
-
 def as_many_run_as_may():
     for more, running in ((["--max-num-seqs", 1], 1), (["--max-num-seqs", 2], 2),
                           (["--scheduler", "iterative"], 1)):
@@ -193,7 +184,7 @@ def tokens_that_wait_are_limited():
         held = [s.send(COMPLETIONS, **HELD)]
         check(s.wait(lambda g: g["num_requests_running"] == 1), "it runs")
         held.append(s.send(COMPLETIONS, **HELD, request_id="second"))
-        check(_is_queued(s, "second"), "it waits, with its five tokens")
+        check(s.is_queued("second"), "it waits, with its five tokens")
         status, head, body = s.request("POST", COMPLETIONS, {"prompt": PROMPT})
         check(status == 429 and b"too many tokens of prompts wait" in body
               and int(head["retry-after"]) >= 1, f"five more: {status} {body}")
@@ -215,12 +206,12 @@ def priorities_are_obeyed_where_the_policy_has_them():
         first = s.send(COMPLETIONS, **HELD)
         check(s.wait(lambda g: g["num_requests_running"] == 1), "it runs")
         late = s.send(COMPLETIONS, **HELD, priority=5, request_id="late")
-        check(_is_queued(s, "late"), "one waits")
+        check(s.is_queued("late"), "one waits")
         soon = s.send(COMPLETIONS, **HELD, priority=-5, request_id="soon")
-        check(_is_queued(s, "soon"), "another waits")
+        check(s.is_queued("soon"), "another waits")
         first.close()
-        check(s.wait(lambda g: _state(s, "soon")["status"] == "decoding"), "it is next")
-        expect(_state(s, "late")["status"], "waiting", "the one that came first still waits")
+        check(s.wait(lambda g: s.state("soon")["status"] == "decoding"), "it is next")
+        expect(s.state("late")["status"], "waiting", "the one that came first still waits")
         for c in (late, soon):
             c.close()
         check(s.is_free(), "all have left")
@@ -248,7 +239,7 @@ def users_of_a_key_share_its_turns():
                 threads.append(threading.Thread(target=s.post, args=(COMPLETIONS, heads[key]),
                                                 kwargs=fields))
                 threads[-1].start()
-                check(_is_queued(s, f"id-{name}", heads[key]), f"{name} waits")
+                check(s.is_queued(f"id-{name}", heads[key]), f"{name} waits")
                 wait(1, n)
             # This is more than the 512 tokens of a turn, so the sender has none left.
             wait(1, 4, made=600)
