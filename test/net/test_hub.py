@@ -163,9 +163,9 @@ def a_killed_download_is_resumed_by_the_next_run(home):
     blobs = home.repo("org/kill") + "/blobs"
     # A small file gets its final name between the check of the folder and the check of its size.
     part = os.path.join(blobs, repo.hash("model.safetensors") + ".incomplete")
-    for _ in range(400):
-        if os.path.isfile(part) and os.path.getsize(part) == 2000000:
-            break
+    end = time.monotonic() + 300
+    while time.monotonic() < end and not (os.path.isfile(part)
+                                          and os.path.getsize(part) == 2000000):
         time.sleep(0.02)
     p.send_signal(signal.SIGKILL)
     p.communicate()

@@ -273,8 +273,8 @@ def test_an_interrupt_ends_a_request_within_a_step(what):
         import gallop, time
         LONG = dict(max_new_tokens=1 << 30, ignore_eos=True)
         llm = gallop.LLM(max_model_len=2048)
-        print("ready")
         try:
+            print("ready")
             while True:
                 try:
                     llm.{what}
