@@ -913,6 +913,19 @@ GALLOP_API int gallop_parser_finish(struct gallop_parser *p, enum gallop_parser_
  * joined. */
 GALLOP_API int gallop_parser_take(struct gallop_parser *p, struct gallop_piece *piece);
 
+/* ---- requests in the forms of vendors' APIs ---- */
+
+/* Answers BODY [len bytes], the JSON body of a request to PATH, as `gallop serve` answers it: "/v1/chat/completions",
+ * "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages" and the other paths that compute an answer
+ * (docs/API.md). The model has the name of gallop_describe() and its path; template, markup and embeddings are as its
+ * files say. Computes steps until the answer is complete, so it belongs to the thread that runs G, and G must have no
+ * other request. *STATUS is set to the HTTP status, and *ANSWER to a new string of *ANSWER_LEN bytes and a terminating
+ * zero, the JSON of the answer or, with another STATUS than 200, of the error; the caller frees it with gallop_free().
+ * `stream` true is refused. Returns 0 for both; GALLOP_BAD_INPUT: G has other requests; GALLOP_NO_MEMORY. On failure
+ * *ANSWER is NULL. */
+GALLOP_API int gallop_answer(struct gallop *g, const char *path, const char *body, size_t len, int *status,
+                             char **answer, size_t *answer_len, char *err);
+
 /* ---- statistics ---- */
 
 /* Work of one kind of operator since the engine was opened. */

@@ -180,17 +180,24 @@ void answer_sent(struct answer_choice *h)
 
 /* ---- all answers to a request ---- */
 
-bool answer_add_warnings(struct answer *a, const char *text, size_t n)
+bool answer_add_warnings(struct answer *a, const char *text, const char *const *list, size_t n)
 {
-    size_t bytes = 0;
+    struct buf all = {.tag = MEM_API};
 
     if (n == 0 || a->n_warnings)
         return true;
-    for (size_t i = 0; i < n; i++)
-        bytes += strlen(text + bytes) + 1;
-    a->warnings = mem_strndup(text, bytes, MEM_API);
-    a->n_warnings = a->warnings ? n : 0;
-    return a->warnings != NULL;
+    for (size_t i = 0; i < n; i++) {
+        const char *one = list ? list[i] : text;
+        size_t bytes = strlen(one) + 1;
+
+        buf_add(&all, one, bytes);
+        text += list ? 0 : bytes;
+    }
+    if (all.oom)
+        buf_fini(&all);
+    a->warnings = all.data;
+    a->n_warnings = all.data ? n : 0;
+    return all.data != NULL;
 }
 
 size_t answer_n_output(const struct answer *a)

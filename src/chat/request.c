@@ -110,7 +110,7 @@ static bool take_end(struct request_prompt *p, struct answer_choice *h, const st
     if (ev->choice == 0)
         q->answer.prompt[p - q->prompt].n_cached = ev->n_cached;
     p->n_open--;
-    if (!answer_add_warnings(&q->answer, warnings, ev->n_warnings))
+    if (!answer_add_warnings(&q->answer, warnings, warnings ? NULL : ev->warnings, ev->n_warnings))
         return false;
     if (!said)
         return true;

@@ -120,7 +120,7 @@ bool request_has_tools(const struct request *q);
 int64_t request_max_tokens(const struct request *q);
 
 /* Adds the event EV of the prompt P to the answers. WARNINGS: the warnings of EV, ev->n_warnings zero-terminated
- * strings, one after another. False: out of memory. */
+ * strings, one after another; NULL: those in ev->warnings. False: out of memory. */
 bool request_take(struct request_prompt *p, const struct gallop_event *ev, const char *warnings);
 
 /* Returns the answer number CHOICE to the prompt P. */

@@ -42,6 +42,9 @@ const struct engine_info *engine_info(const struct gallop *g);
 int engine_submit(struct gallop *g, const struct gallop_request *r, const struct sampling *user, uint64_t *id,
                   struct err *e);
 
+/* Returns whether no request is submitted, waiting or running, and no event is left to take. */
+bool engine_is_idle(const struct gallop *g);
+
 /* Returns whether submitting R compiles no constraint, which may take seconds. */
 bool engine_is_compiled(struct gallop *g, const struct gallop_request *r);
 
@@ -73,5 +76,8 @@ void engine_executor_program(const struct gallop *g, size_t i, struct engine_pro
  * [n]; 0 if N is 0. */
 enum { ENGINE_FAIR_KEYS = 1024 };
 uint32_t engine_fair_key(const char *key, size_t n);
+
+/* Returns RC. If RC is not 0, copies the sentence of E to ERR [GALLOP_ERR_SIZE], which may be NULL. */
+int engine_give(char *err, const struct err *e, int rc);
 
 #endif

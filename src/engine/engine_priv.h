@@ -13,8 +13,6 @@
 #include "engine/pjrt/frames.h"
 #include "engine/step.h"
 
-struct texts;
-
 struct llm *engine_llm(struct gallop *g);
 const struct constraints *engine_constraints(const struct gallop *g);
 struct step *engine_loop(struct gallop *g); /* for tests that replace the executor */
@@ -22,9 +20,6 @@ const struct step *engine_scheduling(const struct gallop *g);
 const struct frames *engine_frames(const struct gallop *g); /* the executor "pjrt"; NULL: another executor */
 struct guess_sources;
 const struct guess_sources *engine_guesses(const struct gallop *g); /* NULL: no speculative decoding */
-
-/* Returns what the functions of gallop.h about text read. Only gallop_open() makes it. */
-const struct texts *engine_texts(const struct gallop *g);
 
 /* ---- for gallop_executor.c ---- */
 
@@ -43,8 +38,5 @@ int engine_open_llm(struct llm *m, const struct gallop_options *o, const struct 
 int engine_open_executor(struct executor *x, struct frames **frames, struct plugin_source *plugin,
                          struct llm *m, const struct gallop_options *o, size_t most_rows, size_t most_guesses,
                          struct err *e);
-
-/* Returns RC. If RC is not 0, copies the sentence of E to ERR [GALLOP_ERR_SIZE], which may be NULL. */
-int engine_give(char *err, const struct err *e, int rc);
 
 #endif

@@ -878,6 +878,12 @@ static void take_over(struct gallop *g)
             step_cancel(&g->step, mark[i]);
 }
 
+bool engine_is_idle(const struct gallop *g)
+{
+    return !atomic_load(&g->inbox) && !step_n_waiting(&g->step) && !g->step.n_running &&
+           !step_has_events(&g->step);
+}
+
 int gallop_step(struct gallop *g, double wait_s)
 {
     take_over(g);

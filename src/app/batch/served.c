@@ -54,7 +54,7 @@ bool served_open(const struct served *s, struct batch_request *b)
     if (!b->served)
         return false;
     b->served->line = b;
-    request_open(&b->served->q, &s->service, 0, &openai_completions);
+    b->served->q.service = &s->service;
     return true;
 }
 
@@ -89,30 +89,6 @@ static void set_given(const struct served *s, struct batch_request *b, const str
     }
     if (s->keep_special && !json_object_get(body, "skip_special_tokens"))
         f->output.skip_special_tokens = false;
-}
-
-/* Refuses a stream that the body asks for, and turns off one that is the default of its API. */
-static int check_stream(struct request *q)
-{
-    if (q->field.output.stream && json_is_true(json_object_get(q->field.body, "stream")))
-        return refuse_field(q, "stream", "stream: answers of a batch are not streamed, expected false");
-    q->field.output.stream = false;
-    return 0;
-}
-
-/* Sets the endpoint of Q. */
-static int find_endpoint(struct request *q, const struct served_line *line)
-{
-    const struct endpoint *e = endpoint_at(line->url.s, line->url.n);
-
-    if (!e)
-        return refuse(q, 404, "there is nothing at this path");
-    q->origin.route = e->path;
-    if (line->method.n != 4 || memcmp(line->method.s, "POST", 4) != 0)
-        return refuse(q, 405, "this path does not take that method");
-    q->endpoint = e->endpoint;
-    q->dialect = e->dialect;
-    return 0;
 }
 
 /* Copies why the request of B was refused or failed to the fault of B, for the log. */
@@ -153,11 +129,13 @@ void served_read(struct served *s, struct batch_request *b, const struct served_
 {
     struct request *q = &b->served->q;
 
+    accept_name(s, &line->body, &b->arena);
+    if (endpoint_open(q, &s->service, line->url.s, line->url.n) == 0 &&
+        (line->method.n != 4 || memcmp(line->method.s, "POST", 4) != 0))
+        refuse(q, 405, "this path does not take that method");
     q->once = &s->once;
     q->seeds = &s->seeds;
-    accept_name(s, &line->body, &b->arena);
-    if (find_endpoint(q, line) == 0 && prepare_read(q, line->body.s, line->body.n) == 0 &&
-        check_stream(q) == 0)
+    if (!q->status && prepare_read(q, line->body.s, line->body.n) == 0 && prepare_whole(q) == 0)
         set_given(s, b, given);
     if (q->status) {
         set_fault(b);
@@ -222,25 +200,13 @@ void served_submit(struct served *s, struct batch_request *b, struct gallop *eng
     end_if_done(b);
 }
 
-/* Appends the warnings of EV to OUT, one after another with their terminating zeros. */
-static void pack_warnings(const struct gallop_event *ev, struct buf *out)
-{
-    for (size_t i = 0; i < ev->n_warnings; i++)
-        buf_add(out, ev->warnings[i], strlen(ev->warnings[i]) + 1);
-}
-
 struct batch_request *served_take(const struct gallop_event *ev)
 {
     struct request_prompt *p = ev->user;
     struct batch_request *b = ((struct served_request *)(void *)p->request)->line;
     struct answer_choice *h = request_choice(p, ev->choice);
-    struct buf warnings = {.tag = MEM_APP};
-    bool good;
+    bool good = request_take(p, ev, NULL);
 
-    if (ev->type == GALLOP_FINISHED)
-        pack_warnings(ev, &warnings);
-    good = request_take(p, ev, warnings.data) && !warnings.oom;
-    buf_fini(&warnings);
     if (!good || h->text.oom || h->lost) {
         request_lose(h);
         prepare_cancel(p->request);

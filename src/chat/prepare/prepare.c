@@ -428,6 +428,14 @@ int prepare_read(struct request *q, const char *body, size_t n)
     return choose_id(q) != 0 || check_model(q) != 0 || check_needed(q) != 0 ? ERR_INPUT : 0;
 }
 
+int prepare_whole(struct request *q)
+{
+    if (q->field.output.stream && json_is_true(json_object_get(q->field.body, "stream")))
+        return refuse_field(q, "stream", "stream: whole answers are returned here, expected false");
+    q->field.output.stream = false;
+    return 0;
+}
+
 /* Answers Q if that needs no engine. */
 static void answer_at_once(struct request *q)
 {

@@ -45,6 +45,9 @@ int texts_open(struct texts *t, const struct llm *m, const struct sampling *conf
                struct err *e);
 void texts_close(struct texts *t); /* T may be zeroed */
 
+/* Returns what the functions of gallop.h about text read. Only gallop_open() makes it. */
+const struct texts *engine_texts(const struct gallop *g);
+
 /* Returns an error that says why T has no tokenizer, or 0. */
 int texts_need_tok(const struct texts *t, struct err *e);
 

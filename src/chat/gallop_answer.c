@@ -1,0 +1,99 @@
+/* gallop_answer.c - the function of gallop.h that answers the bodies of requests. */
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "chat/endpoint.h"
+#include "chat/once.h"
+#include "chat/prepare/prepare.h"
+#include "chat/prepare/refuse.h"
+#include "chat/request.h"
+#include "chat/service.h"
+#include "engine/engine.h"
+#include "engine/texts/texts.h"
+#include "gallop.h"
+
+/* Sets *S to a service of G, which borrows from G and from NAME. */
+static void open_service(struct service *s, struct gallop *g, const char **name)
+{
+    const struct texts *t = engine_texts(g);
+
+    *name = t->info.name;
+    *s = (struct service){.engine = g,
+                          .name = name,
+                          .n_names = 1,
+                          .path_name = t->info.path,
+                          .chat = t->chat_missing.code ? NULL : t->chat,
+                          .template_text = t->own.source,
+                          .chat_missing = t->chat_missing.msg,
+                          .markup = &t->own.markup,
+                          .tools = &t->own.tools,
+                          .roles = &t->own.roles,
+                          .reasoning_field = "reasoning",
+                          .embedder = t->embedder_missing.code ? NULL : &t->embedder,
+                          .max_logprobs = -1};
+    service_complete(s);
+}
+
+/* Computes steps until all answers to Q have ended. */
+static void compute(struct request *q)
+{
+    struct gallop_event ev;
+
+    while (gallop_next(q->service->engine, &ev)) {
+        struct answer_choice *h = request_choice(ev.user, ev.choice);
+
+        if (request_take(ev.user, &ev, NULL) && !h->text.oom && !h->lost)
+            continue;
+        request_lose(h);
+        prepare_cancel(q);
+    }
+}
+
+/* Answers Q, whose endpoint is known. */
+static void answer(struct request *q, const char *body, size_t len)
+{
+    if (prepare_read(q, body, len) != 0 || prepare_whole(q) != 0 || prepare_check(q) != 0 ||
+        prepare_prompts(q) != 0)
+        return;
+    if (prepare_submit(q, NULL) != 0)
+        prepare_cancel(q);
+    fields_forget(&q->field, q->endpoint);
+    compute(q);
+    if (!q->status)
+        q->status = request_write(q, &q->reply);
+}
+
+int gallop_answer(struct gallop *g, const char *path, const char *body, size_t len, int *status, char **text,
+                  size_t *text_len, char *err)
+{
+    struct request q = {.status = 0};
+    struct rng_seeds seeds;
+    struct service s;
+    struct once once;
+    struct err e = {0};
+    const char *name;
+    int rc = 0;
+
+    *text = NULL;
+    if (!engine_is_idle(g))
+        return engine_give(err, &e, err_set(&e, ERR_INPUT, "the engine has other requests, expected none"));
+    open_service(&s, g, &name);
+    once_init(&once);
+    rng_seeds_init(&seeds);
+    if (endpoint_open(&q, &s, path, strlen(path)) == 0) {
+        q.once = &once;
+        q.seeds = &seeds;
+        answer(&q, body, len == SIZE_MAX ? strlen(body) : len);
+    }
+    if (q.reply.oom)
+        refuse_memory(&q);
+    *status = q.status;
+    while (q.reply.len && q.reply.data[q.reply.len - 1] == '\n')
+        q.reply.len--;
+    rc = texts_give(&q.reply, text, text_len, &e);
+    request_fini(&q);
+    once_fini(&once);
+    return engine_give(err, &e, rc);
+}
