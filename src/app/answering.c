@@ -1,9 +1,7 @@
 /* answering.c - opens what the bodies of requests are answered with, besides an engine. */
 #include "app/answering.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "app/load.h"
 #include "app/options.h"
@@ -46,18 +44,6 @@ const struct opt_row answering_rows[] = {
      .values = "auto|last|mean", .fallback = "auto", INTO(pooling)},
     {0}};
 
-/* Writes the last component of PATH to OUT, without slashes at its end. */
-static void name_of_path(const char *path, char *out, size_t size)
-{
-    size_t n = strlen(path), from;
-
-    while (n > 1 && path[n - 1] == '/')
-        n--;
-    for (from = n; from && path[from - 1] != '/'; from--)
-        ;
-    snprintf(out, size, "%.*s", (int)(n - from), path + from);
-}
-
 /* Reads the names of --served-model-name; a->name has room for one further name. */
 static int read_names(struct answering *a, struct err *e)
 {
@@ -82,16 +68,12 @@ static int read_names(struct answering *a, struct err *e)
 void answering_name(struct answering *a, const struct load *l)
 {
     const char *model = l->name;
-    struct stat st;
 
     if (a->n_names)
         return;
     if (model && find_model_address(model, a->hub_name, sizeof(a->hub_name)))
         model = a->hub_name;
-    if (model && lstat(model, &st) != 0)
-        snprintf(a->own_name, sizeof(a->own_name), "%s", model); /* a name on the hub */
-    else
-        name_of_path(l->path, a->own_name, sizeof(a->own_name));
+    find_model_name(model, l->path, a->own_name, sizeof(a->own_name));
     a->name[a->n_names++] = a->own_name;
     a->path_name = model;
 }

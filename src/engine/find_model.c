@@ -87,6 +87,24 @@ bool find_model_address(const char *model, char *out, size_t size)
     return n > 0 && (size_t)n < size;
 }
 
+void find_model_name(const char *model, const char *path, char *out, size_t size)
+{
+    size_t n = strlen(path), from;
+    char hub[512];
+    struct stat st;
+
+    if (model && find_model_address(model, hub, sizeof(hub)))
+        model = hub;
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    for (from = n; from && path[from - 1] != '/'; from--)
+        ;
+    if (model && lstat(model, &st) != 0)
+        snprintf(out, size, "%s", model);
+    else
+        snprintf(out, size, "%.*s", (int)(n - from), path + from);
+}
+
 /* Checks that the path MODEL is a folder or a model file or, with HUB_TEXT, any readable file. */
 static int check_path(const char *model, enum hub_want want, struct err *e)
 {

@@ -2,7 +2,6 @@
 #include "engine/texts/texts.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/json/json_pull.h"
 #include "ckpt/checkpoint.h"
@@ -169,25 +168,6 @@ static int copy(struct texts *t, const char *s, size_t n, const char **out, stru
     return *out ? 0 : err_nomem(e, "the description of the model");
 }
 
-/* Sets the name: MODEL if it is a name on a hub, else the last component of its path. */
-static int name_model(struct texts *t, const char *model, struct err *e)
-{
-    char hub[512];
-    struct stat st;
-    size_t n, from;
-
-    if (find_model_address(model, hub, sizeof(hub)))
-        model = hub;
-    n = strlen(model);
-    if (lstat(model, &st) != 0)
-        return copy(t, model, n, &t->info.name, e);
-    while (n > 1 && model[n - 1] == '/')
-        n--;
-    for (from = n; from && model[from - 1] != '/'; from--)
-        ;
-    return copy(t, model + from, n - from, &t->info.name, e);
-}
-
 /* Returns the id of the special token that the files of the chat template call NAME; OTHERWISE: there is
  * none. */
 static int32_t named_id(const struct texts *t, const char *name, int32_t otherwise)
@@ -275,6 +255,7 @@ static int describe_all(struct texts *t, const struct llm *m, const struct sampl
 {
     struct gallop_model_info *info = &t->info;
     struct markup markup;
+    char name[512];
     int rc;
 
     texts_describe_model(info, m);
@@ -293,7 +274,8 @@ static int describe_all(struct texts *t, const struct llm *m, const struct sampl
         return rc;
     info->tool_call_parser = markup.calls ? markup.calls->name : NULL;
     info->reasoning_parser = markup.reasoning ? markup.reasoning->name : NULL;
-    rc = name_model(t, model, e);
+    find_model_name(model, model, name, sizeof(name));
+    rc = copy(t, name, strlen(name), &info->name, e);
     return rc || !t->tok ? rc : describe_tokens(t, e);
 }
 
