@@ -120,7 +120,7 @@ static int read_template(struct answering *a, struct checkpoint *model, const ch
                 "this model has no chat template; --chat-template names a file with one");
     else if ((rc = input_template_examine(t, e)) != 0)
         return rc;
-    return markup_choose(&a->markup, a->o.tool_call_parser, a->o.reasoning_parser, &t->markup, e);
+    return markup_choose(&a->markup, a->o.tool_call_parser, a->o.reasoning_parser, &t->template.markup, e);
 }
 
 /* Chooses how embeddings are pooled: by the option, else by the model's files, else by the last token. */
@@ -150,20 +150,17 @@ const char *answering_template_text(const struct answering *a)
 {
     const char *own = a->template.chat ? chat_template_source(a->template.chat, "default") : NULL;
 
-    return a->template.jinja ? a->template.source.data : own;
+    return a->template.template.jinja ? a->template.text.data : own;
 }
 
 void answering_serve(const struct answering *a, struct gallop *engine, struct service *s)
 {
     s->engine = engine;
-    s->chat = a->chat_missing.code ? NULL : a->template.chat;
-    s->template = a->template.jinja;
+    s->template = &a->template.template;
     s->template_text = answering_template_text(a);
     s->chat_missing = a->chat_missing.msg;
     s->template_kwargs = a->kwargs;
     s->markup = &a->markup;
-    s->tools = &a->template.tools;
-    s->roles = &a->template.roles;
     s->reasoning_field = a->o.reasoning_field;
     s->embedder = &a->embedder;
     s->name = a->name;

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "app/input.h"
 #include "base/buf.h"
@@ -17,8 +16,6 @@
 #include "gallop.h"
 #include "text/chat.h"
 #include "text/jinja/jinja.h"
-#include "text/markup/conversation.h"
-#include "text/markup/detect.h"
 #include "text/tok/tok.h"
 
 /* ---- files and text ---- */
@@ -200,48 +197,33 @@ int input_template_open(struct input_template *t, struct checkpoint *model, cons
     input_template_close(t); /* an earlier call may have failed */
     if ((rc = checkpoint_chat(&t->chat, model, e)) != 0)
         return rc;
-    t->source.tag = MEM_APP;
-    if (file && (rc = input_text(file, &t->source, e)) == 0)
-        rc = jinja_parse(&t->jinja, t->source.data, t->source.len, file, NULL, e);
+    t->text.tag = MEM_APP;
+    if (file && (rc = input_text(file, &t->text, e)) == 0)
+        rc = jinja_parse(&t->template.jinja, t->text.data, t->text.len, file, NULL, e);
     if (!file && !chat_has_template(t->chat))
         rc = err_set(e, ERR_INPUT,
                      "%s: this model has no chat template; --chat-template names a file with one, and "
                      "`gallop run` continues a text without one",
                      model->in.path);
+    t->template.source = t->text.data;
+    t->template.chat = rc == 0 ? t->chat : NULL;
     t->is_open = rc == 0;
     return rc;
 }
 
 void input_template_close(struct input_template *t)
 {
-    jinja_free(t->jinja);
+    jinja_free(t->template.jinja);
     chat_close(t->chat);
-    buf_fini(&t->source);
+    buf_fini(&t->text);
     *t = (struct input_template){0};
-}
-
-const char *input_template_source(const struct input_template *t)
-{
-    const char *source = t->source.data;
-
-    if (t->chat && !t->jinja) {
-        source = chat_template_source(t->chat, "tool_use");
-        source = source ? source : chat_template_source(t->chat, "default");
-    }
-    return source;
 }
 
 int input_template_examine(struct input_template *t, struct err *e)
 {
-    const char *source = input_template_source(t);
-    int rc;
+    int rc = t->is_examined || !t->is_open ? 0 : template_examine(&t->template, e);
 
-    if (t->is_examined || !source)
-        return 0;
-    if ((rc = tools_probe(t->chat, t->jinja, &t->tools, e)) == 0 &&
-        (rc = roles_probe(t->chat, t->jinja, source, t->tools.place == TOOLS_IN_VARIABLE, &t->roles, e)) == 0)
-        rc = markup_detect(t->chat, t->jinja, source, &t->tools, &t->markup, e);
-    t->is_examined = rc == 0;
+    t->is_examined = t->is_open && rc == 0;
     return rc;
 }
 
@@ -250,62 +232,25 @@ int input_reasoning(struct input_template *t, const struct buf *text, struct gal
     const struct markup_reasoning *reasoning;
     int rc = input_template_examine(t, e);
 
-    if (rc || !(reasoning = t->markup.reasoning))
+    if (rc || !(reasoning = t->template.markup.reasoning))
         return rc;
     r->reasoning_open = markup_fixed(reasoning->open);
     r->reasoning_close = markup_fixed(reasoning->close);
     r->reasoning_begun =
         text && markup_reasons(markup_place(reasoning, text->data ? text->data : "", text->len, NULL, 0));
-    constrain_set_marks(t->markup.calls, r);
+    constrain_set_marks(t->template.markup.calls, r);
     return 0;
 }
 
-/* Sets *OUT to a new object of variables with the messages and tools of GIVEN, a list of messages or an object of
- * variables, in the form that T accepts. Tools of other shapes than OpenAI's stay as they are. */
-static int fit(struct input_template *t, const json_t *given, json_t **out, struct err *e)
+int input_render(struct input_template *t, struct conversation *c, json_t *given, struct buf *out,
+                 struct err *e)
 {
-    bool is_list = json_is_array(given);
-    json_t *tools = is_list ? NULL : json_object_get(given, "tools"), *list = NULL, *complete = NULL;
-    struct conversation c = {.messages = is_list ? given : json_object_get(given, "messages"),
-                             .tools = tools,
-                             .roles = &t->roles,
-                             .style = &t->tools};
-    json_t *o = is_list ? json_object() : json_copy((json_t *)(uintptr_t)given);
-    int rc = o ? input_template_examine(t, e) : err_nomem(e, "messages");
+    bool is_object = json_is_object(given);
+    int rc = c->verbatim ? 0 : input_template_examine(t, e);
 
-    if (rc == 0 && json_array_size(tools) && tools_check(tools, NULL, NULL) == 0)
-        rc = tools_complete(&t->tools, tools, &complete, e);
-    if (rc == 0 && (rc = conversation_fit(&c, &list, e)) == 0 &&
-        (json_object_set(o, "messages", list) != 0 ||
-         (complete && json_object_set(o, "tools", complete) != 0)))
-        rc = err_nomem(e, "messages");
-    json_decref(complete);
-    json_decref(list);
-    if (rc)
-        json_decref(o);
-    *out = rc ? NULL : o;
-    return rc;
-}
-
-int input_render(struct input_template *t, const struct input_messages *m, struct buf *out, struct err *e)
-{
-    const struct tm *now = m->now;
-    json_t *variables = NULL, *given = m->fits ? NULL : json_incref(m->messages);
-    time_t seconds = time(NULL);
-    struct tm clock;
-    int rc = m->fits ? fit(t, m->messages, &given, e) : 0;
-
-    if (!now)
-        now = localtime_r(&seconds, &clock);
-    rc = rc ? rc : chat_variables(t->chat, given, m->generate, &variables, e);
-    json_decref(given);
-    if (rc)
-        return m->file ? err_prefix(e, "%s", m->file) : rc;
-    if (m->origin)
-        rc = chat_render_marked(t->chat, t->jinja, variables, m->name, now, out, m->origin, e);
-    else
-        rc = t->jinja ? jinja_render(t->jinja, variables, now, NULL, out, e)
-                      : chat_render(t->chat, variables, m->name, now, out, e);
-    json_decref(variables);
-    return rc;
+    c->template = &t->template;
+    c->variables = is_object ? given : NULL;
+    c->tools = is_object ? json_object_get(given, "tools") : NULL;
+    c->messages = is_object ? json_object_get(given, "messages") : given;
+    return rc ? rc : conversation_render(c, out, e);
 }

@@ -9,9 +9,8 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "text/markup/markup.h"
-#include "text/markup/roles.h"
-#include "text/markup/tools.h"
+#include "text/markup/conversation.h"
+#include "text/markup/template.h"
 #include "text/tok/ids.h"
 
 struct chat;
@@ -58,22 +57,16 @@ int input_check_window(size_t ctx, size_t prefix, size_t context, struct err *e)
 /* The template that renders messages: the model's own chat template, or a template from a file. */
 struct input_template {
     bool is_open;
+    bool is_examined; /* template_examine() has been called */
     struct chat *chat;
-    struct jinja *jinja; /* template from a file; NULL: the model's own is used */
-    struct buf source;   /* text of JINJA */
-    bool is_examined;    /* input_template_examine() has set the rest */
-    struct tools_style tools;
-    struct roles_style roles;
-    struct markup markup;
+    struct buf text; /* of the file */
+    struct template template;
 };
 
 /* Opens the template in FILE, or the model's own template if FILE is NULL, unless T is open. ERR_INPUT: the model has
  * none. */
 int input_template_open(struct input_template *t, struct checkpoint *model, const char *file, struct err *e);
 void input_template_close(struct input_template *t);
-
-/* Returns the source text of the template T; with several templates, that of the one for tools. NULL: none. */
-const char *input_template_source(const struct input_template *t);
 
 /* Finds out, at the first call, which tools and roles the template T accepts, and which markup of tool calls and
  * reasoning it writes. A zeroed T writes none. */
@@ -85,21 +78,10 @@ int input_template_examine(struct input_template *t, struct err *e);
 int input_reasoning(struct input_template *t, const struct buf *text, struct gallop_request *r,
                     struct err *e);
 
-/* The arguments of input_render(). */
-struct input_messages {
-    json_t *messages;     /* a list of messages, or an object of variables that has the list; borrowed */
-    const char *file;     /* path of the file that MESSAGES were read from, for error messages; NULL: none */
-    const char *name;     /* name of the model's template; NULL: "tool_use" with tools, else "default" */
-    bool fits;            /* messages and tools are converted to the form that the template accepts */
-    bool generate;        /* end the text with the beginning of the assistant's answer */
-    const struct tm *now; /* NULL: the current time */
-    /* Receives one byte for each byte of the text, which states the origin of that byte
-     * (jinja_render_marked()). NULL: origins are not recorded. */
-    struct buf *origin;
-};
-
-/* Appends the messages M, rendered by T, to OUT. */
-int input_render(struct input_template *t, const struct input_messages *m, struct buf *out, struct err *e);
+/* Appends the conversation C, rendered by T, to OUT. GIVEN, a list of messages or an object of variables that has the
+ * list, sets the template, the variables, the tools and the messages of C. */
+int input_render(struct input_template *t, struct conversation *c, json_t *given, struct buf *out,
+                 struct err *e);
 
 /* Reads and parses the template in the file PATH. */
 int input_jinja(const char *path, struct jinja **j, struct err *e);

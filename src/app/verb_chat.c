@@ -207,16 +207,13 @@ static int tokenize(struct talk *t, const struct buf *text, const char *origin, 
 static int submit(struct talk *t, struct sampling *s, struct err *e)
 {
     struct buf text = {.tag = MEM_APP}, origin = {.tag = MEM_APP};
-    const struct input_messages m = {.messages = t->messages,
-                                     .fits = true,
-                                     .generate = true,
-                                     .origin = t->plain_user_text ? &origin : NULL};
+    struct conversation c = {.add_generation_prompt = true, .origin = t->plain_user_text ? &origin : NULL};
     struct tok_ids ids = {0};
     struct gallop_request r;
     struct gallop_stats stats;
     int rc;
 
-    if ((rc = input_render(&t->template, &m, &text, e)) == 0 &&
+    if ((rc = input_render(&t->template, &c, t->messages, &text, e)) == 0 &&
         (rc = tokenize(t, &text, origin.data, &ids, e)) == 0) {
         gallop_stats(t->g, &stats);
         t->n_before = stats.n_prompt_tokens + stats.n_cached_tokens;

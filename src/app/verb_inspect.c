@@ -312,7 +312,7 @@ static struct markup markup_of(struct checkpoint *c)
 
     if (input_template_open(&t, c, NULL, &e) == 0)
         input_template_examine(&t, &e);
-    found = t.markup;
+    found = t.template.markup;
     input_template_close(&t);
     return found;
 }

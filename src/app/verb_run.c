@@ -211,8 +211,8 @@ static int place_constraint(struct run_prompts *r, struct batch_request *q, stru
 
     if (rc || !q->rendered)
         return rc;
-    return constrain_place(&ask->structured_outputs, t->markup.reasoning, NULL,
-                           markup_place(t->markup.reasoning, prompt, q->text.len, NULL, 0), prompt,
+    return constrain_place(&ask->structured_outputs, t->template.markup.reasoning, NULL,
+                           markup_place(t->template.markup.reasoning, prompt, q->text.len, NULL, 0), prompt,
                            q->text.len, &q->fault);
 }
 

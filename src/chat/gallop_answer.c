@@ -24,12 +24,10 @@ static void open_service(struct service *s, struct gallop *g, const char **name)
                           .name = name,
                           .n_names = 1,
                           .path_name = t->info.path,
-                          .chat = t->chat_missing.code ? NULL : t->chat,
+                          .template = &t->own,
                           .template_text = t->own.source,
                           .chat_missing = t->chat_missing.msg,
                           .markup = &t->own.markup,
-                          .tools = &t->own.tools,
-                          .roles = &t->own.roles,
                           .reasoning_field = "reasoning",
                           .embedder = t->embedder_missing.code ? NULL : &t->embedder,
                           .max_logprobs = -1};

@@ -1,22 +1,17 @@
 /* service.c - the values of a service that are not given. */
 #include "chat/service.h"
 
-#include "text/markup/markup.h"
-#include "text/markup/roles.h"
-#include "text/markup/tools.h"
+#include "text/markup/template.h"
 
 void service_complete(struct service *s)
 {
     static const struct markup no_markup;
-    static const struct tools_style no_tools;
-    static const struct roles_style all_roles;
+    static const struct template no_template;
 
     if (!s->markup)
         s->markup = &no_markup;
-    if (!s->tools)
-        s->tools = &no_tools;
-    if (!s->roles)
-        s->roles = &all_roles;
+    if (!s->template)
+        s->template = &no_template;
     if (!s->max_answers)
         s->max_answers = SIZE_MAX;
     if (s->max_logprobs < 0)

@@ -9,14 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct chat;
 struct embedder;
 struct gallop;
 struct gallop_structured_outputs;
-struct jinja;
 struct markup;
-struct roles_style;
-struct tools_style;
+struct template;
 
 /* Sampling parameters that a request does not give: those of generation_config.json; neutral ones, which
  * sample at temperature 1; or neutral ones at temperature 0. */
@@ -35,17 +32,14 @@ struct service {
     const char *path_name;
 
     /* chat templates and parsers */
-    const struct chat *chat;      /* NULL: the model has no usable template; CHAT_MISSING says why */
-    const struct jinja *template; /* replaces the model's own template; NULL: use the model's */
-    const char *template_text;    /* source of the template in use; NULL: none */
-    const char *chat_missing;
+    const struct template *template; /* [one without `chat`: there is none that can be used] */
+    const char *template_text;       /* source of the template in use; NULL: none */
+    const char *chat_missing;        /* why no template can be used */
     /* special tokens in the text of messages are read as plain text (--user-text plain) */
     bool plain_user_text;
-    const json_t *template_kwargs;   /* default variables of the chat template; NULL: none */
-    const struct markup *markup;     /* markup of tool calls and reasoning in generated text [none] */
-    const struct tools_style *tools; /* format of tools that the template expects [it writes no tools] */
-    const struct roles_style *roles; /* system messages that the template accepts [all] */
-    const char *reasoning_field;     /* JSON member with the reasoning of an answer ["reasoning"] */
+    const json_t *template_kwargs; /* default variables of the chat template; NULL: none */
+    const struct markup *markup;   /* markup of tool calls and reasoning in generated text [none] */
+    const char *reasoning_field;   /* JSON member with the reasoning of an answer ["reasoning"] */
 
     /* sampling, embeddings and limits */
     const struct gallop_structured_outputs

@@ -127,7 +127,7 @@ static int choose(struct job *j)
     if (rc == 0 && j->has_template)
         rc = input_template_examine(&j->template, j->e);
     if (rc == 0 && j->has_template)
-        found = j->template.markup;
+        found = j->template.template.markup;
     return rc ? rc : markup_choose(&j->markup, calls, reasoning, &found, j->e);
 }
 
@@ -360,18 +360,19 @@ static int batch(struct job *j)
 static int single(struct job *j)
 {
     struct text t = {{.tag = MEM_APP}, {.tag = MEM_APP}, NULL, "", 0, PARSER_ENDED};
-    struct input_messages m = {.file = j->o->messages, .generate = true};
+    struct conversation c = {.file = j->o->messages, .verbatim = true, .add_generation_prompt = true};
     struct buf prompt = {.tag = MEM_APP};
+    json_t *given = NULL;
     int rc = input_text("-", &t.text, j->e);
 
-    if (rc == 0 && m.file && (rc = input_json(m.file, &m.messages, j->e)) == 0 &&
-        (rc = input_render(&j->template, &m, &prompt, j->e)) == 0) {
-        t.tools = json_object_get(m.messages, "tools");
+    if (rc == 0 && c.file && (rc = input_json(c.file, &given, j->e)) == 0 &&
+        (rc = input_render(&j->template, &c, given, &prompt, j->e)) == 0) {
+        t.tools = c.tools;
         t.prompt = prompt.data ? prompt.data : "";
         t.n_prompt = prompt.len;
     }
     rc = rc ? rc : parse(j, &t);
-    json_decref(m.messages);
+    json_decref(given);
     buf_fini(&prompt);
     buf_fini(&t.text);
     return rc;

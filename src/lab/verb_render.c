@@ -91,19 +91,21 @@ static int with_context(const struct render_options *o, const struct tm *now, st
 static int with_messages(const struct render_options *o, struct checkpoint *model, const struct tm *now,
                          struct buf *out, struct buf *origin, struct err *e)
 {
-    struct input_messages m = {.file = o->messages,
-                               .name = o->template_name,
-                               .generate = !o->no_generation_prompt,
-                               .now = now,
-                               .origin = origin};
+    struct conversation c = {.file = o->messages,
+                             .template_name = o->template_name,
+                             .verbatim = true,
+                             .add_generation_prompt = !o->no_generation_prompt,
+                             .now = now,
+                             .origin = origin};
     struct input_template t = {0};
+    json_t *given = NULL;
     int rc;
 
     if ((rc = load_text(&o->load, model, e)) == 0 &&
         (rc = input_template_open(&t, model, o->chat_template, e)) == 0 &&
-        (rc = input_json(m.file, &m.messages, e)) == 0)
-        rc = input_render(&t, &m, out, e);
-    json_decref(m.messages);
+        (rc = input_json(c.file, &given, e)) == 0)
+        rc = input_render(&t, &c, given, out, e);
+    json_decref(given);
     input_template_close(&t);
     return rc;
 }

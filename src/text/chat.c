@@ -103,8 +103,7 @@ const char *chat_token_name(const struct chat *c, size_t i)
 }
 
 /* Chooses the template. Returns NULL after an error. */
-static const struct chat_template *choose_template(const struct chat *c, const char *name, bool tools,
-                                                   struct err *e)
+static const struct jinja *choose_template(const struct chat *c, const char *name, bool tools, struct err *e)
 {
     const struct settings_text *found = NULL;
     const struct chat_template *t;
@@ -125,7 +124,7 @@ static const struct chat_template *choose_template(const struct chat *c, const c
                name ? name : "default");
     else if (!t->jinja)
         err_at(e, ERR_INPUT, c->conf.path, "%s", t->fault.msg);
-    return t && t->jinja ? t : NULL;
+    return t ? t->jinja : NULL;
 }
 
 /* Returns the reasoning of a message: the first of the members NAMES that is not null. NULL: no reasoning. */
@@ -250,30 +249,20 @@ int chat_variables(const struct chat *c, json_t *messages, bool add_generation_p
     return 0;
 }
 
-int chat_render(const struct chat *c, json_t *variables, const char *template_name, const struct tm *now,
-                struct buf *out, struct err *e)
+int chat_render(const struct chat *c, const struct jinja *jinja, json_t *variables, const char *template_name,
+                const struct tm *now, struct buf *out, struct buf *origin, struct err *e)
 {
-    const struct chat_template *t;
-    json_t *tools;
+    const json_t *tools = json_object_get(variables, "tools");
+    json_t *own;
+    int rc;
 
-    tools = json_object_get(variables, "tools");
-    t = choose_template(c, template_name, tools && !json_is_null(tools), e);
-    return t ? jinja_render(t->jinja, variables, now, NULL, out, e) : ERR_INPUT;
-}
-
-int chat_render_marked(const struct chat *c, const struct jinja *jinja, json_t *variables,
-                       const char *template_name, const struct tm *now, struct buf *out, struct buf *origin,
-                       struct err *e)
-{
-    json_t *tools = json_object_get(variables, "tools"), *own = json_object();
-    const struct chat_template *t =
-        jinja ? NULL : choose_template(c, template_name, tools && !json_is_null(tools), e);
-    int rc = ERR_INPUT;
-
-    if (!own || set_tokens(c, own) != 0)
-        rc = err_nomem(e, "the variables of a chat template");
-    else if (jinja || t)
-        rc = jinja_render_marked(jinja ? jinja : t->jinja, variables, own, now, out, origin, e);
+    if (!jinja && !(jinja = choose_template(c, template_name, tools && !json_is_null(tools), e)))
+        return ERR_INPUT;
+    if (!origin)
+        return jinja_render(jinja, variables, now, NULL, out, e);
+    own = json_object();
+    rc = own && set_tokens(c, own) == 0 ? jinja_render_marked(jinja, variables, own, now, out, origin, e)
+                                        : err_nomem(e, "the variables of a chat template");
     json_decref(own);
     return rc;
 }

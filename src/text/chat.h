@@ -51,16 +51,11 @@ const char *chat_token_name(const struct chat *c, size_t i);
 int chat_variables(const struct chat *c, json_t *messages, bool add_generation_prompt, json_t **out,
                    struct err *e);
 
-/* Renders a template with VARIABLES (borrowed) and appends the text to OUT. TEMPLATE_NAME NULL: the template
- * is "tool_use" if VARIABLES has tools and the folder has such a template, else "default". NOW: the time that
- * the template's strftime_now() formats. */
-int chat_render(const struct chat *c, json_t *variables, const char *template_name, const struct tm *now,
-                struct buf *out, struct err *e);
-
-/* Renders as chat_render() does, and writes the origin of each byte to ORIGIN: see jinja_render_marked().
- * JINJA: the template; NULL: a template of C. The special tokens of C count as text of the template. */
-int chat_render_marked(const struct chat *c, const struct jinja *jinja, json_t *variables,
-                       const char *template_name, const struct tm *now, struct buf *out, struct buf *origin,
-                       struct err *e);
+/* Renders JINJA with VARIABLES (borrowed) and appends the text to OUT. JINJA NULL: the template of C that is called
+ * TEMPLATE_NAME or, without a name, "tool_use" if VARIABLES has tools and the folder has such a template, else
+ * "default". NOW: the time that the template's strftime_now() formats. ORIGIN, unless it is NULL, gets the origin of
+ * each byte (jinja_render_marked()), where the special tokens of C count as text of the template. */
+int chat_render(const struct chat *c, const struct jinja *jinja, json_t *variables, const char *template_name,
+                const struct tm *now, struct buf *out, struct buf *origin, struct err *e);
 
 #endif

@@ -177,6 +177,19 @@ def a_system_message_and_another_template_are_used():
     expect_error(call("run", "-m", DEMO, "--template", "/no/such.jinja", "x"), 1, "/no/such.jinja")
 
 
+def a_line_has_the_tools_that_a_template_reads_in_the_system_message():
+    with tempfile.NamedTemporaryFile("w", suffix=".jinja") as f:
+        f.write("{% for m in messages %}{{ m.role }}={{ m.content }}{{ m.tools or '' }};{% endfor %}")
+        f.flush()
+        say = {"messages": [{"role": "user", "content": "Hi"}]}
+        own, null = ({**say, "tools": [{"type": "function", "function": x}]}
+                     for x in ({"name": "f"}, {"name": "f", "description": None}))
+        o = [x["prompt_ids"] for x in lines(_batch(say, own, null, more=[
+            "-n", 1, "--template", f.name]))]
+        check(len(o[1]) > len(o[0]), f"prompts without and with tools: {o}")
+        expect(o[2], o[1], "the prompt with a description that is null")
+
+
 # ---- options have an effect ----
 
 def a_model_is_the_one_that_is_named():

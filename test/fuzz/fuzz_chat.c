@@ -52,7 +52,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (chat_open(&c, folder_at(folder), &e) == 0) {
         q = json_loads(request, 0, NULL);
         if (q && size < 400 && chat_variables(c, q, true, &variables, &e) == 0) {
-            chat_render(c, variables, NULL, &now, &out, &e); /* Another fuzzer renders long templates. */
+            chat_render(c, NULL, variables, NULL, &now, &out, NULL,
+                        &e); /* Another fuzzer renders long templates. */
             json_decref(variables);
         }
         json_decref(q);

@@ -139,16 +139,13 @@ int requests_open_template(struct requests *r, struct err *e)
 /* Sets the text of Q to the rendered MESSAGES, a list of messages or an object of variables. */
 static int render(struct requests *r, struct batch_request *q, json_t *messages, struct err *e)
 {
-    const struct input_messages m = {.messages = messages,
-                                     .fits = true,
-                                     .generate = true,
-                                     .origin = r->plain_user_text ? &q->origin : NULL};
+    struct conversation c = {.add_generation_prompt = true, .origin = r->plain_user_text ? &q->origin : NULL};
     int rc = requests_open_template(r, e);
 
     buf_clear(&q->text);
     buf_clear(&q->origin);
     q->is_text = q->rendered = true;
-    if (rc == 0 && (rc = input_render(requests_template(r), &m, &q->text, e)) == 0 && q->text.oom)
+    if (rc == 0 && (rc = input_render(requests_template(r), &c, messages, &q->text, e)) == 0 && q->text.oom)
         rc = err_nomem(e, "a message");
     return rc;
 }

@@ -11,7 +11,7 @@
 #include "engine/embeddings/embed.h"
 #include "engine/engine.h"
 #include "text/markup/markup.h"
-#include "text/markup/tools.h"
+#include "text/markup/template.h"
 
 static void put_member(const char *key, const char *text, struct buf *out)
 {
@@ -148,11 +148,13 @@ void ollama_put_model(const struct service *s, struct buf *out)
     buf_json_key(out, "capabilities");
     buf_json_begin(out, '[');
     buf_str(out, info_of(s)->model->no_generation ? "\"embedding\"" : "\"completion\"");
-    buf_str(out, !info_of(s)->model->no_generation && s->chat && s->markup->calls &&
-                         s->tools->place != TOOLS_NOWHERE
+    buf_str(out, !info_of(s)->model->no_generation && s->template->chat && s->markup->calls &&
+                         s->template->tools.place != TOOLS_NOWHERE
                      ? ",\"tools\""
                      : "");
-    buf_str(out, !info_of(s)->model->no_generation && s->chat && s->markup->reasoning ? ",\"thinking\"" : "");
+    buf_str(out, !info_of(s)->model->no_generation && s->template->chat && s->markup->reasoning
+                     ? ",\"thinking\""
+                     : "");
     buf_json_end(out, ']');
     buf_json_key(out, "modified_at");
     dialect_put_time(s->created, out);

@@ -1,18 +1,15 @@
 /* messages.c - renders the conversation of a request with the model's chat template. */
 #include "chat/prepare/messages.h"
 
-#include <time.h>
-
 #include "base/buf.h"
+#include "base/err.h"
 #include "chat/request.h"
 #include "chat/service.h"
-#include "text/chat.h"
-#include "text/jinja/jinja.h"
 #include "text/markup/conversation.h"
-#include "text/markup/tools.h"
+#include "text/markup/template.h"
 
-/* Sets the template's variables in O, with LIST as its messages and TOOLS. Later variables replace earlier ones. */
-static int set_variables(struct request *q, json_t *o, json_t *list, json_t *tools)
+/* Sets in O the variables that the service and the request Q give. Later ones replace earlier ones. */
+static int set_variables(const struct request *q, json_t *o)
 {
     const struct fields *f = &q->field;
     int bad = 0;
@@ -32,64 +29,31 @@ static int set_variables(struct request *q, json_t *o, json_t *list, json_t *too
     }
     if (f->input.kwargs)
         bad |= json_object_update(o, (json_t *)(uintptr_t)f->input.kwargs);
-    if (request_has_tools(q) && q->service->tools->place == TOOLS_IN_VARIABLE)
-        bad |= json_object_set(o, "tools", tools);
     if (f->input.documents)
         bad |= json_object_set(o, "documents", (json_t *)(uintptr_t)f->input.documents);
-    return bad | json_object_set(o, "messages", list);
-}
-
-/* Sets *OUT to a new object with the converted messages and the template variables of the request. */
-static int make_variables(struct request *q, json_t **out, struct err *e)
-{
-    struct conversation c = {.messages = q->field.input.messages,
-                             .roles = q->service->roles,
-                             .style = q->service->tools,
-                             .is_open = q->field.input.continue_final_message};
-    json_t *o = json_object(), *list = NULL, *tools = NULL;
-    int rc = o ? 0 : err_nomem(e, "messages");
-
-    if (rc == 0 && request_has_tools(q))
-        rc = tools_complete(c.style, q->field.input.tools, &tools, e);
-    c.tools = tools;
-    if (rc == 0)
-        rc = conversation_fit(&c, &list, e);
-    if (rc == 0 && set_variables(q, o, list, tools) != 0)
-        rc = err_nomem(e, "messages");
-    json_decref(tools);
-    json_decref(list);
-    if (rc)
-        json_decref(o);
-    *out = rc ? NULL : o;
-    return rc;
+    return bad;
 }
 
 int messages_render(struct request *q, struct buf *out, struct buf *origin, struct err *e)
 {
-    const struct service *o = q->service;
-    time_t seconds = time(NULL);
-    json_t *given, *variables = NULL;
-    size_t from = out->len;
-    struct tm now;
+    const struct fields *f = &q->field;
+    struct conversation c = {.template = q->service->template,
+                             .tools = request_has_tools(q) ? (json_t *)(uintptr_t)f->input.tools : NULL,
+                             .messages = (json_t *)(uintptr_t)f->input.messages,
+                             .add_generation_prompt = f->input.add_generation_prompt,
+                             .is_open = f->input.continue_final_message,
+                             .origin = q->service->plain_user_text ? origin : NULL};
     int rc;
 
-    if (q->field.input.continue_final_message && q->field.input.add_generation_prompt)
+    if (c.is_open && c.add_generation_prompt)
         return fields_blame(
             &q->field, "continue_final_message",
             err_set(e, ERR_INPUT, "continue_final_message and add_generation_prompt cannot both be true"));
-    if (!o->chat)
-        return err_set(e, ERR_INPUT, "%s", o->chat_missing);
-    if ((rc = make_variables(q, &given, e)) != 0)
-        return rc;
-    localtime_r(&seconds, &now);
-    if ((rc = chat_variables(o->chat, given, q->field.input.add_generation_prompt, &variables, e)) == 0)
-        rc = o->plain_user_text
-                 ? chat_render_marked(o->chat, o->template, variables, NULL, &now, out, origin, e)
-             : o->template ? jinja_render(o->template, variables, &now, NULL, out, e)
-                           : chat_render(o->chat, variables, NULL, &now, out, e);
-    if (rc == 0 && q->field.input.continue_final_message)
-        rc = conversation_leave_open(out, from, e);
-    json_decref(variables);
-    json_decref(given);
+    if (!c.template->chat)
+        return err_set(e, ERR_INPUT, "%s", q->service->chat_missing);
+    c.variables = json_object();
+    rc = c.variables && set_variables(q, c.variables) == 0 ? conversation_render(&c, out, e)
+                                                           : err_nomem(e, "messages");
+    json_decref(c.variables);
     return rc;
 }

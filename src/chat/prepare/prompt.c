@@ -19,7 +19,7 @@
 #include "text/markup/conversation.h"
 #include "text/markup/markup.h"
 #include "text/markup/parser.h"
-#include "text/markup/tools.h"
+#include "text/markup/template.h"
 #include "text/tok/infill.h"
 #include "text/tok/tok.h"
 
@@ -214,9 +214,9 @@ static int check_tools(struct request *q, bool answers, struct err *e)
 {
     const struct service *o = q->service;
 
-    if (!request_has_tools(q) || !o->chat)
+    if (!request_has_tools(q) || !o->template->chat)
         return 0;
-    if (o->tools->place == TOOLS_NOWHERE)
+    if (o->template->tools.place == TOOLS_NOWHERE)
         return fields_blame(
             &q->field, "tools",
             err_set(e, ERR_UNSUPPORTED, "tools: the model's chat template does not write them"));

@@ -3,12 +3,12 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "engine/embeddings/embedder.h"
-#include "text/chat.h"
+#include "text/markup/conversation.h"
+#include "text/markup/template.h"
 #include "text/tok/tok.h"
 
 size_t embed_ids(const struct embedder *x, const int32_t **ids, size_t *n)
@@ -53,25 +53,19 @@ static bool add_message(const struct embedder *x, json_t *messages, const char *
 static int encode_message(const struct embedder *x, const struct tok *tok, const char *text, size_t n,
                           struct tok_ids *ids, struct err *e)
 {
-    json_t *messages = json_array(), *object = json_object(), *variables = NULL;
+    const struct template template = {.chat = x->chat};
+    const struct conversation c = {
+        .template = &template, .variables = x->variables, .messages = json_array(), .verbatim = true};
     struct buf out = {.tag = MEM_ENGINE};
-    const time_t seconds = time(NULL);
-    struct tm now;
     int rc = 0;
 
-    localtime_r(&seconds, &now);
-    if ((x->prompt &&
-         !add_message(x, messages, "system", json_string_value(x->prompt), json_string_length(x->prompt))) ||
-        !add_message(x, messages, "user", text, n) ||
-        (x->variables && json_object_update(object, x->variables) != 0) ||
-        json_object_set(object, "messages", messages) != 0)
+    if ((x->prompt && !add_message(x, c.messages, "system", json_string_value(x->prompt),
+                                   json_string_length(x->prompt))) ||
+        !add_message(x, c.messages, "user", text, n))
         rc = err_nomem(e, "a text");
-    if (rc == 0 && (rc = chat_variables(x->chat, object, false, &variables, e)) == 0 &&
-        (rc = chat_render(x->chat, variables, NULL, &now, &out, e)) == 0)
+    if (rc == 0 && (rc = conversation_render(&c, &out, e)) == 0)
         rc = tok_encode(tok, out.data ? out.data : "", out.len, 0, ids, e);
-    json_decref(variables);
-    json_decref(object);
-    json_decref(messages);
+    json_decref(c.messages);
     buf_fini(&out);
     return rc;
 }

@@ -7,8 +7,6 @@
 #include "engine/engine_priv.h"
 #include "engine/texts/texts.h"
 #include "gallop.h"
-#include "text/chat.h"
-#include "text/jinja/jinja.h"
 #include "text/markup/conversation.h"
 #include "text/tok/tok.h"
 
@@ -56,62 +54,29 @@ static int read_inputs(const struct gallop_chat *c, struct inputs *in, struct er
     return 0;
 }
 
-/* Sets *OUT to a new object with the messages and the variables of the template. */
-static int make_variables(const struct gallop_chat *c, const struct texts_template *x,
-                          const struct inputs *in, json_t **out, struct err *e)
+/* Reads and renders the conversation C with the template X. */
+static int render(const struct gallop_chat *c, const struct template *x, struct inputs *in, struct buf *out,
+                  struct buf *origin, struct err *e)
 {
-    struct conversation conversation = {.messages = in->messages,
-                                        .roles = &x->roles,
-                                        .style = &x->tools,
-                                        .is_open = c->continue_final_message != 0};
-    json_t *o = json_object(), *list = NULL, *tools = json_incref(in->tools.list);
-    bool has_tools = in->tools.list && (c->verbatim || x->tools.place == TOOLS_IN_VARIABLE), bad = !o;
-    int rc = 0;
-
-    if (in->tools.list && !c->verbatim && x->tools.place == TOOLS_NOWHERE)
-        rc = err_about(e, ERR_UNSUPPORTED, "tools", "the chat template does not write them");
-    if (rc == 0 && tools && !c->verbatim) {
-        json_decref(tools);
-        rc = tools_complete(&x->tools, in->tools.list, &tools, e);
-    }
-    conversation.tools = tools;
-    if (rc == 0 && c->verbatim)
-        list = json_incref(in->messages);
-    else if (rc == 0)
-        rc = conversation_fit(&conversation, &list, e);
-    if (rc == 0) {
-        bad = bad || (in->variables && json_object_update(o, in->variables) != 0);
-        bad = bad || (has_tools && json_object_set(o, "tools", tools) != 0);
-        bad = bad || json_object_set(o, "messages", list) != 0;
-        rc = bad ? err_nomem(e, "messages") : 0;
-    }
-    json_decref(list);
-    json_decref(tools);
-    if (rc)
-        json_decref(o);
-    *out = rc ? NULL : o;
-    return rc;
-}
-
-/* Renders the template X with the object GIVEN. ORIGIN gets the origin of each byte with plain_user_text. */
-static int render(const struct texts *t, const struct gallop_chat *c, const struct texts_template *x,
-                  json_t *given, struct buf *out, struct buf *origin, struct err *e)
-{
-    time_t seconds = c->now_s ? (time_t)c->now_s : time(NULL);
-    json_t *variables = NULL;
+    time_t seconds = (time_t)c->now_s;
+    struct conversation conversation = {.template = x,
+                                        .template_name = c->template_name,
+                                        .verbatim = c->verbatim != 0,
+                                        .add_generation_prompt = !c->no_generation_prompt,
+                                        .is_open = c->continue_final_message != 0,
+                                        .origin = c->plain_user_text ? origin : NULL};
     struct tm now;
-    int rc = chat_variables(t->chat, given, !c->no_generation_prompt, &variables, e);
+    int rc = read_inputs(c, in, e);
 
-    localtime_r(&seconds, &now);
-    if (rc == 0 && c->plain_user_text)
-        rc = chat_render_marked(t->chat, x->jinja, variables, c->template_name, &now, out, origin, e);
-    else if (rc == 0)
-        rc = x->jinja ? jinja_render(x->jinja, variables, &now, NULL, out, e)
-                      : chat_render(t->chat, variables, c->template_name, &now, out, e);
-    if (rc == 0 && c->continue_final_message)
-        rc = conversation_leave_open(out, 0, e);
-    json_decref(variables);
-    return rc;
+    if (rc)
+        return rc;
+    if (in->tools.list && !c->verbatim && x->tools.place == TOOLS_NOWHERE)
+        return err_about(e, ERR_UNSUPPORTED, "tools", "the chat template does not write them");
+    conversation.variables = in->variables;
+    conversation.tools = in->tools.list;
+    conversation.messages = in->messages;
+    conversation.now = c->now_s ? localtime_r(&seconds, &now) : NULL;
+    return conversation_render(&conversation, out, e);
 }
 
 /* Reads and renders the conversation C. */
@@ -120,15 +85,12 @@ static int render_chat(const struct texts *t, const struct gallop_chat *c, struc
 {
     struct texts_use use = {0};
     struct inputs in = {0};
-    json_t *given = NULL;
     int rc;
 
     if ((rc = texts_template_open(t, c->chat_template, &use, e)) != 0)
         return rc;
     mem_lib_failed(); /* resets the flag of an earlier failure */
-    if ((rc = read_inputs(c, &in, e)) == 0 && (rc = make_variables(c, use.template, &in, &given, e)) == 0)
-        rc = render(t, c, use.template, given, out, origin, e);
-    json_decref(given);
+    rc = render(c, use.template, &in, out, origin, e);
     close_inputs(&in);
     texts_template_close(t, &use);
     /* a failed allocation inside jansson may have been missed until here, or taken for a wrong field */

@@ -4,9 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "text/chat.h"
 #include "text/jinja/jinja.h"
-#include "text/markup/detect.h"
 
 void template_cache_init(struct template_cache *c)
 {
@@ -31,14 +29,6 @@ void template_cache_fini(struct template_cache *c)
     *c = (struct template_cache){.n_uses = 0};
 }
 
-int template_examine(const struct chat *chat, struct texts_template *x, struct err *e)
-{
-    int rc = tools_probe(chat, x->jinja, &x->tools, e);
-
-    rc = rc ? rc : roles_probe(chat, x->jinja, x->source, x->tools.place == TOOLS_IN_VARIABLE, &x->roles, e);
-    return rc ? rc : markup_detect(chat, x->jinja, x->source, &x->tools, &x->markup, e);
-}
-
 /* Makes an entry of SOURCE [n]. */
 static int new_entry(struct template_entry **out, const struct chat *chat, const char *source, size_t n,
                      struct err *e)
@@ -53,11 +43,12 @@ static int new_entry(struct template_entry **out, const struct chat *chat, const
     }
     memcpy(x->source, source, n + 1);
     x->n = n;
+    x->template.chat = chat;
     x->template.source = x->source;
     mem_lib_failed(); /* resets the flag of an earlier failure */
     if ((rc = err_utf8(e, "chat_template", source, n)) == 0 &&
         (rc = jinja_parse(&x->template.jinja, x->source, n, "chat_template", NULL, e)) == 0)
-        rc = template_examine(chat, &x->template, e);
+        rc = template_examine(&x->template, e);
     if (mem_lib_failed()) /* a failure inside jansson may have been taken for a template that refuses messages */
         rc = err_nomem(e, "a chat template");
     if (rc)

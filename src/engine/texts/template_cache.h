@@ -11,28 +11,14 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "text/markup/markup.h"
-#include "text/markup/roles.h"
-#include "text/markup/tools.h"
-
-struct chat;
-struct jinja;
-
-/* A chat template, and how it expects messages. */
-struct texts_template {
-    struct jinja *jinja; /* owned; NULL: the model's own template, which struct chat owns */
-    const char *source;  /* borrowed; NULL: the model has no template */
-    struct tools_style tools;
-    struct roles_style roles;
-    struct markup markup;
-};
+#include "text/markup/template.h"
 
 /* Larger templates are not kept. */
 enum { TEMPLATE_CACHE_ENTRIES = 8, TEMPLATE_CACHE_MOST_BYTES = 256 << 10 };
 
 /* A template that is in the cache or in use. */
 struct template_entry {
-    struct texts_template template;
+    struct template template;
     char *source;
     size_t n, n_users;
     uint64_t last_use;
@@ -48,10 +34,6 @@ struct template_cache {
 
 void template_cache_init(struct template_cache *c);
 void template_cache_fini(struct template_cache *c); /* no entry is in use */
-
-/* Examines which tools and roles the template X accepts, and which markup it writes, with the special tokens of
- * CHAT. */
-int template_examine(const struct chat *chat, struct texts_template *x, struct err *e);
 
 /* Sets *OUT to the template SOURCE, which is parsed and examined if it is not kept. ERR_INPUT: it cannot be parsed.
  * template_cache_release() ends the use. */

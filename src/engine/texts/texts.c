@@ -9,7 +9,6 @@
 #include "engine/llm.h"
 #include "engine/sampling/sampling.h"
 #include "text/chat.h"
-#include "text/jinja/jinja.h"
 #include "text/markup/conversation.h"
 
 /* ---- templates ---- */
@@ -23,10 +22,8 @@ static int open_chat(struct texts *t, const struct llm *m, struct err *e)
     if (rc == 0 && !chat_has_template(t->chat)) {
         err_set(missing, ERR_INPUT, "this model has no chat template; chat_template takes the text of one");
     } else if (rc == 0) {
-        const char *tools = chat_template_source(t->chat, "tool_use");
-
-        t->own.source = tools ? tools : chat_template_source(t->chat, "default");
-        return template_examine(t->chat, &t->own, e);
+        t->own.chat = t->chat;
+        return template_examine(&t->own, e);
     }
     if (rc == ERR_NOMEM && e)
         *e = *missing;

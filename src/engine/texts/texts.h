@@ -24,10 +24,10 @@ struct tok;
 
 struct texts {
     bool is_open;
-    const struct tok *tok;   /* borrowed; NULL: the checkpoint has no tokenizer */
-    struct chat *chat;       /* NULL: the files of the chat template are damaged */
-    struct err chat_missing; /* why the model's own template cannot be rendered; code 0: it can */
-    struct texts_template own;
+    const struct tok *tok;            /* borrowed; NULL: the checkpoint has no tokenizer */
+    struct chat *chat;                /* NULL: the files of the chat template are damaged */
+    struct err chat_missing;          /* why the model's own template cannot be rendered; code 0: it can */
+    struct template own;              /* without `chat` if it cannot be rendered */
     struct template_cache *templates; /* those of programs */
     struct embedder embedder;
     struct err embedder_missing; /* why the embedder cannot be used; code 0: it can */
@@ -57,7 +57,7 @@ int texts_embedder(const struct texts *t, enum gallop_pooling pooling, const str
 
 /* A use of a template. */
 struct texts_use {
-    const struct texts_template *template;
+    const struct template *template;
     struct template_entry *entry; /* NULL: the template is the model's own */
 };
 

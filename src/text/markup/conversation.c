@@ -1,12 +1,13 @@
-/* conversation.c - converts messages, and finds the end of the last message in a rendered prompt. */
+/* conversation.c - converts messages, renders them, and finds the end of the last one in the rendered prompt. */
 #include "text/markup/conversation.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "text/markup/roles.h"
-#include "text/markup/tools.h"
+#include "text/chat.h"
+#include "text/markup/template.h"
 
 static bool is_text(const json_t *v, const char *text)
 {
@@ -140,22 +141,44 @@ static int add_end_tag(json_t *list, struct err *e)
     return rc;
 }
 
-int conversation_fit(const struct conversation *c, json_t **out, struct err *e)
+/* Sets *LIST to a new list of the messages of C, and *TOOLS to a new list of its tools unless they have another shape
+ * than OpenAI's, in the form that the template accepts. */
+static int fit(const struct conversation *c, json_t **list, json_t **tools, struct err *e)
 {
-    json_t *list = json_array();
-    int rc = list ? 0 : err_nomem(e, "messages");
+    const struct template *t = c->template;
+    int rc = 0;
 
+    if (json_array_size(c->tools) && tools_check(c->tools, NULL, NULL) == 0)
+        rc = tools_complete(&t->tools, c->tools, tools, e);
+    if (rc == 0 && !(*list = json_array()))
+        rc = err_nomem(e, "messages");
     for (size_t i = 0; i < json_array_size(c->messages) && rc == 0; i++)
-        rc = convert(json_array_get(c->messages, i), i, list, e);
+        rc = convert(json_array_get(c->messages, i), i, *list, e);
     if (rc == 0)
-        rc = roles_fit(c->roles, list, e);
+        rc = roles_fit(&t->roles, *list, e);
     if (rc == 0)
-        rc = tools_fit(c->style, list, c->tools, e);
-    if (rc == 0 && c->is_open)
-        rc = add_end_tag(list, e);
-    if (rc)
-        json_decref(list);
-    *out = rc ? NULL : list;
+        rc = tools_fit(&t->tools, *list, *tools ? *tools : c->tools, e);
+    return rc == 0 && c->is_open ? add_end_tag(*list, e) : rc;
+}
+
+/* Sets *OUT to a new object with the variables of the template for C. */
+static int make_variables(const struct conversation *c, json_t **out, struct err *e)
+{
+    json_t *o = json_object(), *fitting = NULL, *complete = NULL;
+    int rc = !o ? err_nomem(e, "messages") : c->verbatim ? 0 : fit(c, &fitting, &complete, e);
+    json_t *list = fitting ? fitting : c->messages, *tools = complete ? complete : c->tools;
+
+    if (!c->verbatim && c->template->tools.place != TOOLS_IN_VARIABLE)
+        tools = NULL;
+    if (rc == 0 && ((c->variables && json_object_update(o, c->variables) != 0) ||
+                    (tools && json_object_set(o, "tools", tools) != 0) ||
+                    (list && json_object_set(o, "messages", list) != 0)))
+        rc = err_nomem(e, "messages");
+    if (rc == 0)
+        rc = chat_variables(c->template->chat, o, c->add_generation_prompt, out, e);
+    json_decref(complete);
+    json_decref(fitting);
+    json_decref(o);
     return rc;
 }
 
@@ -164,7 +187,9 @@ static bool is_blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-int conversation_leave_open(struct buf *out, size_t from, struct err *e)
+/* Truncates OUT after the text of the last message, to which the tag was appended. The conversation begins at offset
+ * FROM of OUT. */
+static int leave_open(struct buf *out, size_t from, struct err *e)
 {
     const size_t n = sizeof(end_tag) - 2; /* length without the blank */
     size_t at = out->len;
@@ -181,4 +206,21 @@ int conversation_leave_open(struct buf *out, size_t from, struct err *e)
     out->len = at;
     out->data[at] = 0;
     return 0;
+}
+
+int conversation_render(const struct conversation *c, struct buf *out, struct err *e)
+{
+    const struct template *t = c->template;
+    time_t seconds = time(NULL);
+    json_t *variables = NULL;
+    size_t from = out->len;
+    struct tm now;
+    int rc = make_variables(c, &variables, e);
+
+    if (rc)
+        return c->file ? err_prefix(e, "%s", c->file) : rc;
+    rc = chat_render(t->chat, t->jinja, variables, c->template_name,
+                     c->now ? c->now : localtime_r(&seconds, &now), out, c->origin, e);
+    json_decref(variables);
+    return rc == 0 && c->is_open ? leave_open(out, from, e) : rc;
 }

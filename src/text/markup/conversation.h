@@ -1,8 +1,8 @@
-/* conversation.h - converts the messages of a conversation in OpenAI's format for a model's chat template.
+/* conversation.h - renders conversations in OpenAI's format with a chat template.
  *
  * Templates expect messages of one form. Content that is a list of parts becomes one string with a line
  * end between parts, as in vLLM. Missing content, which clients send beside tool calls, becomes an empty
- * string. System messages and tool calls are converted as roles.h and tools.h describe.
+ * string. System messages, tools and tool calls are converted as roles.h and tools.h describe.
  */
 #ifndef GALLOP_TEXT_MARKUP_CONVERSATION_H
 #define GALLOP_TEXT_MARKUP_CONVERSATION_H
@@ -13,26 +13,27 @@
 
 struct buf;
 struct err;
-struct roles_style;
-struct tools_style;
+struct template;
+struct tm;
 
-/* The arguments of conversation_fit(). */
+/* The arguments of conversation_render(). JSON values are borrowed and not modified. */
 struct conversation {
-    const json_t *messages; /* a list of messages; they are not modified */
-    const json_t *tools;    /* a list of functions; NULL: none */
-    const struct roles_style *roles;
-    const struct tools_style *style;
-    /* The answer continues the last message. A tag that conversation_leave_open() finds is appended to it. */
-    bool is_open;
+    const struct template *template;
+    const char *template_name; /* of the model's templates; NULL: "tool_use" with tools, else "default" */
+    const char *file;          /* path of the file that the messages were read from, for errors; NULL: none */
+    json_t *variables;         /* an object, whose members TOOLS and MESSAGES replace; NULL: none */
+    json_t *tools;             /* a list of functions; tools of another shape stay as they are; NULL: none */
+    json_t *messages;          /* a list of messages; NULL: it is among the variables */
+
+    bool verbatim;              /* messages and tools are not converted to what the template accepts */
+    bool add_generation_prompt; /* the text ends with the beginning of the assistant's answer */
+    bool is_open;               /* the answer continues the last message, with whose text the prompt ends */
+    const struct tm *now;       /* NULL: the current time */
+    struct buf *origin; /* gets the origin of each byte of the text (jinja_render_marked()); NULL: none */
 };
 
-/* Sets *OUT to a new list of the messages of C in the form that the template accepts. ERR_INPUT,
- * ERR_UNSUPPORTED, ERR_NOMEM. */
-int conversation_fit(const struct conversation *c, json_t **out, struct err *e);
-
-/* Truncates OUT after the text of the last message. The rendered conversation, with is_open set, begins at
- * offset FROM of OUT. ERR_INPUT: the template does not write the last message. */
-int conversation_leave_open(struct buf *out, size_t from, struct err *e);
+/* Appends the rendered conversation C to OUT. ERR_INPUT, ERR_UNSUPPORTED, ERR_NOMEM. */
+int conversation_render(const struct conversation *c, struct buf *out, struct err *e);
 
 /* Appends the text of the last of MESSAGES, which the answer continues, to OUT: its parts are joined by line
  * ends. */

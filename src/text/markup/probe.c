@@ -18,8 +18,7 @@ bool probe_render(struct probe *p, json_t *given)
     if (given)
         rc = chat_variables(p->chat, given, true, &variables, &refusal);
     if (rc == 0)
-        rc = p->template ? jinja_render(p->template, variables, &now, NULL, &p->out, &refusal)
-                         : chat_render(p->chat, variables, NULL, &now, &p->out, &refusal);
+        rc = chat_render(p->chat, p->template, variables, NULL, &now, &p->out, NULL, &refusal);
     json_decref(variables);
     json_decref(given);
     if (rc == ERR_NOMEM)

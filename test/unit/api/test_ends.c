@@ -12,7 +12,7 @@
 #include "engine/engine_priv.h"
 #include "text/chat.h"
 #include "text/markup/markup.h"
-#include "text/markup/tools.h"
+#include "text/markup/template.h"
 
 #define PROMPT                                                                                                \
     "\"prompt\":[5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33,34,35,36," \
@@ -98,7 +98,7 @@ static double fast_clock(void *ctx)
 static int open_all(void **state)
 {
     static struct markup markup;
-    static struct tools_style tools;
+    static struct template examined;
     struct api_options o = {.max_running = 4,
                             .max_queued = 16,
                             .max_queued_tokens = 4096,
@@ -118,16 +118,16 @@ static int open_all(void **state)
     of_engine.prefix_index = is_late ? "none" : NULL; /* else a prompt may take a single step */
     if (demo_open_engine(&of_engine) != 0 || demo_open_chat(&chat, template) != 0 ||
         markup_choose(&markup, "hermes", "none", NULL, NULL) != 0 ||
-        tools_probe(chat, NULL, &tools, NULL) != 0)
+        tools_probe(chat, NULL, &examined.tools, NULL) != 0)
         return -1;
     inner = demo_compute_by(run_held);
     x = demo_replaced();
     x->reopen = reopen;
     x->reopen_wait = reopen_wait;
     x->clock_s = fast_clock;
-    o.service.chat = chat;
+    examined.chat = chat;
     o.service.markup = &markup;
-    o.service.tools = &tools;
+    o.service.template = &examined;
     return demo_open(o);
 }
 

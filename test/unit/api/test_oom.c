@@ -17,7 +17,7 @@
 #include "engine/engine_priv.h"
 #include "text/chat.h"
 #include "text/markup/markup.h"
-#include "text/markup/tools.h"
+#include "text/markup/template.h"
 
 #define TOOLS                                                                                \
     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"does " \
@@ -153,18 +153,18 @@ static int open_all(void **state)
                             .service.reasoning_field = "reasoning",
                             .quiet = true};
     static struct markup markup;
-    static struct tools_style tools;
+    static struct template examined;
     struct gallop_options of_engine = demo_options();
 
     of_engine.max_num_seqs = 1;
     of_engine.has_seed = 1;
     if (demo_open_engine(&of_engine) != 0 || open_script() != 0 || demo_open_chat(&chat, template) != 0 ||
         markup_choose(&markup, "hermes", "qwen3", NULL, NULL) != 0 ||
-        tools_probe(chat, NULL, &tools, NULL) != 0)
+        tools_probe(chat, NULL, &examined.tools, NULL) != 0)
         return -1;
-    o.service.chat = chat;
+    examined.chat = chat;
     o.service.markup = &markup;
-    o.service.tools = &tools;
+    o.service.template = &examined;
     return demo_open(o);
 }
 

@@ -30,7 +30,7 @@ static int render(const struct chat *c, json_t *q, const char *template, bool pr
     int rc = chat_variables(c, q, prompt, &variables, e);
 
     if (rc == 0)
-        rc = chat_render(c, variables, template, &jinjacase_now, out, e);
+        rc = chat_render(c, NULL, variables, template, &jinjacase_now, out, NULL, e);
     json_decref(variables);
     return rc;
 }

@@ -127,7 +127,7 @@ static void expect(const char *template, const char *messages, const char *promp
     assert_int_equal(roles_fit(&s, list, &e), 0);
     assert_true(json_equal(first, before)); /* messages are the caller's */
     assert_int_equal(chat_variables(chat, list, false, &variables, &e), 0);
-    assert_int_equal(chat_render(chat, variables, NULL, &now, &out, &e), 0);
+    assert_int_equal(chat_render(chat, NULL, variables, NULL, &now, &out, NULL, &e), 0);
     buf_char(&out, 0);
     if (strcmp(out.data, prompt) != 0)
         fail_msg("%s: found '%s', expected '%s'", messages, out.data, prompt);

@@ -156,7 +156,7 @@ static void check_text(const char *template, const char *messages, const char *t
     if (tool_list && s.place == TOOLS_IN_VARIABLE)
         json_object_set(given, "tools", tool_list);
     assert_int_equal(chat_variables(chat, given, false, &variables, &e), 0);
-    assert_int_equal(chat_render(chat, variables, NULL, &now, &out, &e), 0);
+    assert_int_equal(chat_render(chat, NULL, variables, NULL, &now, &out, NULL, &e), 0);
     assert_string_equal(out.data, expected);
     buf_fini(&out);
     json_decref(variables);

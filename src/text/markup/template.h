@@ -1,0 +1,30 @@
+/* template.h - a chat template with what its renderings of test conversations show: which tools and system messages it
+ * accepts, and which markup it writes.
+ */
+#ifndef GALLOP_TEXT_MARKUP_TEMPLATE_H
+#define GALLOP_TEXT_MARKUP_TEMPLATE_H
+
+#include "text/markup/markup.h"
+#include "text/markup/roles.h"
+#include "text/markup/tools.h"
+
+struct chat;
+struct err;
+struct jinja;
+
+struct template
+{
+    const struct chat *chat; /* borrowed; NULL: there is no usable template */
+    struct jinja *jinja;     /* owned; NULL: the model's own template, which CHAT owns */
+    const char *source; /* borrowed; with several templates of CHAT, that of the one for tools; NULL: none */
+
+    /* set by template_examine(); zeroed: all roles, no tools, no markup */
+    struct tools_style tools;
+    struct roles_style roles;
+    struct markup markup;
+};
+
+/* Sets the members of T behind CHAT, JINJA and the source of JINJA. ERR_NOMEM. */
+int template_examine(struct template *t, struct err *e);
+
+#endif
