@@ -263,7 +263,7 @@ static void submit_own(struct run_prompts *r, struct batch_request *q)
 static void submit(struct run_prompts *r, struct batch_request *q)
 {
     if (q->served)
-        served_submit(&r->served, q, r->engine, &r->model, r->in.template_file);
+        r->n_prompt += served_submit(&r->served, q, r->engine, &r->model, r->in.template_file);
     else
         submit_own(r, q);
     r->n_open += q->n_open;
@@ -496,8 +496,10 @@ static void print_served_text(const struct batch_request *q)
 {
     struct buf text = {.tag = MEM_APP};
 
-    for (size_t i = 0; i < q->n && !q->fault.code; i++) {
-        print_fmt(q->n > 1 ? "--- %zu.%zu\n" : "--- %zu\n", q->index, i);
+    size_t n = q->fault.code ? 0 : served_n_texts(q);
+
+    for (size_t i = 0; i < n; i++) {
+        print_fmt(n > 1 ? "--- %zu.%zu\n" : "--- %zu\n", q->index, i);
         buf_clear(&text);
         served_put_text(q, i, &text);
         print_foreign(text.data ? text.data : "", text.len);

@@ -34,9 +34,7 @@
 #include "base/opt.h"
 #include "base/threads/pool.h"
 #include "ckpt/checkpoint.h"
-#include "engine/embeddings/embedder.h"
 #include "engine/engine.h"
-#include "engine/find_model.h"
 #include "kern/roof.h"
 #include "net/cors.h"
 #include "net/server.h"
@@ -44,11 +42,7 @@
 #include "net/tls/tls.h"
 #include "page/page.h"
 #include "text/chat.h"
-#include "text/jinja/jinja.h"
-#include "text/markup/detect.h"
 #include "text/markup/markup.h"
-#include "text/markup/roles.h"
-#include "text/markup/tools.h"
 
 /* The options of client keys, or of admin keys. */
 struct key_options {

@@ -1,6 +1,6 @@
 /* answer.h - the answers to a request as typed pieces: text, reasoning and tool calls.
  *
- * The server's thread adds the engine's output to an answer. A dialect writes the pieces that were not
+ * request_take() adds the engine's output to an answer. A dialect writes the pieces that were not
  * sent yet, and answer_sent() then drops them. Without streaming, all pieces stay until the answer is
  * complete.
  */

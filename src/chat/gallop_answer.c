@@ -1,5 +1,6 @@
 /* gallop_answer.c - the function of gallop.h that answers the bodies of requests. */
 #include <string.h>
+#include <time.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -29,7 +30,10 @@ static void open_service(struct service *s, struct gallop *g, const char **name)
                           .chat_missing = t->chat_missing.msg,
                           .markup = &t->own.markup,
                           .reasoning_field = "reasoning",
-                          .embedder = t->embedder_missing.code ? NULL : &t->embedder,
+                          .embedder_missing = t->embedder_missing.code ? t->embedder_missing.msg : NULL,
+                          .embedder = &t->embedder,
+                          .priorities = engine_info(g)->has_priorities,
+                          .created = (int64_t)time(NULL),
                           .max_logprobs = -1};
     service_complete(s);
 }

@@ -154,7 +154,8 @@ void request_lose(struct answer_choice *h)
 
 void request_note_memory(struct request *q)
 {
-    q->is_over_memory |= mem_over_budget();
+    if (mem_over_budget())
+        atomic_store(&q->is_over_memory, true);
 }
 
 /* Returns the HTTP status of a request whose answer, or a part of it, had no memory, and sets *SENTENCE to the

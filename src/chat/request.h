@@ -97,7 +97,7 @@ struct request {
     int status;            /* HTTP status of the complete answer in REPLY; 0: there is no reply yet */
     struct buf reply;
     char reason[DIALECT_REASON]; /* why the request failed, for the log; "": it did not fail */
-    bool is_over_memory;         /* a part is missing because of the memory for all requests */
+    _Atomic bool is_over_memory; /* a part is missing because of the memory for all requests */
 };
 
 /* Initializes the zeroed Q as a request to ENDPOINT, whose body S answers in DIALECT. All are borrowed. */

@@ -44,6 +44,7 @@ struct service {
     /* sampling, embeddings and limits */
     const struct gallop_structured_outputs
         *structured;                 /* constraint of requests without their own; NULL: none */
+    const char *embedder_missing;    /* why no embeddings can be made; NULL: they can */
     const struct embedder *embedder; /* how embeddings are made; NULL: of the last token */
     enum service_defaults defaults;  /* of sampling parameters [those of the model] */
     int64_t max_logprobs;            /* maximum of the request field logprobs; below 0: 20 */

@@ -29,6 +29,7 @@ struct engine_info {
     bool is_gguf;
     bool is_bidirectional; /* every token attends to the whole prompt, so a prompt is computed in one step */
     bool has_store;        /* there is a KV store */
+    bool has_priorities;   /* the scheduling policy uses priorities */
     double load_s;         /* seconds that opening took */
 };
 

@@ -280,6 +280,7 @@ static void fill_info(struct gallop *g)
                                    .is_gguf = c && c->gguf.n,
                                    .is_bidirectional = w->bidirectional,
                                    .has_store = m->store != NULL,
+                                   .has_priorities = g->step.waiting.policy != WAITING_FCFS,
                                    .load_s = m->load_s};
 }
 

@@ -386,6 +386,86 @@ def a_batch_is_for_one_model():
     expect(names("demo", "gpt", "other"), [200, 200, 404], "one other name")
 
 
+def lines_of_openais_form_as_text():
+    """Without --json each generated text is printed, or the whole answer where it is more than that."""
+    some = [_openai("a", "/v1/completions", prompt=["Once", "The"]),
+            _openai("b", "/v1/completions", prompt="Once", n=1, best_of=3, seed=5, temperature=1),
+            _openai("c", "/v1/completions", prompt="Once", echo=True),
+            _openai("d", "/v1/embeddings", input="Once"), _openai("e", messages=USER, n=2)]
+    batch = _file("as.jsonl", *some)
+    bodies = [o["response"]["body"] for o in lines(_batch(batch))]
+    parts = re.split(r"^--- ([0-9.]+)\n", call("run", "-m", DEMO, "--quiet", "--batch",
+                                               batch).stdout.decode(), flags=re.M)[1:]
+    found = {k: v[:-1] for k, v in zip(parts[::2], parts[1::2])}
+    expect(sorted(found), ["0.0", "0.1", "1", "2", "3", "4.0", "4.1"], "what is printed")
+    expect([found["0.0"], found["0.1"]], [x["text"] for x in bodies[0]["choices"]],
+           "the answers to both prompts")
+    expect([json.loads(found[x])["choices"][0]["text"] for x in "12"],
+           [x["choices"][0]["text"] for x in bodies[1:3]], "the best of three, and a prompt with its answer")
+    expect(json.loads(found["3"])["data"], bodies[3]["data"], "a vector")
+    expect([found["4.0"], found["4.1"]], [x["message"]["content"] for x in bodies[4]["choices"]],
+           "two messages")
+
+
+def options_of_sampling_are_defaults_of_lines():
+    def ask(*options, url="/v1/completions", **body):
+        batch = _file("de.jsonl", {"custom_id": "a", "method": "POST", "url": url, "body": body})
+        return lines(_batch(batch, *options))[0]["response"]
+
+    used = lambda r: r["body"]["usage"]["completion_tokens"]
+    expect([used(ask("-n", 3, "--ignore-eos", prompt="Once")),
+            used(ask("-n", 3, "--ignore-eos", prompt="Once", max_tokens=5)),
+            ask("-n", 3, "--ignore-eos", url="/api/generate", prompt="Once")["body"]["eval_count"]],
+           [3, 5, 3], "tokens with -n 3, or of the body")
+    expect(len(ask("--logprobs", 1, prompt="Once", max_tokens=2)["body"]["choices"][0]["logprobs"]["tokens"]),
+           2, "log-probabilities of completions")
+    chat = ask("--logprobs", 1, url="/v1/chat/completions", messages=USER, max_tokens=2)["body"]
+    expect([len(x["top_logprobs"]) for x in chat["choices"][0]["logprobs"]["content"]], [1, 1], "and of chats")
+    text = lambda *options, **body: ask(*options, prompt="Once", max_tokens=6,
+                                        **body)["body"]["choices"][0]["text"]
+    expect([text("--seed", 5), text("--seed", 5)], [text(seed=5)] * 2, "a seed")
+    expect(ask("--num-beams", 2, "--min-new-tokens", 5, url="/v1/embeddings", input="x")["status_code"], 200,
+           "embeddings have no sampling")
+    expect(ask("--regex", "[0-9]{2}", prompt="Once", max_tokens=9)["body"]["choices"][0]["text"].isdigit(),
+           True, "a constraint")
+
+
+def lines_of_another_batch_are_told_apart():
+    batch = _file("an.jsonl", _openai("a\0b", "/v1/completions", prompt="Once"),
+                  _openai("a\0c", "/v1/completions", prompt="Once", model="one"),
+                  _openai("d", "/v1/completions", prompt="Once", model="two"))
+    out = os.path.join(FOLDER.name, "an.out")
+    for _ in range(2):
+        expect(_resume(batch, out).returncode, 1, "status with a line of another model")
+        expect([(x["custom_id"], x["response"]["status_code"]) for x in _results(out)],
+               [("a\0b", 200), ("a\0c", 200), ("d", 404)], "a name stays refused when it is tried again")
+    _file("an.out", {"index": 0, "output_ids": [1]})
+    r = _resume(_file("an.jsonl", _openai("a", "/v1/completions", prompt="Once")), out)
+    expect(r.returncode, 1, "status with a result of another form")
+    check(b"another batch" in r.stderr, f"results of another batch: {r.stderr}")
+    for line, word in (({**_openai("a", prompt="x"), "extra": 1}, "extra"),
+                       ({**_openai("a", prompt="x"), "url": 5}, "each once"),
+                       (b'{"custom_id":"a","method":"POST","url":"x","url":"x","body":{}}\n', "each once")):
+        o, = lines(_batch(_file("ex.jsonl", line)))
+        check(word in o["error"], f"what is wrong with {line}: {o}")
+
+
+def a_signal_leaves_no_result_of_lines_of_openais_form():
+    """Embeddings and answers that are cancelled have no lines."""
+    more = [_openai("e", "/v1/embeddings", input=["Once " * 400] * 200) for _ in range(20)]
+    batch = _file("si.jsonl", _openai("a", "/v1/completions", prompt="Once"), *more)
+    out = os.path.join(FOLDER.name, "si.out")
+    command = [GALLOP, "run", "-m", DEMO, "--quiet", "--json", "--threads", "1", "--batch", batch, "-o",
+               out, "--resume"]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as p:
+        while p.poll() is None and not (os.path.exists(out) and _read(out).count(b"\n") >= 1):
+            time.sleep(.01)
+        p.send_signal(signal.SIGINT)
+        said = p.stderr.read()
+    expect((p.returncode, {x["response"]["status_code"] for x in _results(out)}, b"400" in said),
+           (-signal.SIGINT if p.returncode < 0 else 130, {200}, False), f"status and results: {said}")
+
+
 # ---- order and sharing ----
 
 def _order(*requests, more=()):

@@ -442,9 +442,13 @@ static json_t *body_of(struct batch_request *q, json_t *o, struct err *e)
     }
     json_object_foreach(o, key, v)
     {
-        if (strcmp(key, "body") == 0)
+        if (strcmp(key, "body") == 0 || strcmp(key, "method") == 0 || strcmp(key, "url") == 0)
             continue;
         err_set(e, ERR_INPUT, "%.60s beside body: expected custom_id, method, url and body", key);
+        return NULL;
+    }
+    if (json_object_size(o) > 1) {
+        err_set(e, ERR_INPUT, "expected the texts custom_id, method and url and the object body, each once");
         return NULL;
     }
     return json_incref(body);
@@ -551,12 +555,16 @@ static void read_own(struct requests *r, struct batch_request *q, json_t *o)
 static void read_served(struct requests *r, struct batch_request *q, const struct served_line *line)
 {
     q->custom_id = print_json_string(line->custom_id.s, line->custom_id.n);
-    if (!q->custom_id || !served_open(r->served, q))
+    if (!q->custom_id || !served_open(r->served, q, line))
         err_nomem(&q->fault, "requests");
     else if (look_up(r, q, &q->fault) != 0)
         err_prefix(&q->fault, "%s", q->where);
-    else if (!q->skipped)
+    if (q->fault.code) { /* the result is an error in our own form */
+        served_free(q->served);
+        q->served = NULL;
+    } else if (!q->skipped) {
         served_read(r->served, q, line, &r->sampling);
+    }
 }
 
 /* Fills Q from its LINE. An error is stored in q->fault, with the number of the line. */

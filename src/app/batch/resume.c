@@ -16,6 +16,12 @@
 #include "base/buf.h"
 #include "base/json/json_pull.h"
 
+/* Returns the number of results of the line of OpenAI's form that is called ID. NULL: there is none. */
+static json_t *by_name(const struct resume *r, const json_t *id)
+{
+    return json_object_getn(r->by_id, json_string_value(id), json_string_length(id));
+}
+
 /* Records the result O. Returns false if O reports an error; its request is then computed again. Sets *RC to
  * -1 if O is not a result. */
 static bool note(struct resume *r, json_t *o, int *rc)
@@ -29,9 +35,8 @@ static bool note(struct resume *r, json_t *o, int *rc)
         if (json_integer_value(json_object_get(response, "status_code")) != 200 ||
             (error && !json_is_null(error)))
             return false;
-        json_object_set_new(
-            r->by_id, json_string_value(id),
-            json_integer(json_integer_value(json_object_get(r->by_id, json_string_value(id))) + 1));
+        json_object_setn_new(r->by_id, json_string_value(id), json_string_length(id),
+                             json_integer(json_integer_value(by_name(r, id)) + 1));
     } else if (json_is_integer(index)) {
         if (error)
             return false;
@@ -154,7 +159,7 @@ int resume_has(struct resume *r, const struct batch_request *q, bool *has, struc
     snprintf(key, sizeof(key), "%zu", q->index);
     *has = false;
     if (q->served)
-        count = json_object_get(r->by_id, json_string_value(q->custom_id));
+        count = by_name(r, q->custom_id);
     if (json_integer_value(count) > 0) {
         *has = json_integer_set(count, json_integer_value(count) - 1) == 0;
         return 0;

@@ -2,7 +2,6 @@
 #include "app/batch/served.h"
 
 #include <jansson.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -11,6 +10,7 @@
 #include "chat/dialect/dialect.h"
 #include "chat/endpoint.h"
 #include "chat/prepare/prepare.h"
+#include "chat/prepare/prompt.h"
 #include "chat/prepare/refuse.h"
 #include "engine/engine.h"
 #include "engine/sampling/sampling.h"
@@ -48,13 +48,43 @@ bool served_split(struct served_line *out, const char *line, size_t n, struct ar
            out->body.s;
 }
 
-bool served_open(const struct served *s, struct batch_request *b)
+static bool is_name(const struct json_str *s, const char *text)
+{
+    return text && strlen(text) == s->n && memcmp(text, s->s, s->n) == 0;
+}
+
+/* Accepts the name of the model in BODY, if it is the first that is read, as a name of the model. */
+static void accept_name(struct served *s, const struct json_str *body, struct arena *a)
+{
+    struct json_pull j;
+    struct json_str key, name = {NULL, 0};
+
+    if (s->answering.o.names.n || s->service.n_names == 2 ||
+        json_pull_open(&j, body->s, body->n, "", a, NULL) != 0)
+        return;
+    for (json_pull_enter_object(&j); json_pull_key(&j, &key);)
+        if (json_str_is(&key, "model") && json_pull_peek(&j) == JSON_PULL_STRING)
+            json_pull_string(&j, &name);
+        else
+            json_pull_skip(&j);
+    if (!name.n || name.n >= sizeof(s->first_name) || memchr(name.s, 0, name.n) ||
+        is_name(&name, s->service.name[0]) || is_name(&name, s->service.path_name))
+        return;
+    memcpy(s->first_name, name.s, name.n);
+    s->name[0] = s->service.name[0];
+    s->name[1] = s->first_name;
+    s->service.name = s->name;
+    s->service.n_names = 2;
+}
+
+bool served_open(struct served *s, struct batch_request *b, const struct served_line *line)
 {
     b->served = mem_zalloc(1, sizeof(*b->served), MEM_APP);
     if (!b->served)
         return false;
     b->served->line = b;
     b->served->q.service = &s->service;
+    accept_name(s, &line->body, &b->arena);
     return true;
 }
 
@@ -67,22 +97,40 @@ void served_free(struct served_request *r)
 
 /* ---- reading ---- */
 
+/* Sets the sampling parameters GIVEN in the fields that the body does not have. */
+static void set_sampling(struct batch_request *b, const struct sampling *given)
+{
+    struct fields *f = &b->served->q.field;
+    struct fields_generation *g = &f->generation;
+    struct sampling merged;
+
+    sampling_merge(&merged, f->sampling, given);
+    *f->sampling = merged;
+    if (sampling_given(given, SAMPLING_MAX_NEW_TOKENS) && g->max_tokens < 0 && g->max_completion_tokens < 0)
+        g->max_tokens = (int64_t)given->max_new_tokens;
+    if (sampling_given(given, SAMPLING_MAX_NEW_TOKENS) && g->num_predict == 0)
+        g->num_predict = (int64_t)given->max_new_tokens;
+    if (sampling_given(given, SAMPLING_SEED) && !g->has_seed) {
+        g->has_seed = true;
+        g->seed = given->seed + b->index * (uint64_t)b->n;
+    }
+    if (sampling_given(given, SAMPLING_LOGPROBS) && !json_object_get(f->body, "logprobs")) {
+        f->output.chat_logprobs = b->served->q.endpoint == FIELDS_CHAT;
+        if (f->output.chat_logprobs)
+            f->output.top_logprobs = given->logprobs;
+        else
+            f->output.logprobs = given->logprobs;
+    }
+}
+
 /* Sets the values of the command line in the fields that the body does not have. */
 static void set_given(const struct served *s, struct batch_request *b, const struct sampling *given)
 {
     struct fields *f = &b->served->q.field;
     const json_t *body = f->body;
-    struct sampling merged;
 
-    sampling_merge(&merged, f->sampling, given);
-    *f->sampling = merged;
-    if (sampling_given(given, SAMPLING_MAX_NEW_TOKENS) && f->generation.max_tokens < 0 &&
-        f->generation.max_completion_tokens < 0)
-        f->generation.max_tokens = (int64_t)given->max_new_tokens;
-    if (sampling_given(given, SAMPLING_SEED) && !f->generation.has_seed) {
-        f->generation.has_seed = true;
-        f->generation.seed = given->seed + b->index * (uint64_t)f->generation.n;
-    }
+    if (!(b->served->q.endpoint & FIELDS_POOLED))
+        set_sampling(b, given);
     if (s->no_special && !f->input.has_add_special) {
         f->input.has_add_special = true;
         f->input.add_special_tokens = false;
@@ -100,28 +148,14 @@ static void set_fault(struct batch_request *b)
         err_set(&b->fault, ERR_INPUT, "%s: %d %s", b->where, q->status, q->reason);
 }
 
-/* Accepts the name of the model in BODY, if it is the first that is read, as a name of the model. */
-static void accept_name(struct served *s, const struct json_str *body, struct arena *a)
+/* Returns the number of answers that are computed, at least 1. */
+static size_t n_answers(const struct request *q)
 {
-    struct json_pull j;
-    struct json_str key, name = {NULL, 0};
+    const struct fields_generation *g = &q->field.generation;
+    size_t n_prompts = prompt_is_list(q->field.input.prompt) ? json_array_size(q->field.input.prompt) : 1;
+    size_t n = n_prompts * (size_t)(g->best_of > g->n ? g->best_of : g->n);
 
-    if (s->answering.o.names.n || s->service.n_names == 2 ||
-        json_pull_open(&j, body->s, body->n, "", a, NULL) != 0)
-        return;
-    for (json_pull_enter_object(&j); json_pull_key(&j, &key);)
-        if (json_str_is(&key, "model") && json_pull_peek(&j) == JSON_PULL_STRING)
-            json_pull_string(&j, &name);
-        else
-            json_pull_skip(&j);
-    if (!name.n || name.n >= sizeof(s->first_name) ||
-        (strlen(s->service.name[0]) == name.n && memcmp(s->service.name[0], name.s, name.n) == 0))
-        return;
-    memcpy(s->first_name, name.s, name.n);
-    s->name[0] = s->service.name[0];
-    s->name[1] = s->first_name;
-    s->service.name = s->name;
-    s->service.n_names = 2;
+    return n ? n : 1;
 }
 
 void served_read(struct served *s, struct batch_request *b, const struct served_line *line,
@@ -129,19 +163,17 @@ void served_read(struct served *s, struct batch_request *b, const struct served_
 {
     struct request *q = &b->served->q;
 
-    accept_name(s, &line->body, &b->arena);
     if (endpoint_open(q, &s->service, line->url.s, line->url.n) == 0 &&
         (line->method.n != 4 || memcmp(line->method.s, "POST", 4) != 0))
         refuse(q, 405, "this path does not take that method");
     q->once = &s->once;
     q->seeds = &s->seeds;
-    if (!q->status && prepare_read(q, line->body.s, line->body.n) == 0 && prepare_whole(q) == 0)
-        set_given(s, b, given);
-    if (q->status) {
+    if (q->status || prepare_read(q, line->body.s, line->body.n) != 0 || prepare_whole(q) != 0) {
         set_fault(b);
         return;
     }
-    b->n = (size_t)q->field.generation.n;
+    b->n = n_answers(q);
+    set_given(s, b, given);
     if (sampling_given(q->field.sampling, SAMPLING_NUM_BEAMS))
         b->sampling = *q->field.sampling; /* for the number of sequences */
 }
@@ -156,21 +188,20 @@ static void end_if_done(struct batch_request *b)
     b->done = b->n_open == 0;
     if (!b->done)
         return;
-    if (!q->status)
-        q->status = request_write(q, &q->reply);
-    for (size_t i = 0; i < q->answer.n_choices; i++)
+    for (size_t i = 0; i < q->answer.n_choices && !q->status; i++)
         b->cancelled |= q->answer.choice[i].finish == GALLOP_FINISH_CANCELLED;
-    set_fault(b);
+    if (!q->status && !b->cancelled)
+        q->status = request_write(q, &q->reply);
+    if (!b->cancelled)
+        set_fault(b);
 }
 
-static int start(struct served *s, struct gallop *engine, struct checkpoint *model, const char *file,
-                 struct err *e)
+/* Reads what the lines are answered with. An error is kept for all of them. */
+static void start(struct served *s, struct gallop *engine, struct checkpoint *model, const char *file)
 {
-    int rc = answering_read(&s->answering, model, file, e);
-
-    if (rc == 0)
-        rc = answering_check(&s->answering, engine, e);
-    if (rc == 0) {
+    s->is_started = true;
+    if (answering_read(&s->answering, model, file, &s->fault) == 0 &&
+        answering_check(&s->answering, engine, &s->fault) == 0) {
         const char *const *name = s->service.name;
         size_t n = s->service.n_names;
 
@@ -178,18 +209,17 @@ static int start(struct served *s, struct gallop *engine, struct checkpoint *mod
         s->service.name = name;
         s->service.n_names = n;
     }
-    s->is_open = rc == 0;
-    return rc;
 }
 
-void served_submit(struct served *s, struct batch_request *b, struct gallop *engine, struct checkpoint *model,
-                   const char *file)
+size_t served_submit(struct served *s, struct batch_request *b, struct gallop *engine,
+                     struct checkpoint *model, const char *file)
 {
     struct request *q = &b->served->q;
-    struct err e = {0};
 
-    if (!q->status && !s->is_open && start(s, engine, model, file, &e) != 0)
-        refuse_error(q, &e);
+    if (!q->status && !s->is_started)
+        start(s, engine, model, file);
+    if (!q->status && s->fault.code)
+        refuse_error(q, &s->fault);
     if (!q->status && prepare_check(q) == 0 && prepare_prompts(q) == 0 && prepare_submit(q, NULL) != 0)
         prepare_cancel(q);
     fields_forget(&q->field, q->endpoint);
@@ -198,6 +228,7 @@ void served_submit(struct served *s, struct batch_request *b, struct gallop *eng
     b->random_seed = q->draws;
     b->sampling.seed = q->seed;
     end_if_done(b);
+    return q->n_prompt_tokens;
 }
 
 struct batch_request *served_take(const struct gallop_event *ev)
@@ -249,7 +280,7 @@ void served_put_line(const struct batch_request *b, struct buf *out)
     buf_str(out, "{\"id\":");
     put_id("batch_req_", out);
     buf_str(out, ",\"custom_id\":");
-    dialect_put_string(out, json_string_value(b->custom_id));
+    buf_json_str(out, json_string_value(b->custom_id), json_string_length(b->custom_id));
     buf_fmt(out, ",\"response\":{\"status_code\":%d,\"request_id\":", q->status);
     if (q->name[0])
         dialect_put_string(out, q->name);
@@ -262,13 +293,31 @@ void served_put_line(const struct batch_request *b, struct buf *out)
     buf_str(out, "},\"error\":null}\n");
 }
 
+/* Returns whether the answers to Q are texts as they were generated, one for each choice. */
+static bool is_text_alone(const struct request *q)
+{
+    const struct fields *f = &q->field;
+    bool is_text = q->status == 200 && q->answer.n_choices && !(q->endpoint & FIELDS_POOLED) &&
+                   !f->output.echo && f->generation.best_of <= f->generation.n;
+
+    for (size_t i = 0; i < q->answer.n_choices; i++)
+        is_text &= !q->answer.choice[i].reasoning.len && !q->answer.choice[i].calls.n;
+    return is_text;
+}
+
+size_t served_n_texts(const struct batch_request *b)
+{
+    const struct request *q = &b->served->q;
+
+    return is_text_alone(q) ? q->answer.n_choices : 1;
+}
+
 void served_put_text(const struct batch_request *b, size_t i, struct buf *out)
 {
     const struct request *q = &b->served->q;
-    const struct answer_choice *h = i < q->answer.n_choices ? &q->answer.choice[i] : NULL;
 
-    if (h && !(q->endpoint & FIELDS_POOLED) && !h->reasoning.len && !h->calls.n)
-        buf_add(out, h->text.data ? h->text.data : "", h->text.len);
-    else
+    if (is_text_alone(q) && q->answer.choice[i].text.len)
+        buf_add(out, q->answer.choice[i].text.data, q->answer.choice[i].text.len);
+    else if (!is_text_alone(q))
         put_body(q, out);
 }

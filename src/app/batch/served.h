@@ -34,7 +34,8 @@ struct served {
     const char *name[2];
     char first_name[512];
     bool no_special, keep_special; /* the options, for bodies that do not give their fields */
-    bool is_open;                  /* served_submit() was called */
+    bool is_started;               /* the template and the files about embeddings were read */
+    struct err fault;              /* why they cannot be used; code 0: they can */
 };
 
 /* A line of OpenAI's batch files. */
@@ -46,8 +47,8 @@ struct served_line {
  * their texts. */
 bool served_split(struct served_line *out, const char *line, size_t n, struct arena *a);
 
-/* Makes B, whose index is set, a line that is answered by S. False: out of memory. */
-bool served_open(const struct served *s, struct batch_request *b);
+/* Makes B, whose index is set, the line LINE, which S answers. False: out of memory. */
+bool served_open(struct served *s, struct batch_request *b, const struct served_line *line);
 void served_free(struct served_request *r); /* R may be NULL */
 
 /* Reads LINE into B. GIVEN: the sampling parameters of the command line, for bodies that do not have their own. */
@@ -55,9 +56,9 @@ void served_read(struct served *s, struct batch_request *b, const struct served_
                  const struct sampling *given);
 
 /* Submits B to ENGINE. MODEL, FILE: the checkpoint and the file of --chat-template, from which the chat template is
- * read at the first call. */
-void served_submit(struct served *s, struct batch_request *b, struct gallop *engine, struct checkpoint *model,
-                   const char *file);
+ * read at the first call. Returns the number of tokens of its prompts. */
+size_t served_submit(struct served *s, struct batch_request *b, struct gallop *engine,
+                     struct checkpoint *model, const char *file);
 
 /* Adds the event EV, whose user pointer is a prompt of a line, to its answers. Returns the line. */
 struct batch_request *served_take(const struct gallop_event *ev);
@@ -66,7 +67,9 @@ struct batch_request *served_take(const struct gallop_event *ev);
  * OUT. If the answer was drawn with a seed that S chose, "response" has "seed". */
 void served_put_line(const struct batch_request *b, struct buf *out);
 
-/* Writes what is printed of answer I to B without --json: its text, or the whole body if the answer is not text. */
+/* Returns the number of texts that are printed of B without --json, and writes text I: the generated text of a choice,
+ * or the whole body once if the answer is more than that. */
+size_t served_n_texts(const struct batch_request *b);
 void served_put_text(const struct batch_request *b, size_t i, struct buf *out);
 
 #endif

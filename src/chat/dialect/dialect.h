@@ -33,7 +33,7 @@ struct dialect {
     const struct schema *error_schema;
     enum answer_calls_when calls; /* when tool calls are passed to part(): streamed, complete or at the end */
 
-    /* Converts the fields of Q into messages and tools in OpenAI's chat format, on a worker thread. */
+    /* Converts the fields of Q into messages and tools in OpenAI's chat format. */
     int (*read)(struct request *q, struct err *e);
     /* Creates the state when the numbers of prompts and choices are known. False: out of memory. */
     bool (*open)(struct dialect_writer *w);
@@ -47,7 +47,7 @@ struct dialect {
     void (*introduce)(const struct dialect_writer *w, struct buf *out);
     /* Returns the number of log-probabilities that write_ahead() has to format before the next part. */
     size_t (*n_ahead)(const struct dialect_writer *w);
-    /* Formats the log-probabilities that n_ahead() counted, on a worker thread. Called only if there are
+    /* Formats the log-probabilities that n_ahead() counted, perhaps on another thread. Called only if there are
      * many. */
     void (*write_ahead)(const struct dialect_writer *w);
     /* Writes the unsent part of choice I. */

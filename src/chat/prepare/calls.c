@@ -1,4 +1,4 @@
-/* calls.c - the constraint on tool calls of a request to the server. */
+/* calls.c - the constraint on tool calls of a request. */
 #include "chat/prepare/calls.h"
 
 #include "chat/once.h"

@@ -10,7 +10,6 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/rng.h"
 #include "chat/dialect/dialect.h"
 #include "chat/dialect/ollama.h"
 #include "chat/dialect/ollama_models.h"
@@ -459,6 +458,8 @@ int prepare_check(struct request *q)
         return ERR_INPUT;
     if (q->dialect->read && q->dialect->read(q, &e) != 0)
         return refuse_error(q, &e);
+    if ((q->endpoint & FIELDS_POOLED) && q->service->embedder_missing)
+        return refuse(q, 400, q->service->embedder_missing);
     fields_blame(&q->field, "", 0); /* the checks below set the field of their errors */
     if (check_together(q) != 0)
         return ERR_INPUT;

@@ -1,4 +1,4 @@
-/* prompt.h - reads the prompts of a request into token ids, on a worker thread. */
+/* prompt.h - reads the prompts of a request into token ids. */
 #ifndef GALLOP_CHAT_PREPARE_PROMPT_H
 #define GALLOP_CHAT_PREPARE_PROMPT_H
 

@@ -1,23 +1,23 @@
 /* refuse.h - error answers that are left in a request. */
-#ifndef GALLOP_API_PREPARE_REFUSE_H
-#define GALLOP_API_PREPARE_REFUSE_H
+#ifndef GALLOP_CHAT_PREPARE_REFUSE_H
+#define GALLOP_CHAT_PREPARE_REFUSE_H
 
 #include <stdbool.h>
 
 struct err;
 struct request;
 
-extern const char refuse_over_memory[]; /* message for a request over max_request_bytes */
+extern const char refuse_over_memory[]; /* message for a request over the memory for all requests */
 
 /* Sets the status and reply of Q to an error with STATUS and SENTENCE. The error is about the field set by
  * fields_blame(). Returns ERR_INPUT. */
 int refuse(struct request *q, int status, const char *sentence);
 
-/* Refuses Q with 429 if requests hold more than max_request_bytes, otherwise with 503. */
+/* Refuses Q with 429 if requests hold more than the memory for all of them, otherwise with 503. */
 int refuse_memory(struct request *q);
 
 /* Refuses Q with 400 and names FIELD. */
-int refuse_field(struct request *q, const char *qield, const char *sentence);
+int refuse_field(struct request *q, const char *field, const char *sentence);
 
 /* Refuses Q with 429 or 400 and the sentence of E, or like refuse_memory() if memory ran out. */
 int refuse_error(struct request *q, const struct err *e);

@@ -1,4 +1,4 @@
-/* tokens.h - the endpoints that a worker answers with the tokenizer alone, without the engine. */
+/* tokens.h - the endpoints that are answered with the tokenizer alone, without the engine. */
 #ifndef GALLOP_CHAT_PREPARE_TOKENS_H
 #define GALLOP_CHAT_PREPARE_TOKENS_H
 

@@ -91,6 +91,37 @@ static void events_of_other_requests_are_not_lost(void **state)
     gallop_free(answer);
 }
 
+static void a_service_without_a_server_is_described(void **state)
+{
+    char *answer;
+
+    assert_int_equal(ask("/api/show", "{}", &answer), 200);
+    assert_null(strstr(answer, "\"modified_at\":\"1970"));
+    gallop_free(answer);
+    assert_int_equal(ask("/v1/completions", "{\"prompt\":\"a\",\"priority\":1}", &answer), 400);
+    gallop_free(answer);
+}
+
+static void priorities_are_those_of_the_policy(void **state)
+{
+    struct gallop_options o;
+    struct gallop *g;
+    char err[GALLOP_ERR_SIZE], *answer;
+    int status;
+    size_t n;
+
+    gallop_options_init(&o);
+    o.model = GALLOP_SOURCE_DIR "/models/demo";
+    o.scheduling_policy = "priority";
+    assert_int_equal(gallop_open(&g, &o, err), 0);
+    assert_int_equal(gallop_answer(g, "/v1/completions", "{\"prompt\":\"a\",\"priority\":1,\"max_tokens\":1}",
+                                   SIZE_MAX, &status, &answer, &n, err),
+                     0);
+    assert_int_equal(status, 200);
+    gallop_free(answer);
+    gallop_close(g);
+}
+
 /* Each allocation fails once: the answer is then complete, or an error of the server, or there is none. */
 static void memory_runs_out(void **state)
 {
@@ -133,6 +164,8 @@ int main(void)
         cmocka_unit_test(a_body_of_a_given_length_is_read),
         cmocka_unit_test(a_path_that_is_none_is_404),
         cmocka_unit_test(events_of_other_requests_are_not_lost),
+        cmocka_unit_test(a_service_without_a_server_is_described),
+        cmocka_unit_test(priorities_are_those_of_the_policy),
         cmocka_unit_test(memory_runs_out),
     };
 
