@@ -184,12 +184,16 @@ void served_read(struct served *s, struct batch_request *b, const struct served_
 static void end_if_done(struct batch_request *b)
 {
     struct request *q = &b->served->q;
+    bool failed = false;
 
     b->done = b->n_open == 0;
     if (!b->done)
         return;
-    for (size_t i = 0; i < q->answer.n_choices && !q->status; i++)
+    for (size_t i = 0; i < q->answer.n_choices && !q->status; i++) {
+        failed |= q->answer.choice[i].state == ANSWER_FAILED; /* then the others were cancelled, too */
         b->cancelled |= q->answer.choice[i].finish == GALLOP_FINISH_CANCELLED;
+    }
+    b->cancelled &= !failed;
     if (!q->status && !b->cancelled)
         q->status = request_write(q, &q->reply);
     if (!b->cancelled)

@@ -449,7 +449,7 @@ static void answer_at_once(struct request *q)
     }
 }
 
-int prepare_check(struct request *q)
+static int check(struct request *q)
 {
     struct err e = {0};
 
@@ -474,4 +474,13 @@ int prepare_check(struct request *q)
     default: return count_answers(q);
     }
     return ERR_INPUT;
+}
+
+int prepare_check(struct request *q)
+{
+    int rc = check(q);
+
+    if (q->reply.oom) /* an answer that needs no engine is incomplete */
+        refuse_memory(q);
+    return rc;
 }
