@@ -368,6 +368,16 @@ def options_of_the_server_hold_for_lines_of_openais_form():
            "a variable of the template")
     expect([ask("<word>", "--served-model-name", "a", "--served-model-name", "b", model=x)["status_code"]
             for x in "abc"], [200, 200, 404], "names of the model")
+    expect(ask("<word>", "--served-model-name", "mod\u00e8le", model="mod\u00e8le")["status_code"], 200,
+           "a name with other letters than ASCII's")
+    text = call("run", "-m", model, "--dtype", "fp32", "--quiet", "--tool-call-parser", "llama3_json",
+                "--batch", _file("op.jsonl", _openai("a", max_tokens=20, tools=tools, messages=[
+                    {"role": "user", "content": "<call>"}]))).stdout.decode()
+    check(text.startswith("--- 0\n{") and '"tool_calls"' in text, f"calls without --json: {text}")
+    marks = _openai("a", messages=[{"role": "user", "content": "<|user|>"}])
+    n = [o["response"]["body"]["usage"]["prompt_tokens"] for more in ((), ("--user-text", "plain"))
+         for o in lines(_batch(_file("ma.jsonl", marks), *more))]
+    check(n[0] < n[1], f"tokens of a mark as a special token and as plain text: {n}")
     vectors = [json.loads(_batch(_file("po.jsonl", _openai("a", "/v1/embeddings", input="Once upon")),
                                  "--pooling", x).stdout)["response"]["body"]["data"][0]["embedding"]
                for x in ("last", "mean")]
@@ -384,6 +394,7 @@ def a_batch_is_for_one_model():
            "the first name is one of the model")
     expect(names("demo", "gpt"), [200, 200], "its own name is none that a line gives")
     expect(names("demo", "gpt", "other"), [200, 200, 404], "one other name")
+    expect(names(DEMO, "gpt"), [200, 200], "and so is its path")
 
 
 def lines_of_openais_form_as_text():

@@ -86,6 +86,24 @@ def what_the_folder_says_is_served():
         check(_vectors(_folder("st", files)) == wanted, f"embeddings of a folder with {files}")
 
 
+def vectors_of_the_c_api_are_those_of_the_server():
+    """examples/answer.c reads paths and bodies."""
+    program = os.path.join(os.path.dirname(os.path.realpath(GALLOP)), "examples", "example_answer")
+    body = json.dumps({"input": TEXTS, "normalize": False})
+
+    def ask(path):
+        r = subprocess.run([program, path], capture_output=True, timeout=600,
+                           input=f"/v1/embeddings {body}\n".encode())
+        return r.stdout.decode().split(" ", 1)
+
+    file, modules = "1_Pooling/config.json", {"modules.json": [TRANSFORMER, POOLING]}
+    status, answer = ask(_folder("st", {file: {"pooling_mode": "mean"}, **modules}))
+    expect((status, [x["embedding"] for x in json.loads(answer)["data"]]), ("200", MEAN), "mean")
+    status, answer = ask(_folder("st", {file: {"pooling_mode": "max"}, **modules}))
+    expect((status, "max" in json.loads(answer)["error"]["message"]), ("400", True),
+           f"a mode that is refused: {answer}")
+
+
 def do_lower_case_is_refused():
     path = _folder("st", {"sentence_bert_config.json": {"do_lower_case": True}})
     _refused(path, "sentence_bert_config.json", "do_lower_case")

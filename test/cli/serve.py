@@ -405,6 +405,9 @@ def sampling_fields_do_what_they_say():
     expect(got["choices"][0]["prompt_token_ids"], list(range(40, 47)), "or its beginning")
     expect(_ask(prompt=[5] * 2000, truncate_prompt_tokens=-1,
                 max_tokens=24)["usage"]["prompt_tokens"], 1000, "or what leaves room")
+    got = server.post("/v1/chat/completions", truncate_prompt_tokens=-1, messages=[
+        {"role": "user", "content": "a " * 3000}])[1]["usage"]
+    expect((got["prompt_tokens"], got["completion_tokens"]), (1023, 1), "for one token without a limit")
     lp = _ask(max_tokens=2, logprobs=1,
               return_tokens_as_token_ids=True)["choices"][0]["logprobs"]["tokens"]
     expect(lp, [f"token_id:{i}" for i in first[:2]], "tokens by their ids")

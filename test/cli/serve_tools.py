@@ -381,6 +381,10 @@ def a_stop_string_keeps_what_is_complete():
                 expect((_calls(message), end), (calls, "tool_calls" if calls else "stop"),
                        f"{stop!r} leaves {message}")
                 check(not message["content"], f"{stop!r} leaves text: {message}")
+        ids = server.post("/v1/chat/completions", return_token_ids=True,
+                          **tools)[1]["choices"][0]["token_ids"]
+        message, end = _ask(server, "stop token", stop_token_ids=[ids[2]], **tools)
+        expect((_calls(message), end), ([], "stop"), f"a token that stops inside a call: {message}")
 
 
 # Answers that quote their marks in ordinary letters, as they copy a document.
