@@ -219,6 +219,14 @@ def the_formats_of_answers_are_those_of_the_template():
                {"tool_call_parser": "hermes", "reasoning_parser": "qwen3",
                 "tool_call_parser_from": "rendered", "reasoning_parser_from": "shown in the template"},
                "formats of a template")
+        plain = "{% for m in messages %}{{ m.content }}{% endfor %}"
+        config["chat_template"] = [{"name": "default", "template": plain}, {
+            "name": "tool_use", "template": plain + "{{ tools }}{# <tool_call> arguments #}"}]
+        with open(os.path.join(where, "tokenizer_config.json"), "w", encoding="utf-8") as f:
+            json.dump(config, f)
+        found = _inspect("-m", where)["markup"]
+        expect((found["tool_call_parser"], found["tool_call_parser_from"]),
+               ("hermes", "shown in the template"), "formats of the template for tools")
 
 
 def names_that_are_not_utf8_are_valid_json():

@@ -408,6 +408,11 @@ def sampling_fields_do_what_they_say():
     got = server.post("/v1/chat/completions", truncate_prompt_tokens=-1, messages=[
         {"role": "user", "content": "a " * 3000}])[1]["usage"]
     expect((got["prompt_tokens"], got["completion_tokens"]), (1023, 1), "for one token without a limit")
+    tokens = [server.post("/tokenize", messages=[
+        {"role": "user", "content": "x"}, {"role": "assistant", **content},
+        {"role": "user", "content": "y"}])[1].get("tokens")
+              for content in ({"content": ""}, {"content": None}, {})]
+    check(tokens[0] and tokens[0] == tokens[1] == tokens[2], f"a message without content: {tokens}")
     lp = _ask(max_tokens=2, logprobs=1,
               return_tokens_as_token_ids=True)["choices"][0]["logprobs"]["tokens"]
     expect(lp, [f"token_id:{i}" for i in first[:2]], "tokens by their ids")

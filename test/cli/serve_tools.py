@@ -179,6 +179,9 @@ def every_markup_writes_calls_that_are_forced():
                                     parallel_tool_calls=False)
                 _expect_calls(f"{markup}, seed {seed}", message, end)
                 check(not message["content"], f"{markup}: content beside the call: {message}")
+                # Templates of Mistral's models refuse other ids.
+                expect(len(message["tool_calls"][0]["id"]), 9 if "mistral" in markup else 29,
+                       f"{markup}: letters of an id")
             message, end = _ask(server,
                                 markup,
                                 tools=_tools(),
@@ -383,7 +386,7 @@ def a_stop_string_keeps_what_is_complete():
                 check(not message["content"], f"{stop!r} leaves text: {message}")
         ids = server.post("/v1/chat/completions", return_token_ids=True,
                           **tools)[1]["choices"][0]["token_ids"]
-        message, end = _ask(server, "stop token", stop_token_ids=[ids[2]], **tools)
+        message, end = _ask(server, "stop token", stop_token_ids=[ids[3]], **tools)
         expect((_calls(message), end), ([], "stop"), f"a token that stops inside a call: {message}")
 
 
