@@ -266,6 +266,8 @@ def a_line_of_openais_form_says_what_the_server_says():
              user("<word>", logprobs=True, top_logprobs=2, n=2), user("<word>", logprobs=True),
              *(("/v1/completions", {"prompt": "<word>", "logprobs": k, **more}) for k in (0, 2)
                for more in ({}, {"n": 2}, {"max_tokens": 3}, {"logit_bias": {"0": 99}}))]
+    # The token of "Paris", inside the arguments of a call, ends the answer.
+    asked.append(user("<call>", **tools, stop_token_ids=[262]))
     strict = {"tools": [{"type": "function", "function": {
         "name": x, "strict": True, "parameters": {
             "type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}},
@@ -320,6 +322,9 @@ def a_line_of_openais_form_says_what_the_server_says():
            ([("f", {"city": "Paris"})], "Let me see.", "tool_calls"), "a call")
     expect((call_of(choices[5]), choices[5]["message"]["content"]),
            ([("f", {}), ("g", {"x": [1]})], None), "two calls")
+    cut = choices[forced - 1]
+    expect((call_of(cut), cut["message"]["content"], cut["finish_reason"], cut["stop_reason"]),
+           ([], "Let me see.", "stop", 262), "a call that a stop token cuts")
     calls = [call_of(x) for x in choices[forced:]]
     cities = {("f", "Rome"), ("f", "Oslo"), ("g", "Rome"), ("g", "Oslo")}
     for i in (0, 2, 5, 8):

@@ -52,7 +52,7 @@ def the_prompt_has_both_texts_and_the_tokens_between_them():
 
 def lines_of_a_batch_fill_gaps_too():
     own = {"prompt": BEFORE, "suffix": BEHIND, "max_tokens": 6}
-    body = {"model": "demo", **own}
+    body = {"model": "demo", "temperature": 0, **own}
     one, openai, plain = _batch(own, {"custom_id": "a", "method": "POST", "url": "/v1/completions",
                                       "body": body}, {**own, "suffix": ""})
     same = _run("--suffix", BEHIND, BEFORE)

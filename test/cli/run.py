@@ -529,7 +529,7 @@ def lines_with_openais_names_are_understood():
                  {"messages": user, "max_new_tokens": 3, "stop": "zzz", "user": "me"},
                  {"messages": user, "max_tokens": 3, "stop": ["zzz", "yyy"]},
                  {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions",
-                  "body": {"model": "m", "messages": user, "max_tokens": 3}},
+                  "body": {"model": "m", "messages": user, "max_tokens": 3, "temperature": 0}},
                  {"custom_id": "",
                   "body": {"messages": user, "max_tokens": 3, "temperature": None}}):
         o = lines(_batch(body))[0]

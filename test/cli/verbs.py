@@ -154,14 +154,14 @@ def parse_separates_lists_and_detects():
     o = lines(call("parse", "--tool-call-parser", "hermes", "--batch", "/dev/stdin",
                    stdin=json.dumps({"pieces": spoken, "tools": tools}).encode()))[0]
     check(o["content"].startswith("<tool_call>") and len(o["tool_calls"]) == 1, "a mark that is spoken of")
-    text = ("<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"n\">7</parameter>\n</invoke>\n"
-            "</minimax:tool_call> and <invoke name=\"f\">")
+    one = "<invoke name=\"f\">\n<parameter name=\"n\">7</parameter>\n</invoke>\n"
+    text = f"<minimax:tool_call>\n{one}</minimax:tool_call> and {one}"
     more = [{"type": "function", "function": {"name": "f", "parameters": {
         "type": "object", "additionalProperties": {"type": "integer"}}}}]
     o = lines(call("parse", "--tool-call-parser", "minimax_m2", "--batch", "/dev/stdin",
                    stdin=json.dumps({"text": text, "tools": more}).encode()))[0]
-    check((o["content"], o["tool_calls"]) == (" and <invoke name=\"f\">", [
-        {"name": "f", "arguments": "{\"n\": 7}"}]), f"a call, and its mark in the text behind it: {o}")
+    check((o["content"].strip(), o["tool_calls"]) == (f"and {one}".strip(), [
+        {"name": "f", "arguments": "{\"n\": 7}"}]), f"a call, and its marks in the text behind it: {o}")
     o = lines(call("parse", "--reasoning-parser", "qwen3", stdin=b"<think>a</think>b"))[0]
     check(o["reasoning"] == "a" and o["content"] == "b", "standard input")
     o = lines(call("parse", "--list", "--json"))[0]
