@@ -273,7 +273,6 @@ static void take_event(const struct engine_thread_batch *b, const struct engine_
 {
     struct request_prompt *p = r->ev.user;
     struct flight *f = flight_of_prompt(p);
-    struct answer_choice *h = request_choice(p, r->ev.choice);
     struct gallop_event ev;
     const char *warnings = engine_thread_point(b, r, &ev);
     bool good;
@@ -281,7 +280,7 @@ static void take_event(const struct engine_thread_batch *b, const struct engine_
     if (ev.type == GALLOP_TOKEN || ev.type == GALLOP_FINISHED)
         prepare_waits_no_more(p);
     if (ev.type == GALLOP_TOKEN)
-        observe_token(f, h, b->now_s);
+        observe_token(f, request_choice(p, ev.choice), b->now_s);
     mem_over_budget();
     mem_set_client(f->client);
     mem_charge(MEM_CHARGE_OLD);
@@ -291,10 +290,8 @@ static void take_event(const struct engine_thread_batch *b, const struct engine_
         leave(f, &ev, b);
     request_note_memory(&f->q);
     count_over_memory(f);
-    if (!good || h->text.oom || h->lost) { /* a part of the answer is missing */
-        request_lose(h);
+    if (!good)
         flight_abort(f);
-    }
     if (!f->touched) {
         f->touched = true;
         f->next_touched = *touched;

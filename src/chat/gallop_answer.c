@@ -43,14 +43,9 @@ static void compute(struct request *q)
 {
     struct gallop_event ev;
 
-    while (gallop_next(q->service->engine, &ev)) {
-        struct answer_choice *h = request_choice(ev.user, ev.choice);
-
-        if (request_take(ev.user, &ev, NULL) && !h->text.oom && !h->lost)
-            continue;
-        request_lose(h);
-        prepare_cancel(q);
-    }
+    while (gallop_next(q->service->engine, &ev))
+        if (!request_take(ev.user, &ev, NULL))
+            prepare_cancel(q);
 }
 
 /* Answers Q, whose endpoint is known. */

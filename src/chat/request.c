@@ -125,10 +125,11 @@ struct answer_choice *request_choice(const struct request_prompt *p, size_t choi
     return &q->answer.choice[(size_t)(p - q->prompt) * q->n + choice];
 }
 
-bool request_take(struct request_prompt *p, const struct gallop_event *ev, const char *warnings)
+/* Adds EV to the choice H of the prompt P. */
+static bool add_event(struct request_prompt *p, struct answer_choice *h, const struct gallop_event *ev,
+                      const char *warnings)
 {
     struct answer_prompt *of_prompt = &p->request->answer.prompt[p - p->request->prompt];
-    struct answer_choice *h = request_choice(p, ev->choice);
 
     switch (ev->type) {
     case GALLOP_TOKEN: return take_token(p->request, h, ev);
@@ -141,13 +142,18 @@ bool request_take(struct request_prompt *p, const struct gallop_event *ev, const
     return true;
 }
 
-void request_lose(struct answer_choice *h)
+bool request_take(struct request_prompt *p, const struct gallop_event *ev, const char *warnings)
 {
+    struct answer_choice *h = request_choice(p, ev->choice);
+
+    if (add_event(p, h, ev, warnings) && !h->text.oom && !h->lost)
+        return true;
     h->lost = true;
     if (h->state != ANSWER_RUNNING) {
         h->finish = GALLOP_FINISH_ERROR;
         h->state = ANSWER_FAILED;
     }
+    return false;
 }
 
 /* ---- writing ---- */

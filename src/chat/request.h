@@ -120,14 +120,12 @@ bool request_has_tools(const struct request *q);
 int64_t request_max_tokens(const struct request *q);
 
 /* Adds the event EV of the prompt P to the answers. WARNINGS: the warnings of EV, ev->n_warnings zero-terminated
- * strings, one after another; NULL: those in ev->warnings. False: out of memory. */
+ * strings, one after another; NULL: those in ev->warnings. False: a part of the answer is missing, because memory ran
+ * out; the choice has failed, and the caller cancels the request. */
 bool request_take(struct request_prompt *p, const struct gallop_event *ev, const char *warnings);
 
 /* Returns the answer number CHOICE to the prompt P. */
 struct answer_choice *request_choice(const struct request_prompt *p, size_t choice);
-
-/* Marks the choice H as incomplete, because memory ran out. */
-void request_lose(struct answer_choice *h);
 
 /* Returns the HTTP status of the first failed choice and sets *SENTENCE to the reason. 0: none failed. */
 int request_fault(const struct request *q, const char **sentence);

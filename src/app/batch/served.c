@@ -48,11 +48,6 @@ bool served_split(struct served_line *out, const char *line, size_t n, struct ar
            out->body.s;
 }
 
-static bool is_name(const struct json_str *s, const char *text)
-{
-    return text && strlen(text) == s->n && memcmp(text, s->s, s->n) == 0;
-}
-
 /* Accepts the name of the model in BODY, if it is the first that is read, as a name of the model. */
 static void accept_name(struct served *s, const struct json_str *body, struct arena *a)
 {
@@ -68,7 +63,8 @@ static void accept_name(struct served *s, const struct json_str *body, struct ar
         else
             json_pull_skip(&j);
     if (!name.n || name.n >= sizeof(s->first_name) || memchr(name.s, 0, name.n) ||
-        is_name(&name, s->service.name[0]) || is_name(&name, s->service.path_name))
+        json_str_is(&name, s->service.name[0]) ||
+        (s->service.path_name && json_str_is(&name, s->service.path_name)))
         return;
     memcpy(s->first_name, name.s, name.n);
     s->name[0] = s->service.name[0];
@@ -163,8 +159,7 @@ void served_read(struct served *s, struct batch_request *b, const struct served_
 {
     struct request *q = &b->served->q;
 
-    if (endpoint_open(q, &s->service, line->url.s, line->url.n) == 0 &&
-        (line->method.n != 4 || memcmp(line->method.s, "POST", 4) != 0))
+    if (endpoint_open(q, &s->service, line->url.s, line->url.n) == 0 && !json_str_is(&line->method, "POST"))
         refuse(q, 405, "this path does not take that method");
     q->once = &s->once;
     q->seeds = &s->seeds;
@@ -235,22 +230,17 @@ size_t served_submit(struct served *s, struct batch_request *b, struct gallop *e
     return q->n_prompt_tokens;
 }
 
-struct batch_request *served_take(const struct gallop_event *ev)
+void served_take(const struct gallop_event *ev)
 {
     struct request_prompt *p = ev->user;
     struct batch_request *b = ((struct served_request *)(void *)p->request)->line;
-    struct answer_choice *h = request_choice(p, ev->choice);
-    bool good = request_take(p, ev, NULL);
 
-    if (!good || h->text.oom || h->lost) {
-        request_lose(h);
+    if (!request_take(p, ev, NULL))
         prepare_cancel(p->request);
-    }
     if (ev->type == GALLOP_FINISHED) {
         b->n_open--;
         end_if_done(b);
     }
-    return b;
 }
 
 /* ---- results ---- */

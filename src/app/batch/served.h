@@ -60,8 +60,8 @@ void served_read(struct served *s, struct batch_request *b, const struct served_
 size_t served_submit(struct served *s, struct batch_request *b, struct gallop *engine,
                      struct checkpoint *model, const char *file);
 
-/* Adds the event EV, whose user pointer is a prompt of a line, to its answers. Returns the line. */
-struct batch_request *served_take(const struct gallop_event *ev);
+/* Adds the event EV, whose user pointer is a prompt of a line, to its answers. */
+void served_take(const struct gallop_event *ev);
 
 /* Writes the result line of B, {"id", "custom_id", "response": {"status_code", "request_id", "body"}, "error"}, to
  * OUT. If the answer was drawn with a seed that S chose, "response" has "seed". */
