@@ -455,7 +455,7 @@ static int set(struct talk *t, const char *text, struct err *e)
 
 static bool read_line(struct talk *t, struct buf *out);
 
-/* Returns whether the user wants to replace an existing file. Without a terminal nobody can be asked. */
+/* Asks whether to replace an existing file. Returns false if standard input is not a terminal. */
 static bool asks_to_replace(struct talk *t)
 {
     struct buf reply = {.tag = MEM_APP};
