@@ -97,7 +97,7 @@ bool mem_over_budget(void)
     return over;
 }
 
-/* Charges N more bytes of PAYER to the budget. False: the budget, or the payer's share of it, does not have them. */
+/* Charges N more bytes of PAYER to the budget. False: fewer are left of the budget or of the payer's share. */
 static bool charge(uint16_t payer, size_t n)
 {
     size_t most = mem_budget();

@@ -19,7 +19,7 @@ struct opt_slot {
     size_t n;
 };
 
-/* Returns what ROW says of its value. */
+/* Returns the name, type, allowed values and member of ROW. */
 static struct param param_of(const struct opt_row *row)
 {
     return (struct param){row->name, row->type, row->values, row->into};
@@ -39,7 +39,7 @@ const char *opt_arg(const struct opt_row *row)
     return row->type == PARAM_CHOICE ? row->values : name[row->type];
 }
 
-/* Returns the source of a bad value for messages: "--name", or the environment variable. */
+/* Writes the source of a bad value to TEXT for messages: "--name" or "NAME in the environment". Returns TEXT. */
 static const char *origin(const struct opt_row *row, enum opt_source source, char *text, size_t size)
 {
     if (source == OPT_ENV)
@@ -49,7 +49,8 @@ static const char *origin(const struct opt_row *row, enum opt_source source, cha
     return text;
 }
 
-/* Sets the error of an unknown choice: the refusal of its spelling, or the choices and the nearest choice. */
+/* Sets the error for FOUND, which is no choice of ROW: the reason why this word is refused, if the row has one, else
+ * the list of choices and the most similar one. */
 static int bad_choice(const struct opt_row *row, const char *where, const char *found, struct err *e)
 {
     struct near near;

@@ -50,7 +50,7 @@ enum opt_source { OPT_NONE, OPT_DEFAULT, OPT_ENV, OPT_GIVEN };
 struct opt_word {
     const char *text;    /* NULL ends a list */
     const char *means;   /* the choice that TEXT means; NULL: TEXT is an error */
-    const char *refusal; /* rest of the error: why TEXT is not allowed, and which choices are */
+    const char *refusal; /* end of the error sentence: why TEXT is refused, and the choices */
 };
 
 struct opt_row {
@@ -67,8 +67,8 @@ struct opt_row {
     const struct opt_word *words; /* PARAM_CHOICE: other spellings; NULL: none */
     const char *aliases;          /* other long names, "a|b", for the command line only; NULL: none */
     const char *env;              /* environment variable; NULL: none */
-    bool bare;          /* PARAM_TEXT: the value may be omitted (then "") at the end or before an option */
-    bool repeat;        /* all given values count; otherwise only the last one */
+    bool bare;   /* PARAM_TEXT: at the end or before another option, the value may be omitted and is "" */
+    bool repeat; /* all given values count; otherwise only the last one */
     const char *manual; /* more sentences, for the manual page only; NULL: none */
     /* Set by OPT_INTO, OPT_SOURCE and OPT_MARK; all are members of the same struct. */
     struct param_member into, source, mark;

@@ -1,5 +1,5 @@
-/* rng.c - Philox4x32 with ten rounds. Uniform numbers, normal numbers and keys have different upper
- * counters. */
+/* rng.c - Philox4x32 with ten rounds. Uniform numbers, normal numbers and keys use different upper halves of the
+ * counter, which makes them independent. */
 #include "base/rng.h"
 
 #include <math.h>

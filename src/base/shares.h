@@ -1,8 +1,8 @@
-/* shares.h - a pool of places or bytes that clients share.
+/* shares.h - a pool of units (bytes of memory, entries of a queue) that clients share.
  *
- * In a fair pool a client that holds units gets more only while it then holds at most three times as many as stay
- * free. Thus one client never holds more than three quarters of the pool, and others always find some of it. Clients
- * are numbers below SHARES_CLIENTS, such as hashes of API keys.
+ * In a fair pool a client may take units only if it then holds at most three times as many as remain free. Thus one
+ * client never holds more than three quarters of the pool, and others always find some of it. Clients are numbers below
+ * SHARES_CLIENTS, such as hashes of API keys.
  *
  * Any thread may call these functions. Two threads that take units for the same client at the same time may exceed its
  * share by the units of one of them; the size of the pool is never exceeded.

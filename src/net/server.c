@@ -75,7 +75,7 @@ struct connection {
     double until_s;
     /* Time (server_options.seconds()) at which bytes of a request last arrived. */
     double heard_s;
-    /* Time (server_options.seconds()) at which the latest of the SERVER_PACE_BYTES pieces of the body was complete. */
+    /* Time (server_options.seconds()) at which the body was begun or last completed another SERVER_PACE_BYTES. */
     double pace_s;
     bool asked;   /* a request was handed to the handler */
     bool serving; /* serve() is running: functions that it calls must not free the connection */
@@ -511,8 +511,8 @@ static const char too_slow[] = "the request took too long to arrive";
 static const char crowded[] =
     "the bodies of other requests use up the server's memory limit for request bodies";
 
-/* Returns the slow body to end if that of C needs room, or NULL: that of the same client if its share is used
- * up, else any. */
+/* Returns the connection with the slowest body, which can be ended to make room for the body of C. NULL: no body is
+ * slow. SAME_CLIENT: considers only bodies of the client of C, because its share is used up. */
 static struct connection *find_slow(const struct connection *c, bool same_client)
 {
     double latest = c->s->opt.seconds() - c->s->opt.slow_s;
@@ -526,9 +526,9 @@ static struct connection *find_slow(const struct connection *c, bool same_client
     return slowest;
 }
 
-/* Returns true if a body of N bytes fits into max_bodies_bytes beside the bodies of other connections, of
- * which slow ones make room. A client may always have one body for which there are bytes. Small bodies do not
- * count, since the number of connections limits them. */
+/* Returns true if a body of N bytes fits into max_bodies_bytes beside the bodies of other connections; ends slow bodies
+ * if that makes room. A share does not limit the only body of a client. Small bodies do not count, since the number of
+ * connections limits them. */
 static bool body_has_room(const struct connection *c, size_t n)
 {
     const struct shares *s = &c->s->bodies;

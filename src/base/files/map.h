@@ -34,8 +34,9 @@ struct map_file {
  * FD is a directory or device. An empty file has len 0 and bytes NULL. */
 int map_file_of(struct map_file *m, int fd, const char *path, struct err *e);
 
-/* Unblocks SIGBUS on this thread, whose host may have blocked it, so that a lost page is an error of map_file_check()
- * and does not end the process. map_reading_end() restores the signal mask that was written to *OLD. */
+/* Unblocks SIGBUS on this thread, because the host program may have blocked it, so that a lost page is an error of
+ * map_file_check() and does not end the process. map_reading_end() restores the signal mask that was written to
+ * *OLD. */
 void map_reading_begin(sigset_t *old);
 void map_reading_end(const sigset_t *old);
 
@@ -54,7 +55,7 @@ void map_file_trust(struct map_file *m);
  * nothing if P is not in a mapped file. Callable from any thread. */
 void map_file_drop(const void *p, size_t n);
 
-/* The same for bytes of any mapped file, which must be known to be one. */
+/* Like map_file_drop(), but P must be in a mapped file, which is not checked. */
 void map_pages_drop(const void *p, size_t n);
 
 struct map_stamp map_stamp_of(const struct stat *st);

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { UNIT = 1 << 20 }; /* the memory grows by multiples of it */
+enum { UNIT = 1 << 20 }; /* the size of the memory is a multiple of it */
 
 int shared_new(struct shared *s, struct err *e)
 {
@@ -25,7 +25,7 @@ void shared_take(struct shared *s, int fd)
     *s = (struct shared){.fd = fd};
 }
 
-/* Maps at least the first N bytes, which the file has. */
+/* Maps the first N bytes of the file, which has at least N. */
 static bool shared_map(struct shared *s, size_t n)
 {
     void *p = s->bytes ? mremap(s->bytes, s->n_mapped, n, MREMAP_MAYMOVE)

@@ -1,7 +1,8 @@
 /* shared.h - memory that two processes share: a file without a name (memfd_create(2)), which each of them maps.
  *
- * The memory only grows, so that no process can take away pages that the other one has mapped. It is as large as the
- * larger of both processes has wanted it. */
+ * The memory only grows, so that no process can take away pages that the other one has mapped. Its size is the largest
+ * that one of the processes has reserved.
+ */
 #ifndef GALLOP_BASE_FILES_SHARED_H
 #define GALLOP_BASE_FILES_SHARED_H
 
@@ -13,22 +14,24 @@
 struct shared {
     int fd; /* passed to the other process */
     char *bytes;
-    size_t n_mapped; /* BYTES has at least so many */
+    size_t n_mapped; /* mapped bytes at BYTES */
 };
 
-/* Makes empty memory. The descriptor is closed in programs that are executed. */
+/* Makes empty memory. The descriptor is close-on-exec. */
 int shared_new(struct shared *s, struct err *e);
 
-/* Takes the descriptor FD, which the other process made. */
+/* Initializes S with FD, the descriptor that the other process has sent, and takes ownership of it. Maps nothing
+ * yet. */
 void shared_take(struct shared *s, int fd);
 
-/* Makes N bytes accessible. S->bytes may change; new bytes are zeros. */
+/* Grows the memory to at least N bytes, if it is smaller, and maps them. S->bytes may change; new bytes are zeros. */
 int shared_reserve(struct shared *s, size_t n, struct err *e);
 
-/* Makes N bytes accessible that the other process has reserved. False: there are not so many. */
+/* Maps at least N bytes that the other process has reserved. S->bytes may change. False: the memory is smaller, or
+ * cannot be mapped. */
 bool shared_reach(struct shared *s, size_t n);
 
-/* Gives the memory of all pages after byte FROM back; they then read as zeros. */
+/* Frees all pages that begin at byte FROM or later; their bytes then read as zeros. */
 void shared_drop(struct shared *s, size_t from);
 
 void shared_close(struct shared *s); /* once for each shared_new() or shared_take() */

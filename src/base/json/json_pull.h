@@ -57,7 +57,8 @@ struct json_pull {
      * Set it after json_pull_open(). */
     bool is_python;
     enum json_pull_large large; /* for json_pull_load() and its variants */
-    const char *exact;          /* with REAL_OUTSIDE: a member that keeps its digits; or NULL */
+    /* with REAL_OUTSIDE: name of the outermost member whose integers keep their digits, or NULL */
+    const char *exact;
     unsigned char kind[JSON_PULL_MAX_DEPTH + 1]; /* '{' or '[' */
     bool first[JSON_PULL_MAX_DEPTH + 1];
 };

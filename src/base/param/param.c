@@ -112,7 +112,7 @@ struct param_value param_load(const struct param *p, const void *from)
     return v;
 }
 
-/* Returns whether V, a value that a struct had, is a value of P. */
+/* Returns whether V, which was loaded from a member of a struct, is a value that P allows. */
 static bool is_value(const struct param *p, const struct param_value *v)
 {
     size_t n_choices = 1;

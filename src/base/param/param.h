@@ -16,7 +16,7 @@
 enum param_type {
     PARAM_FLAG,   /* true or false */
     PARAM_INT,    /* int64 */
-    PARAM_BITS,   /* 64 bits: an integer from -2^63 to 2^64 - 1; the command line has no negative ones */
+    PARAM_BITS,   /* 64 bits: an integer from -2^63 to 2^64 - 1; a command line cannot give negative ones */
     PARAM_REAL,   /* finite double */
     PARAM_TEXT,   /* any text */
     PARAM_CHOICE, /* one of .values */
@@ -83,7 +83,8 @@ struct param_range {
     bool open_lo, open_hi; /* the end itself is excluded */
 };
 
-/* Reads "[1,64]"; NULL: any number. Returns false if TEXT is no interval. */
+/* Parses the interval TEXT, such as "[1,64]", into *R; NULL is the interval of all numbers. Returns false if TEXT is no
+ * interval. */
 bool param_range(const char *text, struct param_range *r);
 
 /* Returns whether V is finite and in the interval RANGE (NULL: any). */

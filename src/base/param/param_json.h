@@ -20,8 +20,9 @@ const char *param_found(const json_t *v, char out[PARAM_FOUND_BYTES]);
  * Returns false if V is another value, or a real beyond 2^53, where reals do not represent every whole number. */
 bool param_whole(const json_t *v, int64_t *out);
 
-/* Stores V in the member of P in INTO; text is copied to A (NULL if P is no text). A boolean stands for the choice
- * "true" or "false". ERR_INPUT has the name of P as its subject and says what was found and expected. ERR_NOMEM. */
+/* Stores V in the member of P in INTO; text is copied to A, which may be NULL if P is not a text. A boolean stands for
+ * the choice "true" or "false". ERR_INPUT has the name of P as its subject and says what was found and expected.
+ * ERR_NOMEM. */
 int param_read_json(const struct param *p, const json_t *v, void *into, struct arena *a, struct err *e);
 
 #endif

@@ -12,7 +12,7 @@
 /* A gemm of level amx keeps 513 KB of sums on the stack, and packing keeps as many bytes of weights. */
 enum { STACK = 2 << 20 };
 
-enum { NICE = 5 }; /* of threads that give way, above that of the others */
+enum { NICE = 5 }; /* added to the nice value of a thread by thread_give_way() */
 
 static void *begin(void *arg)
 {

@@ -10,7 +10,7 @@ void turns_init(struct turns *t, size_t most)
     t->most = most ? most : SIZE_MAX;
 }
 
-/* Puts the client of L behind the others. */
+/* Appends L to the queue of clients. */
 static void line_up(struct turns *t, struct turns_line *l)
 {
     l->next = NULL;

@@ -35,7 +35,7 @@ static inline void wait_briefly(bool crowded)
         wait_pause();
 }
 
-/* Sleeps while *WORD is SEEN. */
+/* Sleeps while *WORD equals SEEN. */
 static inline void wait_sleep(atomic_uint *word, unsigned seen)
 {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);

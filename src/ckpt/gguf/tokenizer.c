@@ -323,8 +323,8 @@ static int put_ends(struct buf *out, struct gguf *g, const struct tok_gguf *t, s
     return put_suppressed(out, g, e);
 }
 
-/* The keys of llama.cpp's sampling defaults that become fields of a generation config. A file without a
- * temperature asks for drawing at random if a value that DRAWS is not NEUTRAL. */
+/* The keys of llama.cpp's sampling defaults that become fields of a generation config. If a row with DRAWS has another
+ * value than NEUTRAL and the file has no temperature, the config asks for random sampling. */
 static const struct {
     const char *key, *field;
     bool integer, draws;

@@ -45,7 +45,7 @@ struct store_options {
     const char *where;
     uint64_t limit_bytes;              /* maximum size of a folder; Redis ignores it */
     size_t record_bytes;               /* bytes of the longest record */
-    const struct store_medium *medium; /* NULL: chosen by the form of WHERE */
+    const struct store_medium *medium; /* NULL: chosen by the syntax of WHERE */
 };
 
 struct store_stats {
