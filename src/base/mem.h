@@ -78,7 +78,7 @@ size_t mem_budget(void);
 void mem_share_budget(bool fair);
 /* Returns the bytes that are charged now, including the heap's overhead. */
 size_t mem_charged_bytes(void);
-size_t mem_client_bytes(uint32_t client); /* the part of CLIENT */
+size_t mem_client_bytes(uint32_t client); /* the charged bytes of CLIENT */
 
 /* Returns whether an allocation on this thread exceeded the budget since the last call of this function. */
 bool mem_over_budget(void);

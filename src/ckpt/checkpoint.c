@@ -227,7 +227,7 @@ int checkpoint_chat(struct chat **out, struct checkpoint *c, struct err *e)
     return chat_open_text(out, c->chat.json.data, c->chat.json.len, c->in.path, e);
 }
 
-/* Sets *OUT to the text T of C, which FN makes. NULL: C is not GGUF. */
+/* Sets *OUT to T, a JSON text of the GGUF checkpoint C, which FN makes at the first call. NULL: C is not GGUF. */
 static int give(const struct buf **out, struct checkpoint *c, struct checkpoint_text *t, make_fn *fn,
                 struct err *e)
 {

@@ -160,10 +160,10 @@ int gguf_generation(struct buf *out, struct gguf_set *s, struct err *e);
  * pooling_type: "mean", or "lasttoken", also without the key. ERR_UNSUPPORTED: another pooling. */
 int gguf_pooling(struct buf *out, struct gguf_set *s, struct err *e);
 
-/* Fills and seals s->file[] from s->part[], with the names and layouts of Hugging Face. Views undo the
- * changes of GGUF's converters: Llama's q and k rows are ordered for RoPE on halves again, GPT-2's matrices
- * are [in, out], Gemma's norm weights w - 1, and each expert is a tensor. Only Gemma's norms are copied. An
- * unknown tensor keeps its GGUF name, so that it is reported as unused. */
+/* Fills and seals s->file[] from s->part[], with the names and layouts of Hugging Face. Views undo the changes of
+ * GGUF's converters: Llama's q and k rows have the order for RoPE on halves again, GPT-2's matrices are [in, out]
+ * again, Gemma's norm weights are w - 1 again, and each expert is a tensor of its own. Only Gemma's norms are copied
+ * for that. An unknown tensor keeps its GGUF name, so that it is reported as unused. */
 int gguf_names_fill(struct gguf_set *s, const struct gguf_arch *a, struct err *e);
 
 /* Returns whether S has a tokenizer: tokenizer.ggml.model is neither missing, "none" nor "no_vocab". */

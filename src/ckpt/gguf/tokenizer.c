@@ -49,7 +49,7 @@ static int read_id(struct gguf *g, const char *what, int64_t *id, struct err *e)
     return gguf_int(g, key, TOK_UNSET, 0, MAX_ID, id, e);
 }
 
-/* Reads the tokens for filling a gap, which older files name differently. */
+/* Reads the fill-in-the-middle tokens, whose keys have other names in older files. */
 static int read_infill(struct gguf *g, int64_t id[3], struct err *e)
 {
     static const char *const names[3][2] = {
