@@ -2,7 +2,8 @@
 # package.sh - installs into an empty folder and uses the result as a user would: the program and
 # every example find the demo model, pkg-config gives the flags for the shared and for the static
 # library, programs find the shared library where it was installed, and the man page is readable.
-# The example of README.md is compiled and run. The installed files are built without tests.
+# The programs of README.md and docs/C-API.md are compiled and run. The installed files are built
+# without tests.
 #
 #   package.sh BUILD
 set -euo pipefail
@@ -67,22 +68,23 @@ export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 unset LD_LIBRARY_PATH
 examples shared
 
-# readme HOW PACKAGE: compiles the C example of README.md and runs it where README.md says. Only the
-# package gallop-static links the static library, though the shared one lies beside it.
-readme() {
-    local how=$1 linked
-    awk '/^```c$/ { inside = 1; next } /^```$/ { inside = 0 } inside' \
-        "$repository/README.md" >"$root/story.c"
+# page HOW PACKAGE PAGE: compiles the first C program of PAGE and runs it where README.md says. Only
+# the package gallop-static links the static library, though the shared one lies beside it.
+page() {
+    local how=$1 page=$3 linked
+    awk '/^```c$/ { inside = !n++; next } /^```$/ { inside = 0 } inside' \
+        "$repository/$page" >"$root/story.c"
     # shellcheck disable=SC2046 # the flags are words
     cc -Wall -Wextra -Werror "$root/story.c" $(pkg-config --cflags --libs "$2") \
         -o "$root/story"
-    (cd "$repository" && "$root/story" >"$root/out") || fail "the example of README.md ($how) fails"
-    grep -q '[a-z]' "$root/out" || fail "the example of README.md ($how) prints nothing"
+    (cd "$repository" && "$root/story" >"$root/out") || fail "the example of $page ($how) fails"
+    grep -q '[a-z]' "$root/out" || fail "the example of $page ($how) prints nothing"
     linked=$(ldd "$root/story" | grep -c libgallop || true)
     [ "$linked" = $([ "$how" = shared ] && echo 1 || echo 0) ] ||
-        fail "the example of README.md ($how) is linked with $linked shared libraries of Gallop"
+        fail "the example of $page ($how) is linked with $linked shared libraries of Gallop"
 }
-readme shared gallop
+page shared gallop README.md
+page shared gallop docs/C-API.md
 examples static PACKAGE=gallop-static
-readme static gallop-static
+page static gallop-static README.md
 echo "package: installed, found and linked both ways"
