@@ -34,7 +34,8 @@ static inline __attribute__((always_inline)) const char *ahead_lines(const char 
 
 enum { AHEAD_LINE = 64 }; /* bytes of a cache line; the size of a tile without its scales is a multiple */
 
-/* Returns tile number I in the order of reading. Beyond the last tile the result is some valid tile. */
+/* Returns the address of tile number I in the order in which the kernel reads tiles. For an I beyond the last
+ * tile it returns the address of some valid tile. */
 static inline __attribute__((always_inline)) const char *ahead_attn_tile(const struct kern_attn *a, size_t t0,
                                                                          size_t t1, size_t i)
 {
@@ -51,13 +52,14 @@ static inline __attribute__((always_inline)) const char *ahead_attn_tile(const s
 struct ahead_attn {
     const struct kern_attn *a;
     size_t t0, t1, tile_bytes;
-    size_t far, end; /* number of the current tile; number of the first tile that is not prefetched */
+    size_t far, end; /* numbers of the current tile and of the one at which the cursor ends */
     const char *at;  /* the next cache line to prefetch */
-    ptrdiff_t left;  /* bytes of the current tile from AT on; 0 or less: all tiles are prefetched */
+    ptrdiff_t left;  /* bytes from AT to the end of the current tile; at most 0 once all tiles are
+                      * prefetched */
     bool level2;     /* prefetch into L2 only */
 };
 
-/* Returns a cursor at the first line of tile number FAR. If FAR is END or more, it prefetches nothing. */
+/* Returns a cursor at the first line of tile number FAR. If FAR >= END, the cursor prefetches nothing. */
 static inline __attribute__((always_inline)) struct ahead_attn ahead_attn_from(const struct kern_attn *a,
                                                                                size_t t0, size_t t1,
                                                                                size_t tile_bytes, size_t far,
@@ -83,8 +85,8 @@ static __attribute__((noinline, unused)) void ahead_attn_advance(struct ahead_at
     }
 }
 
-/* Prefetches the next LINES lines. Lines beyond the end of a tile often belong to the next tile; the cursor
- * then skips them in the next tile. */
+/* Prefetches LINES lines from the cursor on, even beyond the end of its tile. The next tile often follows in
+ * memory; the cursor therefore skips as many lines at the beginning of the next tile. */
 static inline __attribute__((always_inline)) void ahead_attn_ask(struct ahead_attn *s, size_t lines)
 {
     const char *at = s->at;

@@ -1,8 +1,9 @@
 /* attention.h - the attention kernels: query rows against one chunk of the KV cache, and the fold of chunks.
  *
- * The keys are cut into chunks of KERN_CHUNK absolute positions. A kernel computes (max, sum, out) of one
- * chunk for each query row; attn_fold joins chunks in ascending order; attn_finish divides by the sum.
- */
+ * The keys are cut into chunks of KERN_CHUNK absolute positions. For each query row, a kernel computes the
+ * maximum score, the sum of weights and the weighted sum of values of one chunk. attn_fold joins the chunks
+ * in ascending order, and attn_finish divides by the sum of weights.
+ * */
 #ifndef GALLOP_KERN_ATTENTION_H
 #define GALLOP_KERN_ATTENTION_H
 
@@ -11,15 +12,15 @@
 
 enum {
     KERN_TILE = 16,   /* tokens of a KV tile */
-    KERN_CHUNK = 256, /* absolute positions of an attention chunk */
+    KERN_CHUNK = 256, /* token positions in an attention chunk; chunks begin at multiples of it */
     KERN_CHUNK_TILES = KERN_CHUNK / KERN_TILE,
-    KERN_ATTN_ROWS = 48,  /* query rows that a kernel works on at once; sizes the scratch */
+    KERN_ATTN_ROWS = 48,  /* maximum query rows that a kernel computes together */
     KERN_ATTN_DIM = 512,  /* maximum padded head dim */
-    KERN_I8_QUERY = 127,  /* class "int8 dot": the integer for the largest |q| of a row */
-    KERN_I8_WEIGHT = 255, /* class "int8 dot": the integer for the largest weight of a row */
+    KERN_I8_QUERY = 127,  /* class "int8 dot": what the largest |q| of a query row is scaled to */
+    KERN_I8_WEIGHT = 255, /* class "int8 dot": what the largest weight of a row is scaled to */
 };
 
-/* The arguments of attention of M query rows to one chunk of one KV head. */
+/* The arguments of an attention kernel, which computes M query rows against one chunk of one KV head. */
 struct kern_attn {
     /* The query rows, [m, dp] contiguous. The elements from the head dim to dp are zeros. */
     const void *q;
@@ -31,8 +32,8 @@ struct kern_attn {
     const void *const *k_tile;
     const void *const *v_tile;
 
-    /* The visible tokens of each row, [m] each: row r sees the tokens lo[r] <= j < hi[r] of the chunk, 0 <=
-     * lo, hi <= 16 n_tiles. The weight of all other tokens is exactly 0. */
+    /* The visible tokens of each query row, [m] each: row r sees the tokens lo[r] <= j < hi[r] of the chunk,
+     * where 0 <= lo and hi <= 16 n_tiles. All other tokens have the weight 0. */
     const int32_t *lo, *hi;
 
     /* The sums of weighted values, [m, dp]. */
@@ -49,10 +50,11 @@ struct kern_attn {
      * KERN_ATTN_DIM. N_TILES: the number of tiles, at most KERN_CHUNK_TILES. */
     size_t m, dp, n_tiles;
 
-    /* The number that scales q . k to a score, and the soft cap of the scores (0: none). */
+    /* scale * (q . k) is a score. softcap limits the scores (0: no limit). */
     float scale, softcap;
 
-    /* The tiles of keys that the caller uses next, for prefetching, [n_next], at most KERN_CHUNK_TILES. */
+    /* The key tiles of the chunk that the caller will compute next, [n_next], at most KERN_CHUNK_TILES. The
+     * kernel prefetches them. */
     const void *const *next;
     size_t n_next;
 };
@@ -91,9 +93,9 @@ typedef void kern_attn_f32_fn(const struct kern_attn *a);
 typedef void kern_attn_bf16_fn(const struct kern_attn *a);
 
 /* Attention to keys and values in int8 with one scale for each token. A tile of keys is int8 [dp / 4][16][4],
- * fours of dims; a tile of values is int8 [4][dp][4], fours of tokens. Each tile ends with the scales of its
- * tokens, float [16], not negative. Tokens that a query row does not see may hold any bytes, any finite scales of
- * values and any scales of keys, also NaN.
+ * four consecutive dims together; a tile of values is int8 [4][dp][4], four consecutive tokens together. Each
+ * tile ends with the scales of its tokens, float [16], not negative. Tokens that a query row does not see may
+ * hold any bytes, any finite scales of values and any scales of keys, also NaN.
  *
  *   dot = fma(q[d], (float)k[d], dot), dims ascending;  s = scale * (dot * k_scale[token])
  *   out = fma(w, (float)v, acc), tokens ascending, then + 0;  w = p * v_scale[token], rounded to fp32
@@ -103,7 +105,8 @@ typedef void kern_attn_bf16_fn(const struct kern_attn *a);
  *   n = rint(q * inv), inv = 127 / max |q|;  dot = (float)(n . k) * (max |q| / 127)
  *   n = rint(w * inv), inv = 255 / max w;    out = (float)(n . v) * (max w / 255) + 0
  *
- * If INV is infinite or NaN, all n of the row are 0. A NaN or infinity in a row of q makes its dots NaN. */
+ * If inv is infinite or NaN, all n of the row are 0. A NaN or infinity in a query row makes its dot products
+ * NaN. */
 typedef void kern_attn_i8_fn(const struct kern_attn *a);
 
 /* Attention to keys and values in 4 bits, in tiles that format/attn_i4.h defines. The kernel expands each
@@ -111,16 +114,17 @@ typedef void kern_attn_i8_fn(const struct kern_attn *a);
  * query row does not see are as in kern_attn_i8_fn. */
 typedef void kern_attn_i4_fn(const struct kern_attn *a);
 
-/* Joins the chunk (m2, l2, o2) to the running (m, l, o): the maximum, the sum of weights and D outputs.
+/* Joins a chunk (m2, l2, o2) to the chunks before it (m, l, o): the maximum score, the sum of weights, and
+ * the weighted sums of values [d].
  *
  *   n = max(m, m2);  a = exp(m - n);  b = exp(m2 - n)
  *   m = n;  l = fma(l, a, l2 * b);  o = fma(o, a, o2 * b)
  *
- * If l2 is 0 and m2 is -infinity the kernel does nothing. If the running m is -infinity and l is 0,
- * (m2, l2, o2) are copied to (m, l, o) without reading o. */
+ * If m2 is -infinity and l2 is 0, the kernel does nothing. If m is -infinity and l is 0, it copies (m2, l2,
+ * o2) to (m, l, o) without reading o. */
 typedef void kern_attn_fold_fn(float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d);
 
-/* Computes out = o * (1 / l) for D elements, or zeros if l is 0. */
+/* Computes out = o * (1 / l), [d], or zeros if l is 0. */
 typedef void kern_attn_finish_fn(float *out, const float *o, float l, size_t d);
 
 #endif

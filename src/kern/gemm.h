@@ -24,10 +24,10 @@
 enum {
     KERN_NR = 32,             /* columns of a panel */
     KERN_PAIRS = KERN_NR / 2, /* columns of gate in a panel for KERN_GLU, and columns of up */
-    KERN_PIECE = 32,          /* the K of a piece of a gemm (panel_k below) is a multiple of this */
+    KERN_PIECE = 32,          /* K may be split into pieces (panel_k below) at multiples of this */
     KERN_TOGETHER = 256,      /* level amx: maximum rows that a gemm multiplies by a panel at once */
     KERN_PANELS = 16,         /* level amx: maximum panels that a gemm computes together */
-    KERN_PART = 64,           /* minimum rows of each part of a gemm */
+    KERN_PART = 64,           /* minimum rows of each part if rows are split (parts below) */
 };
 
 /* The epilogue of a gemm: what it stores, computed from the sums after the bias. The result goes to the
@@ -70,7 +70,7 @@ struct kern_gemm {
      * written here, because the scale of a row needs the whole row. */
     void *out;
 
-    /* The number of the panel that b points to, at most p0. */
+    /* The number of the panel at b, at most p0. */
     size_t first;
 
     /* The end of the panels that the caller computes next, up to which the kernel may prefetch; at least
@@ -94,13 +94,14 @@ struct kern_gemm {
     float *sums;
 };
 
-/* Returns the number of rows of a whole panel of b. */
+/* Returns the number of k in a whole panel of b. */
 static inline size_t kern_gemm_panel_k(const struct kern_gemm *g)
 {
     return g->panel_k ? g->panel_k : g->k;
 }
 
-/* Sets [*from, *to) to the range of N equal items that part PART of G computes. */
+/* Divides N items, such as tiles of rows, among the parts of G. Sets [*from, *to) to the items of part
+ * g->part. */
 static inline void kern_gemm_share(const struct kern_gemm *g, size_t n, size_t *from, size_t *to)
 {
     size_t parts = g->parts ? g->parts : 1;

@@ -74,9 +74,9 @@ enum cpu_isa kern_isa(const struct kern *k, enum kern_fn f);
 /* Returns the arithmetic class of the kernel F in K: "fp32", "bf16", ... */
 const char *kern_class(const struct kern *k, enum kern_fn f);
 
-/* Returns the number of rows at which a call of the gemm F of K should end; SIZE_MAX: no limit. The gemms of
- * level amx keep that many input rows in the cache of the core while they read the panels from memory.
- * Splitting the rows into smaller calls makes each call read all panels again. */
+/* Returns the largest number of rows for which the gemm F of K should be called at once; SIZE_MAX: no limit.
+ * The gemms of level amx keep that many input rows in the cache of the core while they read the panels from
+ * memory. Callers should not split rows further, because each call reads all panels again. */
 static inline size_t kern_gemm_most(const struct kern *k, enum kern_fn f)
 {
     return k->row[f].isa == CPU_AMX ? KERN_TOGETHER : SIZE_MAX;

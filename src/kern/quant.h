@@ -32,7 +32,7 @@ static inline size_t kern_i8_panel_bytes(size_t k)
  *   m = FIXED, or the largest |x| if FIXED is 0;  inv = 127 / m
  *   n = rint(x * inv), ties to even, limited to -127 and 127;  scale of the row = m / 127
  *
- * If INV is infinite, all N and the scale are 0. If an element is NaN or infinite, the scale is NaN. */
+ * If inv is infinite, all n and the scale are 0. If an element is NaN or infinite, the scale is NaN. */
 typedef void kern_gemm_in_i8_fn(void *in, const float *x, size_t row, size_t m, size_t k, float fixed);
 
 /* Computes the panels [p0, p1) of G with weights in int8 and one scale for each column:
@@ -64,22 +64,22 @@ typedef void kern_gemm_mx4_f32_fn(const struct kern_gemm *g, size_t p0, size_t p
  * gemm_in_bf16. SCRATCH has room for one panel of gemm_bf16, aligned to 64 bytes. */
 typedef void kern_gemm_mx4_bf16_fn(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch);
 
-/* Quantizes X[K] like kern_gemm_in_i8_fn with FIXED 0, but with one scale for each 32 elements, and stores it
- * in IN in the layout of format/groups.h. K is a multiple of 32. */
+/* Quantizes X[K], row ROW of the M input rows of a gemm, to int8 with one scale for each 32 elements, by the
+ * formulas of kern_gemm_in_i8_fn with the largest |x| of the 32 as m. Stores it in IN in the layout of
+ * format/groups.h. K is a multiple of 32. */
 typedef void kern_gemm_in_blocks_fn(void *in, const float *x, size_t row, size_t m, size_t k);
 
 /* Computes the panels [p0, p1) of G with weights in the quantized format T, packed as format/groups.h
  * defines: integer values with a scale d (in some formats also a minimum) for each group of 32 or 16 weights.
- * N are the int8 elements of the row of A in the group, SCALE is their scale, ZERO the constant that the
- * format subtracts from its codes. Each sum Y starts at +0 and adds
- * the groups in ascending order:
+ * In the formulas, n are the int8 elements of a row of A in one group, scale is their scale, and zero is the
+ * format's zero point. Each sum y starts at +0 and adds the groups in ascending order:
  *
  *   y = fma((float)(sum of n * (value - zero)) * d, scale, y)     formats whose d is a power of two
  *   y = fma((float)(sum of n * (value - zero)), d * scale, y)     all other formats
  *   y = fma(min, scale * (float)(sum of n), y)                    after that, formats with a minimum
  *
- * In formats that store an integer factor for each group, D and MIN are an fp16 number times that factor, which is
- * exact in fp32. */
+ * In formats that store an integer factor for each group, d and min are an fp16 number times that factor,
+ * which is exact in fp32. */
 typedef void kern_gemm_blocks_fn(const struct kern_gemm *g, enum dtype t, size_t p0, size_t p1);
 
 /* Quantizes X to int8 with one scale.
@@ -88,7 +88,7 @@ typedef void kern_gemm_blocks_fn(const struct kern_gemm *g, enum dtype t, size_t
  *   scale = m / 127;  y = x * inv;  y = 127 unless y < 127 (also for NaN);  y = -127 unless y > -127
  *   out = y rounded to the nearest integer, ties to even
  *
- * If INV is infinite (M is 0 or below about 2^-121), the scale and OUT are 0. If an element is infinite, so
+ * If inv is infinite (m is 0 or below about 2^-121), the scale and OUT are 0. If an element is infinite, so
  * is the scale. */
 typedef void kern_to_i8_fn(int8_t *out, float *scale, const float *x, size_t n);
 

@@ -37,8 +37,8 @@ static double timed(struct pool *p, pool_fn *fn, void *job)
     return t > 0 ? (double)t * 1e-9 : 1e-9;
 }
 
-/* Sets *N, the number of calls that JOB makes, so that they take at least phase_seconds. N is judged by the
- * shortest of several tries, because an interrupted try is long with any number of calls. */
+/* Sets *N, the number of calls that JOB makes, so that they take at least phase_seconds. A number of calls is
+ * judged by the shortest of several tries, because other programs may interrupt and so lengthen a try. */
 static void fit(struct pool *p, pool_fn *fn, void *job, size_t *n)
 {
     double best = 0;
@@ -58,7 +58,7 @@ static void fit(struct pool *p, pool_fn *fn, void *job, size_t *n)
 /* The job of running an arithmetic loop. */
 struct loop_job {
     peak_loop *loop;
-    size_t n;    /* iterations; they follow from loop_operations and not from a clock that may be disturbed */
+    size_t n;    /* iterations; computed from loop_operations, not timed, because timing may be disturbed */
     double done; /* operations of thread 0; every other thread does the same number */
 };
 

@@ -8,11 +8,11 @@
  * and V tile is loaded once for all of them. All rows are stored before any row is read, because sequences of
  * a batch may share KV blocks that this step computes.
  *
- * A layer with a sink (struct eager_limits) always sees the first rows of a sequence. Once a row's window no
- * longer touches these rows, the row sees them as separate pieces, cut at the same positions, with a query
- * that is rotated for the sink; these pieces are folded before the chunks. For other rows these pieces are
- * empty.
- */
+ * A layer with a sink (struct eager_limits) always sees the first rows of a sequence. While the window of a
+ * query row touches the sink, both are one range of keys. For later rows the keys of the sink are chunks of
+ * their own, cut at the same positions, with a query that is rotated for the sink; they are folded before the
+ * chunks of the window. Such a chunk, of the window or of the sink, is called a piece.
+ * */
 #include <math.h>
 #include <string.h>
 
@@ -21,11 +21,12 @@
 
 enum {
     MAX_DIM = KERN_ATTN_DIM,
-    /* Maximum rows of a tile of rows. */
+    /* Maximum stacked rows in a row tile. */
     ROWS = KERN_ATTN_ROWS,
-    /* Maximum stacked rows of a sequence with few rows: one task scores a chunk for all of them, reading it once. */
+    /* Maximum stacked rows of a sequence whose chunks are divided among threads. One task computes a chunk
+     * for all rows, so that it is read once. */
     SPLIT_ROWS = 128,
-    /* Tasks of equal work for each thread that keep all threads busy. */
+    /* Number of tasks of equal work per thread with which all threads stay busy. */
     TASKS_A_THREAD = 4,
 };
 
@@ -42,7 +43,8 @@ struct attn_job {
     /* Lengths of the window and of the sink in rows, from struct op_attn or struct eager_limits; window 0:
      * all rows are seen, sink 0: no sink. */
     size_t window, sink;
-    /* The queries for the sink: eager.sink_q, or eager.q if queries need no other rotation. */
+    /* The queries for the keys of the sink: eager.sink_q, or eager.q if they need no rotation of their
+     * own. */
     float *sink_q;
     /* The plans of the sequences, [n_seqs]. */
     const struct eager_attn_plan *plan;
@@ -50,11 +52,11 @@ struct attn_job {
     size_t n_tasks;
 };
 
-/* The plan for one sequence in one layer; read by all threads. */
+/* The plan for one sequence in one layer. All threads read it. */
 struct eager_attn_plan {
     /* Number of stacked rows: n rows times G query heads for each KV head. */
     size_t rows;
-    /* Number of tiles of stacked rows, and rows of a tile (of the last tile at most). */
+    /* Number of row tiles into which the stacked rows are cut, and rows of each (the last may have fewer). */
     size_t tiles, tile_rows;
     /* Number of pieces (chunks of keys) into which the sink is cut. */
     size_t sinks;
@@ -62,9 +64,10 @@ struct eager_attn_plan {
     size_t first_chunk;
     /* Number of pieces: those of the sink, and the chunks from first_chunk to the last chunk. */
     size_t pieces;
-    /* Index of the first partial result of the sequence, if split. */
+    /* If split: the index of the sequence's first partial result. */
     size_t partial;
-    /* The number of store tasks (phase one) and of scoring tasks (phase two) up to this sequence. */
+    /* The number of store tasks (phase one) and of scoring tasks (phase two) of this sequence and those
+     * before. */
     size_t store_end;
     size_t task_end;
     /* True if the pieces are divided among threads. */
@@ -82,8 +85,8 @@ static bool past_sink(const struct attn_job *j, size_t pos)
     return j->window && pos + 1 > j->sink + j->window;
 }
 
-/* Returns the position of the first key that a row at POS sees, without the keys of a sink before its
- * window. */
+/* Returns the position of the first key that a row at POS sees; keys of a sink before its window do not
+ * count. */
 static size_t lowest_key(const struct attn_job *j, size_t pos)
 {
     if (j->w->chunk)
@@ -91,26 +94,27 @@ static size_t lowest_key(const struct attn_job *j, size_t pos)
     return past_sink(j, pos) ? pos + 1 - j->window : 0;
 }
 
-/* Returns the number of pieces (chunks of keys) of the sink, or 0 if no window of a row up to POS is past
- * it. */
+/* Returns the number of pieces (chunks of keys) into which the sink is cut, or 0 if the window of a row at
+ * POS still touches it. */
 static size_t sink_pieces(const struct attn_job *j, size_t pos)
 {
     return past_sink(j, pos) ? (j->sink + KERN_CHUNK - 1) / KERN_CHUNK : 0;
 }
 
-/* Returns the number of tiles of positions that the rows of Q touch. */
+/* Returns the number of KV tiles in which new rows of Q are stored. */
 static size_t tiles_of(const struct batch_seq *q)
 {
     return (q->pos + q->n - 1) / KERN_TILE - q->pos / KERN_TILE + 1;
 }
 
-/* Returns the pairs of row and key of Q, without regard to windows. */
+/* Returns the number of pairs of a new row of Q and a key that it sees, as if there were no windows. */
 static size_t work_of(const struct batch_seq *q)
 {
     return q->n * (q->pos + q->n);
 }
 
-/* Returns the largest number of pairs in a task that leaves enough tasks for all threads. */
+/* Returns the largest number of such pairs that a task may have if there are to be enough tasks for all
+ * threads. */
 static size_t largest_task(const struct attn_job *j)
 {
     size_t work = 0;
@@ -228,7 +232,8 @@ static const float *rotate(const struct attn_job *j, float *rotated, const float
 static bool is_finite(const struct attn_job *j, const float *x)
 {
     const int32_t most =
-        j->g->lim.kv_dtype == DT_BF16 ? 0x7f7f7fff : 0x7f7fffff; /* the bits of the largest */
+        j->g->lim.kv_dtype == DT_BF16 ? 0x7f7f7fff : 0x7f7fffff; /* the bits of the largest |x| that stays
+                                                                  * finite */
     int32_t over = 0, bits;
 
     for (size_t i = 0; i < j->w->d; i++) {
@@ -238,7 +243,7 @@ static bool is_finite(const struct attn_job *j, const float *x)
     return !over;
 }
 
-/* Makes the score of the key of zeros in column SLOT of the tile KT NaN. */
+/* Marks the key in column SLOT of the tile KT, whose elements are zeros, so that its scores are NaN. */
 static void mark_key(const struct attn_job *j, char *kt, size_t slot)
 {
     const uint32_t nan = 0x7fc07fc0; /* a NaN in fp32, and two in bf16 */
@@ -281,7 +286,8 @@ static void put_row(const struct attn_job *j, char *kt, char *vt, size_t slot, c
         mark_key(j, kt, slot);
 }
 
-/* Returns the address of the first query head of row T that has KV head HEAD, in an array for the whole step. */
+/* Returns the address, in PACKED [K, T G, dp], of the first of row T's query heads that share KV head
+ * HEAD. */
 static float *packed_at(const struct attn_job *j, float *packed, size_t t, size_t head)
 {
     return packed + (head * j->b->n_tokens + t) * (j->w->n_heads / j->w->n_kv) * j->w->dp;
@@ -432,8 +438,8 @@ static void score_chunk(const struct eager *g, const struct kern_attn *a)
     }
 }
 
-/* A piece of work: the stacked rows [row, row + rows) of a sequence and KV head, with one chunk of keys.
- * SINK: only with the keys of the sink in that chunk. */
+/* A piece of attention: the stacked rows [row, row + rows) of a sequence and KV head against one chunk of
+ * keys. SINK: only against the keys of the sink in that chunk. */
 struct piece {
     const struct batch_seq *q;
     size_t head, row, rows, chunk;
@@ -482,8 +488,8 @@ static size_t keys_of(const struct attn_job *j, const struct piece *p, const voi
     return lo < hi ? hi - lo : 0;
 }
 
-/* Computes (MAX, SUM, OUT) of the piece P. NEXT is the next piece of this thread, for prefetching, or
- * NULL. */
+/* Computes piece P: the maximum scores MAX, the sums of weights SUM, and the weighted sums of values OUT.
+ * NEXT is the next piece of this thread, whose keys are prefetched, or NULL. */
 static void chunk(const struct attn_job *j, const struct piece *p, const struct piece *next,
                   const struct thread_buffers *t, float *out, float *max, float *sum)
 {
@@ -545,7 +551,8 @@ static void finish_row(const struct attn_job *j, const struct batch_seq *q, size
     k->attn_finish(j->a + (t * w->n_heads + h) * w->d, o, *l, w->d);
 }
 
-/* A task: all pieces of a tile of rows of a KV head, or, in a split sequence, one piece for all its rows. */
+/* A task of phase two, for one KV head: all pieces of one row tile or, in a split sequence, one piece of all
+ * stacked rows. */
 struct task {
     const struct eager_attn_plan *plan;
     /* The first piece of the task. */
@@ -580,7 +587,7 @@ static void whole_task(const struct attn_job *j, const struct task *u, const str
         finish_row(j, p.q, p.head, p.row + r, &t->acc_max[r], &t->acc_sum[r], t->acc + r * dp, t->zero);
 }
 
-/* Computes one piece and writes its results to the partial results [head][row][piece]. */
+/* Computes one piece of a split sequence and stores its results as partial results [head][row][piece]. */
 static void split_task(const struct attn_job *j, const struct task *u, const struct task *next,
                        const struct thread_buffers *t)
 {

@@ -9,7 +9,8 @@ struct eager {
     struct eager_limits lim;
     struct pool *pool;
     const struct batch *batch;
-    /* The kernels of the engine; and, for four kinds of operators, the same or the reference kernels. */
+    /* The engine's kernels, and the kernels of four kinds of operators: the engine's or, with backend
+     * "native", the reference kernels. */
     const struct kern *kern;
     const struct kern *norm_k, *rope_k, *attn_k, *mlp_k;
     void *region;

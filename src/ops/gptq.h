@@ -22,7 +22,7 @@ enum { GPTQ_COLUMNS = 1024 }; /* columns of a segment */
 /* Returns the number of floats in all segments for rows of K elements. */
 size_t gptq_numbers(size_t k);
 
-/* Returns row I of its segment. Sets *N to the length of the row, which extends to the end of the segment. */
+/* Returns row I of F, the numbers from the diagonal to the end of its segment. Sets *N to their count. */
 const float *gptq_row(const float *f, size_t k, size_t i, size_t *n);
 
 /* Carries errors within X [k], a row of weights that is being rounded: adds ERROR [n], the errors of the

@@ -146,8 +146,8 @@ static size_t piece_columns(const struct linear_desc *d, int n_threads)
     return n ? n : KERN_NR;
 }
 
-/* Gives the pages with the source of the packed columns [begin, end) back to the operating system, if their
- * rows are contiguous, so that a matrix is never in memory twice. */
+/* Gives the mapped pages from which the columns [begin, end) were packed back to the operating system, if
+ * their rows are contiguous, so that a matrix is never in memory twice. */
 static void give_back(const struct linear_desc *d, size_t begin, size_t end)
 {
     size_t first[LINEAR_MAX_PARTS], stop[LINEAR_MAX_PARTS] = {0}, p;
@@ -411,7 +411,7 @@ static void run_range(void *ctx, int thread, size_t at, size_t stop, size_t ahea
     const struct run *j = ctx;
     struct linear_end end = j->end;
     size_t p = 0, p_end = 0,
-           first = 0; /* the panels [p, p_end) of a range; the first task of the range and part */
+           first = 0; /* [p, p_end): the panels of a range; first: the range's first task for a part */
 
     end.parts = j->parts;
     for (int range = 0; range < j->ranges && at < stop; range++) {

@@ -72,7 +72,7 @@ struct linear;
 enum { LINEAR_SEEN_BINS = 512, LINEAR_SEEN_OCTAVE = 8, LINEAR_SEEN_ONE = 256 };
 struct linear_seen {
     _Atomic uint32_t rows[LINEAR_SEEN_BINS];
-    /* The first MOST rotated rows that were counted since N was 0, [most, k]. NULL: no rows are kept. */
+    /* The first MOST rotated rows, [most, k], of which N have been counted. NULL: no rows are kept. */
     float *kept;
     size_t most;
     atomic_size_t n;
@@ -216,8 +216,8 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
  * tensor, if a weight is an infinity or NaN: its product with 0 would be NaN and reach masked rows. */
 int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool, struct err *e);
 
-/* Uses PACKED [packed_bytes], aligned to 64, instead of packing: bytes that were packed before for the same
- * sizes, type and form. PACKED must outlive L. */
+/* Uses PACKED [packed_bytes], aligned to 64, instead of packing D: bytes that linear_pack() made before, for
+ * the same sizes, type and layout (linear_backend.form). PACKED must outlive L. */
 int linear_map(struct linear *l, const struct linear_desc *d, const void *packed, struct pool *pool,
                struct err *e);
 

@@ -1,12 +1,13 @@
-/* linear_imbps.c - backend "imbps", for MLPs: Intermediate Memory Block Partitioning, as AMD
- * PACE calls it.
+/* linear_imbps.c - backend "imbps": computes an MLP in column ranges of its intermediate that stay in L2 (AMD
+ * PACE calls it Intermediate Memory Block Partitioning).
  *
- * The intermediate of an MLP is cut into splits of columns that stay in L2 for all rows of a step. For each
- * split the threads compute up (and gate) with the activation, then add the products of the split with down
- * to the output, which holds the sums of down. All splits use the same buffer. Panels, forms and kernels are
- * those of "gallop". Both backends add the intermediate in ascending order, so the bits are the same. For few
- * rows there is one split, and the computation is that of "gallop".
- */
+ * The intermediate [T, I] of an MLP is cut into splits of columns that stay in L2 for all rows of a step. For
+ * each split the threads compute up (and gate) with the activation, then multiply the split with its rows of
+ * down and add the products to the output, in which the sums accumulate. All splits use the same buffer.
+ * Packed weights, input layouts and kernels are those of "gallop". In both backends down adds along I in
+ * ascending order, so the bits are the same. For few rows there is one split, and the computation is that of
+ * "gallop".
+ * */
 #include <string.h>
 
 #include "ops/linear.h"
@@ -87,7 +88,8 @@ void linear_run_splits(const struct linear_mlp *w, struct pool *pool, size_t spl
     }
 }
 
-/* Returns the number of columns of a split, for the fewest equal splits whose M rows fit into L2. */
+/* Returns the number of columns in a split if the intermediate is cut into the fewest equal splits of which M
+ * rows fit into L2. */
 static size_t split_for(const struct linear *down, size_t m)
 {
     bool dots = strcmp(kern_class(down->kern, KERN_FN_gemm_bf16), "bf16") != 0;

@@ -30,8 +30,8 @@ static size_t int4_open(struct linear *l, const struct linear_desc *d)
 
 /* ---- the points of a group ---- */
 
-/* The points multiple * code + offset of a group, for the codes 0 to 15, and the squared error of
- * rounding. */
+/* A grid for the weights of a group: the points multiple * code + offset for the codes 0 to 15, and the
+ * squared error of rounding the weights to these points. */
 struct points {
     float multiple, offset, error;
 };
@@ -62,7 +62,8 @@ static void span_codes(const struct points *p, float *least, float *most)
     *most = high < INT4_MOST ? high : INT4_MOST;
 }
 
-/* Sets the error of P for X [n]. Returns the offset with which the same codes have the least error. */
+/* Rounds X [n] to the points P and sets their error. Returns the offset with which the same codes have the
+ * least error. */
 static float weigh_points(struct points *p, const float *x, size_t n)
 {
     float least, most, inverse = 1 / p->multiple, error = 0, sum = 0;
@@ -83,8 +84,8 @@ static float clamp_i8(float x)
     return x < -127 ? -127 : x > 127 ? 127 : x;
 }
 
-/* Finds points with MULTIPLE, and copies them to BEST if their error is smaller. The points first lie around
- * MIDDLE; then the offset moves up to three times to the mean of the residuals. */
+/* Fits points with the given MULTIPLE to X [n], and copies them to BEST if their error is smaller. The points
+ * first lie around MIDDLE; then their offset is moved, up to three times, to the one with the least error. */
 static void settle_points(struct points *best, float multiple, float middle, const float *x, size_t n)
 {
     struct points p = {.multiple = multiple, .offset = clamp_i8(nearest(middle - multiple * INT4_MOST / 2))};

@@ -1,11 +1,11 @@
-/* linear_ints.c - rows of the panels that linear_panels.c and linear_int4.c pack. */
+/* linear_ints.c - reads rows back from the panels that linear_panels.c and linear_int4.c pack. */
 #include "ops/linear_ints.h"
 
 #include <string.h>
 
 #include "kern/format/int4.h"
 
-/* A layout of packed weights has a name of its own (linear_backend.form). */
+/* Returns true if the weights of L are packed in the layout FORM (linear_backend.form). */
 static bool has_form(const struct linear *l, const char *form)
 {
     return l->dtype == DT_I8 && strcmp(l->backend->form, form) == 0;

@@ -26,7 +26,7 @@ size_t linear_panel_bytes(size_t n, size_t k, enum dtype t)
                         : panels * ((k + 1) / 2) * KERN_NR * 4;
 }
 
-/* Elements along K of 32 columns that are packed at a time, so that the tile stays in L1. */
+/* 32 columns are packed this many elements along K at a time, so that they stay in L1. */
 enum { KB = 64 };
 
 static void put_f32(float *panel, float tile[KERN_NR][KB], size_t n)

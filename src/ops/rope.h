@@ -89,13 +89,12 @@ size_t rope_switch_length(const struct rope *r);
 /* Returns true if the frequencies of R depend on the length of a sequence: types dynamic and longrope. */
 bool rope_by_length(const struct rope *r);
 
-/* Returns a number that differs between sequences whose rows have different frequencies of R [n]: sequences
- * with N_PROMPT tokens of a prompt and N_TOTAL tokens in all. Only rows of sequences with equal numbers are
- * equal. */
+/* Returns a number that tells which frequencies the ropes R [n] use for a sequence of N_TOTAL tokens, the
+ * first N_PROMPT of which are its prompt. Cached rows may be shared only by sequences with equal numbers. */
 uint64_t rope_regime(const struct rope *r, size_t n, size_t n_prompt, size_t n_total);
 
-/* Returns true if rows that were computed for a sequence of LAST_TOTAL tokens have other frequencies of R [n]
- * than those of the same sequence with TOTAL tokens. */
+/* Returns true if a sequence that had LAST_TOTAL tokens and now has TOTAL must be computed again, because the
+ * ropes R [n] use other frequencies at this length. */
 bool rope_is_stale(const struct rope *r, size_t n, size_t last_total, size_t total);
 
 #endif

@@ -11,10 +11,11 @@
 
 /* Rotates X [k] into OUT, which may be X, by pseudo-random signs and a Hadamard matrix.
  *
- * The order S of the matrix is the largest power of two up to k and KERN_ROTATED. The first elements are
- * rotated in pieces of S; if fewer than S elements remain, as many of the last elements are rotated after
- * that, and the overlap spreads the first rotation over the rest. A matrix for each factor of k (576 is 9 x
- * 64) would leave pieces of different size, of which the largest would determine the scale. */
+ * The order S of the matrix is the largest power of two up to k and KERN_ROTATED. As many first elements as
+ * possible are rotated in pieces of S. If elements remain, the same number of last elements is rotated after
+ * that; the overlap spreads the first rotation over the rest. Matrices of the power of two in k (64 for 576 =
+ * 9 x 64) would spread large elements over small pieces only, and the largest piece would determine the
+ * scale. */
 void rotate(const struct kern *kern, float *out, const float *x, size_t k);
 
 /* Returns S for rows of K elements. */

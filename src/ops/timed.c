@@ -55,8 +55,8 @@ static const struct op_sink *target(const struct op_sink *o)
 
 /* ---- bytes and operations ---- */
 
-/* Returns the bytes and operations of a linear with ROWS rows; WEIGHTS is the number of linears of the size
- * of W that are read (a mean for experts). */
+/* Returns the bytes and operations of a linear with ROWS rows. WEIGHTS is the number of linears of this size
+ * whose weights are read (for experts a mean). */
 static struct timed_part linear_part(const struct linear *w, double rows, double weights)
 {
     return (struct timed_part){.bytes = rows > 0 ? weights * (double)w->packed_bytes : 0,

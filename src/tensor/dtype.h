@@ -33,8 +33,8 @@ enum dtype {
     DT_N
 };
 
-/* Returns the number of elements that are stored together: 32 for a quantization group, 256 for the K
- * formats, whose groups share a scale of their scales; 1 for plain types. */
+/* Returns the number of elements that are stored together: 32 for a quantization group, 256 for formats whose
+ * groups have integer scales with a common factor (Q4_K, ...), 1 for plain types. */
 size_t dtype_group(enum dtype t);
 
 /* Returns the bytes of dtype_group() elements. */

@@ -29,8 +29,9 @@ static uint16_t word_at(const uint8_t *p)
 /* Sets OUT to the codes and scales of group number G (32 elements) of the stored group at B. */
 typedef void read_fn(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f);
 
-/* Layout: d; min in formats with a minimum; with 5 bits, the fifth bits of the codes [4]; the codes. Codes of
- * 8 bits are signed bytes. Otherwise low nibbles are elements 0 to 15, high nibbles 16 to 31. */
+/* Layout: d, in formats with a minimum min, in formats of 5 bits the fifth bits of the codes in 4 bytes, then
+ * the codes. Codes of 8 bits are signed bytes. Of other codes, the low nibbles are elements 0 to 15, the high
+ * nibbles 16 to 31. */
 static void read_32(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
 {
     const uint8_t *fifth = b + (f->powers ? 1 : f->min ? 4 : 2), *q = fifth + (f->bits == 5 ? 4 : 0);
@@ -139,8 +140,8 @@ void quant_group(struct quant_codes *out, const void *src, enum dtype t, size_t 
 
 /* ---- fp32 ---- */
 
-/* Returns 2^(E - 128): half of the E8M0 scale E, because quant_values[] holds doubled values. E = 255 gives
- * NaN (OCP Microscaling 1.0; ggml reads it as 2^128). */
+/* Returns 2^(E - 128), half of what the E8M0 scale E stands for, because quant_values[] holds doubled values.
+ * E = 255 gives NaN (OCP Microscaling 1.0; ggml reads it as 2^128). */
 static float power_of(unsigned e)
 {
     uint32_t u = e < 2 ? 0x00200000u << e : e == 255 ? 0x7fc00000u : (uint32_t)(e - 1) << 23;

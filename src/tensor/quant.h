@@ -17,16 +17,18 @@ enum { QUANT_SIZE = 32 }; /* elements of a group that is decoded at once; stored
 /* The value of a code: the code itself (QUANT_LINEAR), or the entry of a table that the code selects. */
 enum quant_values { QUANT_LINEAR, QUANT_FP4, QUANT_IQ4, QUANT_N_VALUES };
 
-/* The tables of values. The zero of the format has been added to each entry, so that all are unsigned. */
+/* The tables of values. The zero point of the format has been added to each entry, so that all are
+ * unsigned. */
 extern const uint8_t quant_values[QUANT_N_VALUES][16];
 
 /* How a format computes its elements from codes and scales.
  *
  * An element is d * (value - zero), or in formats with a minimum d * value + min, where the value is the code
- * or an entry of a table. D and MIN are fp16 numbers that 32 elements share; in formats of powers, d is 2^(d
- * - 128). In formats with MULTIPLES, small integers multiply d and min:
+ * or an entry of a table. The scale D and MIN are fp16 numbers that 32 elements share; in formats with
+ * POWERS, d is stored as a byte and stands for 2^(byte - 128). With MULTIPLES, small integers multiply d and
+ * min:
  *   with MIN        multiple[0] multiplies d, and multiple[1] multiplies min, which is then subtracted
- *   with IN_HALVES  multiple[h] belongs to half h of 16 elements. It is signed and multiplies d
+ *   with IN_HALVES  multiple[h] belongs to half h, 16 of the 32 elements. It is signed and multiplies d
  *   with both       multiple[h] belongs to half h; its low nibble multiplies d, and its high nibble multiplies
  *                   min, which is then subtracted
  *   with neither    multiple[0] is signed and multiplies d */
@@ -39,7 +41,7 @@ struct quant_form {
     enum quant_values values;
 };
 
-/* Returns the form of the quantized dtype T. T must satisfy dtype_is_grouped(). */
+/* Returns how the quantized dtype T computes its elements. T must satisfy dtype_is_grouped(). */
 const struct quant_form *quant_form_of(enum dtype t);
 
 /* The codes and scales of one group of 32 elements, as struct quant_form describes. */
@@ -49,7 +51,8 @@ struct quant_codes {
     uint8_t multiple[2];
 };
 
-/* Sets OUT to group I, of 32 elements, of the stored groups of type T at SRC (any alignment). */
+/* Reads group number I, counted in groups of 32 elements, from the stored groups of type T at SRC (any
+ * alignment). */
 void quant_group(struct quant_codes *out, const void *src, enum dtype t, size_t i);
 
 /* Converts elements [first, first + n) of the stored groups at SRC (any alignment) to fp32. */

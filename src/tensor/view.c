@@ -69,7 +69,7 @@ struct view view_transposed(const struct view *v)
     return t;
 }
 
-/* Returns the address of the element that is AT elements after the first element of V. */
+/* Returns the address of the element that is stored AT elements after the first element of V. */
 static const void *address_of(const struct view *v, size_t at)
 {
     ASSERT(at % dtype_group(v->dtype) == 0, "%s", v->name);
@@ -113,7 +113,8 @@ const char *view_shape_text(const struct view *v, char *out, size_t size)
     return out;
 }
 
-/* Returns the stored index of index I of dimension 0, which is zipped in runs of RUN (view.zipped). */
+/* Returns the index at which index I of dimension 0 is stored if the dimension is zipped in runs of RUN
+ * (view.zipped). */
 static size_t unzip(size_t i, size_t run)
 {
     size_t half = run / 2, at = i % run;

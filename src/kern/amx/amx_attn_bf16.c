@@ -7,23 +7,24 @@
  *   values  a tile of values (16 tokens) is read as one AMX tile, operand B, for every 16 dims: 8 pairs of
  *           tokens for each dim. The sums of four of these AMX tiles (64 dims) are in registers at once
  *
- * So scores are summed in slices of 32 dims and outputs in slices of the 16 tokens of a tile, ascending. Up
- * to 16 rows are computed together. Lines are prefetched in the order of memory: while a tile is computed,
- * the lines of a later tile are prefetched.
- */
+ * So a score is the ascending sum of slices of 32 dims, and an output that of slices of 16 tokens (a KV
+ * tile). Up to 16 query rows are computed together. While one KV tile is computed, all cache lines of a later
+ * one are prefetched, in the order of memory.
+ * */
 #include "kern/amx/amx_tile.h"
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_attn.h"
 
 enum {
-    HALF = AMX_WORDS / 2,                        /* 8: the pairs in 16 dims, or in the 16 tokens of a tile */
+    HALF = AMX_WORDS / 2,                        /* pairs in 16 dims, and in the 16 tokens of a tile */
     Q_STRIDE = AVX512_STRIDE * sizeof(uint32_t), /* bytes from one row of q to the next */
     P_STRIDE = KERN_CHUNK * sizeof(uint32_t), /* bytes from one row of scores, or of weights, to the next */
-    DIMS = 4 * KERN_TILE,                     /* dims of the outputs that are summed at once */
+    DIMS = 4 * KERN_TILE,                     /* dims of the output that are accumulated at once */
 };
 
-/* Sets the shapes of the AMX tiles for ROWS rows. Tiles 0 to 3 hold sums or operand A, tiles 4 and 5 operand
- * B. For half products, tile 6 is an A with 8 words in a row, and tile 7 a B with 8 rows. */
+/* Sets the shapes of the AMX tiles for ROWS query rows. Tiles 0 to 3 hold sums or operand A, tiles 4 and 5
+ * operand B, for products over 32 dims. Tiles 6 (operand A, 8 words a row) and 7 (operand B, 8 rows) are for
+ * products over 16 dims or 16 tokens. */
 static void shape(size_t rows)
 {
     struct amx_shapes s = {.palette = 1};
@@ -39,7 +40,7 @@ static void shape(size_t rows)
     AMX_SHAPES(&s);
 }
 
-/* Prefetches all lines of tile number I in the order of reading (ahead_attn_tile()). */
+/* Prefetches all lines of KV tile number I, counted as in ahead_attn_tile(). */
 static void ask(const struct avx512_attn *o, size_t i)
 {
     const char *at;
@@ -51,8 +52,8 @@ static void ask(const struct avx512_attn *o, size_t i)
         ahead_line(at + n, o->level2);
 }
 
-/* Computes the dot products of all query rows with the key tiles T and T + 1, or twice with T if it is
- * last. */
+/* Computes the dot products of all query rows with the key tiles T and T + 1. If T is the last tile, it is
+ * computed twice. */
 static void dots(const struct avx512_attn *o, size_t t)
 {
     const size_t next = t + 1 < o->t1 ? t + 1 : t;
@@ -84,7 +85,7 @@ static void dots(const struct avx512_attn *o, size_t t)
     AMX_STORE(1, o->s + next * KERN_TILE, P_STRIDE);
 }
 
-/* Computes the dims [d, d + 16 n) of the outputs of all rows. */
+/* Computes the dims [d, d + 16 n) of the outputs of all query rows. */
 static void values(const struct avx512_attn *o, size_t d, size_t n)
 {
     const size_t line = o->a->dp * sizeof(uint32_t), out_stride = o->a->dp * sizeof(float);
@@ -124,7 +125,7 @@ static void values(const struct avx512_attn *o, size_t d, size_t n)
         AMX_STORE(3, out + 48, out_stride);
 }
 
-/* Computes the scores, the weights and the values for the rows of O. */
+/* Computes the scores, the weights and the weighted sums of values for the query rows of O. */
 static void rows(struct avx512_attn *o)
 {
     const size_t dp = o->a->dp;

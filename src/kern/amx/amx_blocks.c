@@ -3,11 +3,11 @@
  *
  *   rows    cut into tiles of 16; the last tile may be smaller. Few rows are computed by the AVX-512 kernel
  *   input   as in groups.h, with these tiles: the 32 bytes of each row of a group are an AMX tile A
- *   panels  eight groups of a panel at a time are unpacked to signed bytes in L1. All tiles of rows
- *           multiply them, one side of the panel (16 columns) after the other, and prefetch their shares of
- *           the next groups
- *   sums    a product of AMX tiles belongs to one group (or to a half of one) and is stored as integers. Three
- *           products later, vector instructions add it to the float sums of a side, which stay in registers
+ *   panels  eight groups of a panel at a time are unpacked to signed bytes in L1. All tiles of rows are
+ *           multiplied with them, first with the left 16 columns (side 0), then with the right (side 1), and
+ *           prefetch their shares of the next groups
+ *   sums    a product of AMX tiles covers one group (or half a group) and is stored as integers. Three
+ *           products later, vector instructions scale it and add it to the float sums, which stay in registers
  *
  * Tile and vector instructions are interleaved so finely because for about 100 ns after a tile instruction,
  * 512-bit vectors run at half their rate. If all vector instructions came after all tile instructions, the
@@ -24,27 +24,29 @@ enum {
 
 /* ---- a tile of rows ---- */
 
-/* The arguments of a micro-kernel: N groups of one side of a panel, for one tile of rows. */
+/* The arguments of a micro-kernel: it multiplies one tile of input rows with N quantization groups of 16
+ * columns, the left or the right side of a panel. */
 struct work {
-    float *sums; /* the sums of the side, [rows][16] */
+    float *sums; /* the accumulated sums of the 16 columns, [rows][16] */
     const struct groups512_group *c;
-    const char *in; /* the tile's input, from the first of these groups on */
+    const char *in; /* the input tile, beginning at the first of the N groups */
     size_t n;
     int side;
-    bool first; /* the sums start at +0 */
-    /* The lines to prefetch: those numbered [ask, asked) by amx_gemm_ask(), which counts from NEXT. */
+    bool first; /* start the sums at +0 instead of loading them */
+    /* The arguments of amx_gemm_ask(): it prefetches the lines numbered [ask, asked), counted from NEXT. */
     const char *next;
     size_t stream, ask, asked;
 };
 
-/* A stored product of AMX tiles: its integers, the scale of each row and the d of each column. */
+/* A product of AMX tiles that is stored in memory, and the scales that turn its integers into floats. */
 struct product {
-    const int32_t *n; /* the integers, [rows][16] */
+    const int32_t *n; /* the integer sums, [rows][16] */
     const float *scale;
     __m512 d;
 };
 
-/* Adds the rows [FROM, FROM + QUARTER) of a product to their sums Y. */
+/* Scales the rows [FROM, FROM + QUARTER) of product T to floats and adds them to the sums Y. POWERS: the
+ * format's d is a power of two. */
 SIMD512_INLINE void add_product(__m512 y[AMX_ROWS], const struct product *t, int from, int rows, bool powers)
 {
     SIMD512_UNROLL
@@ -53,7 +55,8 @@ SIMD512_INLINE void add_product(__m512 y[AMX_ROWS], const struct product *t, int
             y[r] = groups512_add(y[r], _mm512_loadu_si512(t->n + 16 * r), t->d, t->scale[r], powers);
 }
 
-/* Adds the minimums of part H of group C, times the sums of the rows in its input IN, to the float sums Y. */
+/* Adds the minimums in half H of group C (the whole group in formats without halves) to the float sums Y.
+ * Each minimum is multiplied by the sum of the row's input elements in this half. */
 SIMD512_INLINE void add_minimums(__m512 y[AMX_ROWS], const struct groups512_group *c, char *in, int side,
                                  int rows, int h, const struct quant_form f)
 {
@@ -65,9 +68,9 @@ SIMD512_INLINE void add_minimums(__m512 y[AMX_ROWS], const struct groups512_grou
             y[r] = _mm512_fmadd_ps(min, groups512_weighed(in, rows, r, h, f), y[r]);
 }
 
-/* Computes product S of T, which is half S % HALVES of group S / HALVES, and stores it in TO. If AT is not
- * NULL, adds the product AT to Y between the tile instructions. AMX tiles 0 and 1 hold the sums and
- * operand A for 16 rows, tiles 3 and 4 the same for fewer rows; tile 2 is operand B. */
+/* Computes product number S, which belongs to half S % HALVES of group S / HALVES, and stores it in TO. If AT
+ * is not NULL, adds the earlier product AT to the sums Y between the tile instructions. AMX tiles 0 and 1
+ * hold the sums and operand A of 16 rows, tiles 3 and 4 those of fewer rows; tile 2 is operand B. */
 SIMD512_INLINE void multiply(const struct work *t, size_t s, int32_t *to, const struct product *at,
                              __m512 y[AMX_ROWS], int rows, int halves, bool powers)
 {
@@ -180,18 +183,19 @@ static unpack_fn *const unpack_of[DT_N] = {
 #include "tensor/quant.def"
 };
 
-/* The rows [r0, r1) of a gemm, which are computed together, and the functions for its format. */
+/* The state of a gemm: the rows [r0, r1) that are computed together, and the functions for its weight
+ * format. */
 struct walk {
     const struct kern_gemm *g;
     const struct quant_form *f;
-    const uint8_t *stop; /* nothing from here on may be prefetched */
+    const uint8_t *stop; /* end of the weights that may be prefetched */
     size_t r0, r1;
     unpack_fn *unpack;
     micro_fn *const *tile;
 };
 
-/* Multiplies the groups [from, from + n) of a panel, unpacked in C, with all rows of W. Prefetches LINES
- * lines from NEXT. */
+/* Multiplies the groups [from, from + n) of a panel, whose unpacked weights are in C, with all rows of W.
+ * Prefetches LINES lines from NEXT on. */
 static void run_chunk(const struct walk *w, const struct groups512_group *c, size_t from, size_t n,
                       const char *next, size_t lines, float *sums)
 {
@@ -236,7 +240,8 @@ static void run_panel(const struct walk *w, size_t p)
     }
 }
 
-/* Sets the shapes of the AMX tiles: 0 to 2 for 16 rows, if WHOLE, and 3 and 4 for the last LEFT rows. */
+/* Sets the shapes of the AMX tiles: 0 and 1 for 16 rows if there is a WHOLE tile of rows, 2 for operand B,
+ * and 3 and 4 for the LEFT rows of the last tile. */
 static void set_shapes(const struct quant_form *f, bool whole, size_t left)
 {
     const size_t rows[5] = {whole ? AMX_ROWS : 0, whole ? AMX_ROWS : 0,

@@ -5,14 +5,14 @@
  *           line of the panel is loaded once for 32 rows
  *   input   as in avx512_gemm.h, with these tiles: a cache line of every row, which is an AMX tile A, then
  *           the next line. The part of the last line beyond K is not read
- *   panels  as in gemm.h: 16 steps of 128 bytes are an AMX tile B for each side (16 columns)
+ *   panels  as in gemm.h: in 16 steps of 128 bytes, the left and the right 16 columns are an AMX tile B each
  *   KC      slice: 256 steps, 32 KB. It stays in L1 while it is multiplied with all rows, because A and
  *           the sums are loaded past L1 (TILELOADDT1)
- *   groups  of panels: the lines of A of a KC slice stay in L2 while all panels of the group are computed.
- *           If the whole input of the rows fits into L2, a group has only two panels
- *   sums    are stored and loaded tile by tile, each just before its product in the first iteration of the
- *           next rows. Complete sums get their epilogue a few rows at a time, between the products of the next
- *           rows, so that the AMX unit never waits
+ *   groups  of panels: the part of A for a KC slice stays in L2 while all panels of the group are computed.
+ *           If all input rows fit into L2, a group has only two panels
+ *   sums    of one pair of tiles are stored, and those of the next loaded, in the first iteration of the next
+ *           pair, each just before its product. The epilogue of complete sums runs a few rows at a time,
+ *           between the products of the next rows, so that the AMX unit never waits
  *   ahead   while a slice is computed, each pair of tiles prefetches its share of the next slice into L2,
  *           in eight streams: if lines are prefetched in one stream, some are dropped
  *   few     rows that fill one tile: three panels are read at once, each with a short prefetch distance
@@ -30,17 +30,17 @@
 #include "kern/avx512/avx512_gemm.h"
 
 enum {
-    AMX_GEMM_KC = 256,   /* steps of a KC slice */
-    AMX_GEMM_KEPT = 512, /* if A has one tile of rows: steps until its sums are stored and loaded again */
-    AMX_GEMM_PANELS = KERN_PANELS, /* maximum panels of a group */
+    AMX_GEMM_KC = 256,   /* steps of K in a KC slice */
+    AMX_GEMM_KEPT = 512, /* with one tile of rows: steps after which its sums are stored and loaded */
+    AMX_GEMM_PANELS = KERN_PANELS, /* maximum panels in a group */
     AMX_GEMM_STREAMS = 8,          /* streams in which lines are prefetched */
-    AMX_GEMM_AT_ONCE = 3,          /* panels that one tile of rows is multiplied with at once */
-    AMX_GEMM_STAYS = 1 << 20,      /* maximum bytes of an input that stays in L2 */
-    AMX_GEMM_ENDING = 2,           /* rows whose epilogue runs in each iteration */
-    AMX_GEMM_BEYOND = 128          /* minimum rows of a gemm whose results are stored past the caches */
+    AMX_GEMM_AT_ONCE = 3,          /* panels that are multiplied at once with a single tile of rows */
+    AMX_GEMM_STAYS = 1 << 20,      /* maximum bytes of input rows that are assumed to stay in L2 */
+    AMX_GEMM_ENDING = 2,           /* rows whose epilogue runs in one iteration of the inner loop */
+    AMX_GEMM_BEYOND = 128          /* minimum rows for non-temporal stores of the results */
 };
 
-/* Returns the tile of the M rows that row ROW belongs to. */
+/* Returns the tile with row ROW of a gemm of M rows. */
 SIMD512_INLINE struct avx512_gemm_rows amx_gemm_tile(size_t row, size_t m)
 {
     size_t first = row / AMX_ROWS * AMX_ROWS;
@@ -65,33 +65,35 @@ SIMD512_INLINE void amx_gemm_put(uint32_t *in, const float *x, size_t row, size_
         avx512_gemm_put_line(in, t, row - t.first, k, at, x + at, k - at < most ? k - at : most, kind);
 }
 
-/* The arguments of the micro-kernel, which adds A x a KC slice to the sums of two tiles of rows. */
+/* The arguments of the micro-kernel: it multiplies two tiles of rows of A with a KC slice of a panel and adds
+ * the products to the sums. */
 struct amx_gemm {
     const uint32_t *a[2];
-    const char *b, *next; /* the KC slice; the first line to prefetch */
+    const char *b, *next; /* b: the KC slice; next: the first line to prefetch */
     size_t stream;        /* bytes from one of the AMX_GEMM_STREAMS prefetch streams to the next */
     size_t ask, asked;    /* numbers of the lines to prefetch: [ask, asked) */
-    float *sums[2];       /* [2][rows][16] each */
+    float *sums[2];       /* of each tile of rows, [2][rows][16]: left and right columns */
     size_t rows[2];       /* rows of each tile; rows[1] may be 0 */
     size_t steps;
     bool first; /* the sums start at zero */
 };
 
-/* The rows [at, stop) of panel P, whose sums are complete but whose epilogue is pending. SUMS has the sums of
- * all rows. TWICE: the same rows of panel P + 1, whose sums follow those of P, are pending as well. */
+/* Pending epilogues: the sums of the rows [at, stop) of panel P are complete, but their epilogue has not run.
+ * SUMS has the sums of all rows. TWICE: the same rows of panel P + 1 are pending as well; its sums follow
+ * those of P. */
 struct amx_gemm_ending {
     float *sums;
     size_t p, at, stop;
     bool twice;
 };
 
-/* The state of a gemm of the rows [r0, r0 + rows) with a group of panels. */
+/* The state of a gemm that multiplies the rows [r0, r0 + rows) with a group of panels. */
 struct amx_gemm_walk {
     const struct kern_gemm *g;
     size_t r0, rows, steps, panel_bytes;
-    size_t shaped[2]; /* rows of the two tiles in the current shapes of the AMX tiles */
+    size_t shaped[2]; /* rows of each of the two tiles for which the AMX tiles are shaped now */
     float *held[2];   /* where the sums in the AMX tiles are to be stored; NULL: the AMX tiles hold no sums */
-    size_t p, end;    /* the panels of the group */
+    size_t p, end;    /* the group: the panels [p, end) */
     float *sums;      /* the sums, [panels of the group][rows][32] */
     struct amx_gemm_ending ending;
 };
@@ -127,9 +129,8 @@ SIMD512_INLINE void amx_gemm_keep(struct amx_gemm_walk *w)
     w->held[0] = NULL;
 }
 
-/* Adds the product of the AMX tiles A and B to the sums in AMX tile C. These sums belong to tile J of the
- * pair of tiles of rows, AT floats after its first sum. TAKE: first writes the old sums of C to memory
- * (w->held), then loads the sums of T into C. */
+/* Adds the product of the AMX tiles A and B to the sums in AMX tile C. In memory, these sums are AT floats
+ * after sums[J] of T. TAKE: first stores the old sums that C holds (at w->held) and loads those of T. */
 #define AMX_GEMM_PRODUCT(w, t, take, kind, c, a, b, j, at)      \
     do {                                                        \
         if ((take) && (w)->held[0])                             \
@@ -162,16 +163,16 @@ SIMD512_INLINE void amx_gemm_iteration(struct amx_gemm_walk *w, const struct amx
     }
 }
 
-/* Returns the address of step FROM of panel P. */
+/* Returns the address of the weights of step FROM of panel P. */
 SIMD512_INLINE const char *amx_gemm_at(const struct amx_gemm_walk *w, size_t p, size_t from)
 {
     return (const char *)w->g->b + (p - w->g->first) * w->panel_bytes + from * AVX512_GEMM_STEP;
 }
 
-/* Computes the epilogue like avx512_gemm_end(), but stores to C past the caches: with many rows, C does not
- * fit into them, and reading each line before writing it would cost a fifth of the time of the products.
- * Does nothing and returns false if C is NULL, if there are few rows, or if panel P does not cover whole
- * cache lines of C. */
+/* Computes the epilogue like avx512_gemm_end(), but with non-temporal stores to C: with many rows C does not
+ * fit into the caches, and reading each line before writing it would take a fifth of the time of the
+ * products. Does nothing and returns false if C is NULL, if there are few rows, or if panel P does not cover
+ * whole cache lines of C. */
 SIMD512_INLINE bool amx_gemm_stream(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                     float *sums)
 {
@@ -187,7 +188,7 @@ SIMD512_INLINE bool amx_gemm_stream(const struct kern_gemm *g, size_t p, struct 
     return true;
 }
 
-/* Computes the epilogue for the sums of ROWS of panel P. */
+/* Computes the epilogue of panel P for the rows ROWS, whose sums are SUMS. */
 SIMD512_INLINE void amx_gemm_end_rows(const struct amx_gemm_walk *w, size_t p, struct avx512_gemm_rows rows,
                                       float *sums, enum avx512_kind kind)
 {
@@ -197,23 +198,24 @@ SIMD512_INLINE void amx_gemm_end_rows(const struct amx_gemm_walk *w, size_t p, s
         avx512_gemm_end(w->g, p, rows, sums, kind);
 }
 
-/* Computes the epilogue for the sums of all rows of W and panel P. */
+/* Computes the epilogue of panel P for all rows of W. */
 SIMD512_INLINE void amx_gemm_end(const struct amx_gemm_walk *w, size_t p, float *sums, enum avx512_kind kind)
 {
     for (size_t at = 0; at < w->rows; at += AMX_ROWS)
         amx_gemm_end_rows(w, p, amx_gemm_tile(w->r0 + at, w->g->m), sums + at * KERN_NR, kind);
 }
 
-/* Returns true if the results of panel P and of its neighbour share cache lines of the input of the next
- * gemm (KERN_GLU). The epilogue of both panels then runs together and stores past the caches. */
+/* Returns true if the epilogues of panel P and of its neighbour are to run together, with non-temporal
+ * stores. This is so if their results share cache lines: with KERN_GLU each panel gives half a line of the
+ * next gemm's input. */
 SIMD512_INLINE bool amx_gemm_ends_twice(const struct kern_gemm *g, size_t p, enum avx512_kind kind)
 {
     return kind == AVX512_DOT && g->end == KERN_GLU && !g->c && g->m >= AMX_GEMM_BEYOND &&
            (p / 2 + 1) * 2 * KERN_PAIRS <= g->n && (uintptr_t)g->out % AMX_LINE == 0;
 }
 
-/* Computes the epilogue of the panels P (even) and P + 1 for the rows ROWS of TILE. SUMS has the sums of
- * these rows for both panels. */
+/* Computes the epilogue of the panels P (even) and P + 1 for the rows ROWS, a part of TILE. SUMS has the sums
+ * of these rows for each of the two panels. */
 SIMD512_INLINE void amx_gemm_end_two(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows tile,
                                      struct avx512_gemm_rows rows, float *const sums[2])
 {
@@ -231,7 +233,7 @@ SIMD512_INLINE void amx_gemm_end_two(const struct kern_gemm *g, size_t p, struct
     }
 }
 
-/* Copies the sums of ROWS from the SUMS of TILE to TO, [2][rows][16]. */
+/* Copies the sums of the rows ROWS, a part of TILE, from the tile's SUMS to TO, [2][rows][16]. */
 SIMD512_INLINE void amx_gemm_some(float *to, const float *sums, struct avx512_gemm_rows tile,
                                   struct avx512_gemm_rows rows)
 {
@@ -241,8 +243,9 @@ SIMD512_INLINE void amx_gemm_some(float *to, const float *sums, struct avx512_ge
             _mm512_storeu_ps(to, _mm512_loadu_ps(sums + 16 * r));
 }
 
-/* Runs the epilogue of pending rows up to row STOP, AMX_GEMM_ENDING rows at a time, or whole tiles if their
- * results go to the input of the next gemm one panel at a time. Not inlined, to keep its callers short. */
+/* Runs the pending epilogues of the rows below STOP, AMX_GEMM_ENDING rows at a time. If the results of a
+ * single panel go to the next gemm's input, runs them a tile of rows at a time. Not inlined, to keep its
+ * callers short. */
 static __attribute__((noinline, unused)) void amx_gemm_end_up_to(struct amx_gemm_walk *w, size_t stop,
                                                                  enum avx512_kind kind)
 {
@@ -270,7 +273,7 @@ static __attribute__((noinline, unused)) void amx_gemm_end_up_to(struct amx_gemm
     }
 }
 
-/* Runs the epilogue of up to MOST pending rows, if there are any. */
+/* Runs the pending epilogues, if there are any, of at most MOST rows. */
 SIMD512_INLINE void amx_gemm_end_some(struct amx_gemm_walk *w, size_t most, enum avx512_kind kind)
 {
     const struct amx_gemm_ending *e = &w->ending;
@@ -279,30 +282,32 @@ SIMD512_INLINE void amx_gemm_end_some(struct amx_gemm_walk *w, size_t most, enum
         amx_gemm_end_up_to(w, e->stop - e->at < most ? e->stop : e->at + most, kind);
 }
 
-/* Stores the sums that the AMX tiles hold, and runs the epilogue of all pending rows. */
+/* Stores the sums that the AMX tiles hold, and runs all pending epilogues. */
 SIMD512_INLINE void amx_gemm_settle(struct amx_gemm_walk *w, enum avx512_kind kind)
 {
     amx_gemm_keep(w);
     amx_gemm_end_some(w, SIZE_MAX, kind);
 }
 
-/* Marks the rows [at, stop) of panel Q as pending: their sums are complete, and their epilogue runs from the
- * second iteration of the next rows on, when the sums are in memory. Between products, vectors and stores
- * cost little; alone they would cost a seventh of a gemm. */
+/* Marks the epilogue of the rows [at, stop) of panel Q, whose sums are complete, as pending. It runs during
+ * the products of the next rows, from their second iteration on, when the sums have been stored to memory.
+ * There its vector instructions and stores cost little; on their own they would take a seventh of the time of
+ * a gemm. */
 SIMD512_INLINE void amx_gemm_end_soon(struct amx_gemm_walk *w, size_t q, size_t at, size_t stop,
                                       enum avx512_kind kind)
 {
     bool twice = amx_gemm_ends_twice(w->g, q, kind);
     size_t p = twice && q % 2 && q > w->p ? q - 1 : q;
 
-    if (twice && q % 2 == 0 && q + 1 < w->end) /* the epilogue will run together with that of panel Q + 1 */
+    if (twice && q % 2 == 0 && q + 1 < w->end) /* the epilogue runs later, together with that of panel Q +
+                                                * 1 */
         return;
     w->ending = (struct amx_gemm_ending){
         .p = p, .at = at, .stop = stop, .twice = p < q, .sums = w->sums + (p - w->p) * w->rows * KERN_NR};
 }
 
-/* Computes ITERATIONS iterations of 16 steps, or one iteration with the last steps. If ITERATIONS is not 0,
- * the AMX tiles hold the sums of T afterwards. */
+/* Computes ITERATIONS iterations of 16 steps each (of the last one, which may have fewer, the caller sets the
+ * shapes of the AMX tiles). Afterwards the AMX tiles hold the sums of T, unless ITERATIONS is 0. */
 SIMD512_INLINE void amx_gemm_iterate(struct amx_gemm_walk *w, const struct amx_gemm *t, size_t iterations,
                                      enum avx512_kind kind)
 {
@@ -345,8 +350,8 @@ SIMD512_INLINE void amx_gemm_micro(struct amx_gemm_walk *w, const struct amx_gem
 {
     size_t iterations = t->steps / AMX_WORDS, left = t->steps % AMX_WORDS;
 
-    /* If the AMX tiles already hold the sums, stores one of them first. Otherwise storing them after more
-     * than 32 iterations takes 250 ns longer (docs/notebook). */
+    /* If the AMX tiles already hold the sums of T, stores one of these tiles now. Without this store, storing
+     * the sums after more than 32 iterations takes 250 ns longer (docs/notebook). */
     if (w->held[0] == t->sums[0])
         AMX_STORE(0, t->sums[0], AMX_LINE);
     amx_gemm_iterate(w, t, iterations, kind);
@@ -367,8 +372,8 @@ SIMD512_INLINE void amx_gemm_micro(struct amx_gemm_walk *w, const struct amx_gem
     amx_gemm_end_some(w, SIZE_MAX, kind);
 }
 
-/* Returns the arguments for the two tiles of rows of W from row AT on, at step FROM of K. SUMS has the sums
- * of all rows. Sets the shapes of the AMX tiles. */
+/* Returns the micro-kernel's arguments for two tiles of rows, row AT of W and those after it, from step FROM
+ * of K on. SUMS has the sums of all rows of W. Sets the shapes of the AMX tiles. */
 SIMD512_INLINE struct amx_gemm amx_gemm_pair(struct amx_gemm_walk *w, size_t at, size_t from, float *sums,
                                              enum avx512_kind kind)
 {
@@ -414,7 +419,7 @@ SIMD512_INLINE void amx_gemm_slice(struct amx_gemm_walk *w, size_t q, size_t fro
         amx_gemm_settle(w, kind);
 }
 
-/* Computes the panels of the group of W, one KC slice after the other. Prefetches up to panel LAST. */
+/* Computes the panels [w->p, w->end), one KC slice after the other. Prefetches weights below panel LAST. */
 SIMD512_INLINE void amx_gemm_group(struct amx_gemm_walk *w, size_t last, enum avx512_kind kind)
 {
     size_t tail = avx512_gemm_tail(kind), end = w->end, from = 0, n;
@@ -436,8 +441,8 @@ SIMD512_INLINE void amx_gemm_group(struct amx_gemm_walk *w, size_t last, enum av
 
 /* ---- rows of one tile ---- */
 
-/* Sets the shapes of the AMX tiles for one tile of ROWS rows: 0 to 5 are the sums of the two sides of three
- * panels, 6 is B, 7 is A with WORDS words. */
+/* Sets the shapes of the AMX tiles for a single tile of ROWS rows: 0 to 5 hold the sums of three panels, left
+ * and right columns each, 6 is operand B, and 7 is operand A with WORDS words a row. */
 SIMD512_INLINE void amx_gemm_shape_one(size_t rows, size_t words)
 {
     struct amx_shapes s = {.palette = 1};
@@ -449,23 +454,25 @@ SIMD512_INLINE void amx_gemm_shape_one(size_t rows, size_t words)
     AMX_SHAPES(&s);
 }
 
-/* The arguments for one tile of rows and up to three panels, which begin at B, are BYTES apart and are
- * computed at once: a thread reads memory faster in several streams. */
+/* The arguments of the micro-kernel for a single tile of rows. It computes up to three panels at once,
+ * because a thread reads memory faster in several streams. The panels begin at B and are BYTES apart. */
 struct amx_gemm_one {
     const uint32_t *a;
     const char *b;
-    float *sums; /* the sums, [panels][side][rows][16] */
+    float *sums; /* the sums, [panels][2][rows][16]: left and right columns of each panel */
     size_t bytes, rows, steps;
 };
 
-/* Adds the product of A with the weights at AT, one side of a panel, to AMX tile C. */
+/* Multiplies operand A (AMX tile 7) with the weights of 16 columns at AT and adds the product to AMX tile
+ * C. */
 #define AMX_GEMM_SIDE(kind, c, at)         \
     do {                                   \
         AMX_LOAD(6, at, AVX512_GEMM_STEP); \
         AMX_GEMM_ADD(kind, c, 7, 6);       \
     } while (0)
 
-/* Computes one iteration with the tile of rows A for the panels that begin at B and are BYTES apart. */
+/* Computes one iteration: multiplies the tile of rows A with PANELS panels, which begin at B and are BYTES
+ * apart. */
 SIMD512_INLINE void amx_gemm_one_iteration(const uint32_t *a, const char *b, size_t bytes, int panels,
                                            enum avx512_kind kind)
 {
@@ -496,7 +503,7 @@ SIMD512_INLINE void amx_gemm_one_iterate(const struct amx_gemm_one *t, size_t it
     }
 }
 
-/* Loads (MOVE is AMX_LOAD) or stores (AMX_STORE) the sums of all panels of T. */
+/* Moves the sums of all panels of T between memory and the AMX tiles. MOVE is AMX_LOAD or AMX_STORE. */
 #define AMX_GEMM_ONE_SUMS(move, t, panels)           \
     do {                                             \
         const size_t side = AMX_WORDS * (t)->rows;   \
@@ -598,7 +605,7 @@ SIMD512_INLINE void amx_gemm_drive_many(const struct kern_gemm *g, size_t p0, si
         }
         amx_gemm_settle(&w, kind);
     }
-    _mm_sfence(); /* makes the stores past the caches visible before the thread reports its task as done */
+    _mm_sfence(); /* makes the non-temporal stores visible before the thread reports its task as done */
     AMX_RELEASE();
 }
 

@@ -8,22 +8,23 @@
  * An iteration has four products, 64 cycles on Sapphire and Granite Rapids (3.3 TFLOP/s a core at 3.3 GHz),
  * and four loads of 1 KB: A comes from L2, the panel from L1.
  *
- * One or two rows are computed with vectors, in the order of TDPBF16PS, because vectors read the weights in
- * the order of memory, which is faster than reading tiles (Granite Rapids: 89 % against 78 % of the memory
- * bandwidth, one row on two threads). A slice is 32 of K: 16 pairs of each of 32 columns. The even and the
- * odd elements of a slice are summed by fma from +0 each, both sums are added, and the result is added to the
- * accumulator. Subnormals are zeros between few_begin() and few_end().
- */
+ * One or two rows are computed with vectors, in the order of summation of TDPBF16PS, because vectors read the
+ * weights in the order of memory, which is faster than loading AMX tiles (Granite Rapids: 89 % against 78 %
+ * of the memory bandwidth, one row on two threads). For each slice of 32 k, the even and the odd elements are
+ * summed by fma from +0 each, both sums are added, and the result is added to the accumulator. Between
+ * few_begin() and few_end(), subnormals count as zeros, as in TDPBF16PS.
+ * */
 #include "kern/amx/amx_gemm.h"
 
 enum {
-    FEW = 2,              /* maximum rows that are computed with vectors */
-    TOGETHER = 4,         /* maximum rows times panels that are computed at once, in several streams */
+    FEW = 2,              /* maximum number of rows that are computed with vectors */
+    TOGETHER = 4,         /* maximum product of rows and panels that are computed at once; each panel is a
+                           * stream */
     AHEAD = 1024,         /* bytes to prefetch ahead in each panel */
     NO_DENORMALS = 0x8040 /* bits of MXCSR: flush to zero, denormals are zeros */
 };
 
-/* The elements of one cache line of every row of A, as floats: [even or odd elements][row][pair]. */
+/* One cache line of every row of A, widened to floats: [even or odd element of a pair][row][pair]. */
 struct few_line {
     float of[2][FEW][AMX_WORDS];
 };
@@ -42,7 +43,8 @@ SIMD512_INLINE void few_end(unsigned before)
     _mm_setcsr(before);
 }
 
-/* Returns the even (ODD is 0) or the odd elements of sixteen pairs of bf16 as floats. */
+/* Widens one element of each of sixteen pairs of bf16 to float: the even element if ODD is 0, otherwise the
+ * odd. */
 SIMD512_INLINE __m512 few_half(__m512i pairs, int odd)
 {
     return _mm512_castsi512_ps(odd ? _mm512_and_si512(pairs, _mm512_set1_epi32((int)0xffff0000u))
@@ -61,7 +63,7 @@ SIMD512_INLINE void few_read(struct few_line *line, const uint32_t *a, int rows)
         }
 }
 
-/* The state of some panels and rows that are computed at once, at most TOGETHER rows times panels. */
+/* The panels and rows that are computed at once; rows times panels are at most TOGETHER. */
 struct few {
     const struct kern_gemm *g;
     const char *b; /* the first panel */
@@ -70,12 +72,12 @@ struct few {
         __attribute__((aligned(64))); /* [panels][left or right half of a panel][rows][16 columns] */
 };
 
-/* Adds the products of N pairs of k, at most a slice, to the sums of F. The weights begin at B; LINE has the
- * elements of A. */
+/* Multiplies N pairs of k, a slice or less, and adds the products to the sums of F. The weights of the first
+ * panel begin at B; LINE has the elements of A. */
 SIMD512_INLINE void few_slice(struct few *f, const struct few_line *line, const char *b, size_t n, int rows,
                               int panels)
 {
-    __m512 s[TOGETHER][2][2]; /* the sums of the slice, [panel and row][side][even or odd] */
+    __m512 s[TOGETHER][2][2]; /* sums of the slice, [panel, row][left, right][even, odd] */
 
     SIMD512_UNROLL
     for (int i = 0; i < TOGETHER; i++)

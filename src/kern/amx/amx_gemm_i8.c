@@ -5,15 +5,15 @@
  *          the 128 added to A, and the scales
  *   A      bytes with 128 added: 16 fours of k of 16 rows are an AMX tile A
  *
- * With few rows, 4-bit panels are computed by the AVX-512 kernel, which expands them in registers. For the
- * rows of one tile, the inputs of both kernels have the same layout.
- */
+ * With few rows, 4-bit panels are computed by the AVX-512 kernel, which expands them in registers. It can
+ * read the same input, because for a single tile of rows both kernels use the same layout.
+ * */
 #include "kern/amx/amx_unpacked.h"
 #include "kern/format/int4.h"
 
 enum {
     FEW = 4,   /* maximum rows that the AVX-512 kernel computes */
-    UNITS = 2, /* units of INT4_UNIT along K in an iteration of the AMX tiles */
+    UNITS = 2, /* units of INT4_UNIT k that one product of AMX tiles covers */
 };
 
 void KERN_NAME(amx_gemm_in_i8)(void *in, const float *x, size_t row, size_t m, size_t k, float fixed)
@@ -31,8 +31,8 @@ static void expand(char *to, const struct amx_unpacked *u, size_t p, size_t from
     KERN_NAME(avx512vnni_i4_expand)(u->g, u->group, p, UNITS * from, UNITS * n, AVX512_GEMM_AHEAD, to);
 }
 
-/* Expands each panel to bytes in L2 and calls gemm_i8. This is for a K that is not a multiple of whole
- * iterations, and for so many rows that storing and loading sums would cost more. */
+/* Expands each panel to bytes in L2 and calls gemm_i8. Used if K is not a multiple of UNITS units, and with
+ * so many rows that storing and loading sums (amx_unpacked.h) would cost more. */
 static void whole_panels(const struct kern_gemm *g, size_t group, size_t p0, size_t p1, void *scratch)
 {
     for (size_t p = p0; p < p1; p++) {

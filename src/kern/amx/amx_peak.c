@@ -23,7 +23,8 @@ SIMD512_INLINE void fill(int bytes)
     AMX_LOAD(7, word[3], AMX_LINE);
 }
 
-/* Runs N iterations: products of fours of bytes if BYTES is not 0, else of pairs of bf16. */
+/* Runs N iterations of int8 products if BYTES is not 0, otherwise of bf16 products. Returns the number of
+ * operations. */
 SIMD512_INLINE double peak(size_t n, int bytes)
 {
     amx_shape((const size_t[]){AMX_ROWS, AMX_ROWS}, AMX_WORDS);

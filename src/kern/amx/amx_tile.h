@@ -2,15 +2,15 @@
  * use.
  *
  * A tile has up to 16 rows of up to 64 bytes. LDTILECFG sets the shapes of all eight tiles at once and clears
- * the tiles. A product has C [rows][16] words, A [rows][words] and B [words][16]; a word of A and B is a pair
- * of bf16 or four bytes. B is one side of a panel in memory, with rows 128 bytes apart, and A is a cache line
- * of each row of the input, with rows 64 bytes apart.
+ * the tiles. A product adds A [rows][words] x B [words][16] to C [rows][16]; a word of A or B is a pair of
+ * bf16 or four bytes. In memory, B is the left or the right half of a panel, with rows 128 bytes apart, and A
+ * is a cache line of each input row, with rows 64 bytes apart.
  *
- * TDPBF16PS sums the even and the odd elements of a row from +0 each, k ascending, by fma, adds both sums,
- * and adds the result to C. Subnormal inputs and outputs are zeros (Intel SDM volume 2; test_dot512.c has a
- * model). TDPBUSD and TDPBSSD (with signed bytes in A) are exact. The instructions are written as assembly,
- * because the intrinsics hide from the compiler which memory they read.
- */
+ * TDPBF16PS sums the even and the odd elements along K separately, from +0, ascending and by fma, adds the
+ * two sums, and adds the result to C. Subnormal inputs and outputs count as zeros (Intel SDM volume 2;
+ * test_dot512.c emulates it). TDPBUSD and TDPBSSD (with signed bytes in A) are exact. The instructions are
+ * written as assembly, because the intrinsics hide from the compiler which memory they read.
+ * */
 #ifndef GALLOP_KERN_AMX_TILE_H
 #define GALLOP_KERN_AMX_TILE_H
 
@@ -28,7 +28,7 @@
 #define AMX_LOAD_PASSING(t, p, by) \
     __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #t : : "r"(p), "r"((size_t)(by)) : "memory")
 #define AMX_STORE(t, p, by) AMX_STORE_TIMES(t, p, by, 1)
-/* Load and store a tile whose rows are TIMES * BY bytes apart; TIMES is 1, 2, 4 or 8. */
+/* Load and store tile T, whose rows in memory are TIMES * BY bytes apart; TIMES is 1, 2, 4 or 8. */
 #define AMX_LOAD_TIMES(t, p, by, times) \
     __asm__ volatile("tileloadd (%0,%1," #times "), %%tmm" #t : : "r"(p), "r"((size_t)(by)) : "memory")
 #define AMX_STORE_TIMES(t, p, by, times) \
@@ -38,9 +38,10 @@
 #define AMX_S8(c, a, b)   __asm__ volatile("tdpbssd %%tmm" #b ", %%tmm" #a ", %%tmm" #c : :)
 #endif
 
-/* Sets the shapes of the AMX tiles for two tiles of rows. Tiles 0 and 1 are the sums of the first ROWS[0]
- * rows, left and right 16 columns; 2 and 3 are those of ROWS[1] more rows. 4 and 5 are the A of these rows,
- * with WORDS words; 6 and 7 are the left and right columns of B. */
+/* Sets the shapes of the AMX tiles for a product of ROWS[0] + ROWS[1] input rows and a panel. Tiles 0 and 1
+ * hold the sums of the first ROWS[0] rows, left and right 16 columns, and 2 and 3 those of the other ROWS[1]
+ * rows. 4 and 5 are operand A for these rows, with WORDS words a row; 6 and 7 are operand B, left and right
+ * columns. */
 static inline void amx_shape(const size_t rows[2], size_t words)
 {
     struct amx_shapes s = {.palette = 1};

@@ -3,46 +3,49 @@
  *
  *   one   tile of rows: three panels at once, which are three streams from memory; sums stay in the AMX tiles
  *   two   tiles of rows: one panel at a time; sums stay in the AMX tiles
- *   more  rows, 256 together: sums are stored and loaded, which costs less than moving unpacked weights to
- *         L2 and back
+ *   more  tiles, up to 256 rows: sums are stored and loaded after some iterations, which costs less than
+ *         storing the unpacked weights of a whole panel to L2 and loading them
  *
- * With one or two tiles of rows, one iteration is unpacked at a time. Unpacking prefetches lines, and a core
- * can track only a few lines in flight. If the lines of many iterations were prefetched together, they would
- * not arrive sooner, and no line would arrive while the AMX unit computes.
+ * With one or two tiles of rows, one iteration is unpacked at a time. Unpacking also prefetches later lines,
+ * and a core can have only a few lines in flight: prefetching for many iterations at once would not bring the
+ * lines sooner, and memory would idle while the AMX unit computes.
  *
- * An iteration has 16 steps of a panel, 2 KB of unpacked weights.
- */
+ * An iteration multiplies 16 steps of a panel along K, 2 KB of unpacked weights.
+ * */
 #ifndef GALLOP_KERN_AMX_UNPACKED_H
 #define GALLOP_KERN_AMX_UNPACKED_H
 
 #include "kern/amx/amx_gemm.h"
 
-enum { AMX_UNPACKED_MANY = 8 /* iterations that are unpacked at once if sums are stored and loaded */ };
+enum { AMX_UNPACKED_MANY = 8 /* iterations that are unpacked at once for more than two tiles of rows */ };
 
-/* A gemm over 4-bit weights. The member unpack unpacks the iterations [from, from + n) of panel P to TO. */
+/* A gemm over 4-bit weights. The function unpack() unpacks the weights of the iterations [from, from + n) of
+ * panel P to TO. */
 struct amx_unpacked {
     const struct kern_gemm *g;
     size_t group; /* size of a quantization group, for unpack() */
     size_t iterations;
     void (*unpack)(char *to, const struct amx_unpacked *u, size_t p, size_t from, size_t n);
-    /* Kind int8: the tail of panel g->first. The tails of consecutive panels are tail_apart bytes apart. */
+    /* int8 only: the tail of panel g->first, its column sums and scales (KERN_I8_TAIL). The tails of
+     * consecutive panels are tail_apart bytes apart. */
     const char *tail;
     size_t tail_apart;
 };
 
 typedef char amx_unpacked_b[AMX_WORDS * AVX512_GEMM_STEP];
 
-/* The state of one tile of rows, and the unpacked weights of the current iteration and of the next one. */
+/* The state for a single tile of rows: the unpacked weights of the current and of the next iteration, and the
+ * sums. */
 struct amx_unpacked_one {
     amx_unpacked_b b[2] __attribute__((aligned(64)));
     float sums[AMX_GEMM_AT_ONCE * AMX_ROWS * KERN_NR] __attribute__((aligned(64)));
     size_t rows;
 };
 
-/* Returns the unpacked weights of iteration I of panel P + NUMBER. The previous call unpacked them; this
- * call unpacks the weights that are needed next: those of iteration I of the next of PANELS panels, or of
- * iteration I + 1 of panel P. *NOW, the index of the buffer with the returned weights, changes to the other
- * buffer. */
+/* Returns the unpacked weights of iteration I of panel P + NUMBER, which the previous call unpacked to
+ * buffer *NOW. Unpacks the weights that are needed next to the other buffer, to which it changes *NOW:
+ * those of iteration I of the next panel, or after the last of the PANELS panels those of iteration I + 1
+ * of panel P. */
 SIMD512_INLINE const char *amx_unpacked_next(struct amx_unpacked_one *t, const struct amx_unpacked *u,
                                              size_t p, size_t i, int number, int panels, size_t *now)
 {
@@ -56,7 +59,7 @@ SIMD512_INLINE const char *amx_unpacked_next(struct amx_unpacked_one *t, const s
     return b;
 }
 
-/* Computes the panels [p, p + PANELS) for the rows of one tile. */
+/* Computes the panels [p, p + PANELS) for a single tile of rows. */
 SIMD512_INLINE void amx_unpacked_panels(struct amx_unpacked_one *t, const struct amx_unpacked *u, size_t p,
                                         int panels, enum avx512_kind kind)
 {
@@ -110,7 +113,8 @@ SIMD512_INLINE void amx_unpacked_drive_one(const struct amx_unpacked *u, size_t 
     AMX_RELEASE();
 }
 
-/* Computes all panels for the rows of W, which fill at most two tiles. The sums stay in the AMX tiles. */
+/* Computes the panels [p0, p1) for the rows of W, at most two tiles of them. The sums stay in the AMX
+ * tiles. */
 SIMD512_INLINE void amx_unpacked_two(struct amx_gemm_walk *w, const struct amx_unpacked *u, size_t p0,
                                      size_t p1, enum avx512_kind kind)
 {
@@ -147,7 +151,8 @@ struct amx_unpacked_part {
     size_t p, from, n;
 };
 
-/* Returns the part that follows PART in the panels before panel STOP. After the last part, n is 0. */
+/* Returns the part after PART, in the same panel or in the next one. If that would be panel STOP, its n is
+ * 0. */
 SIMD512_INLINE struct amx_unpacked_part amx_unpacked_after(const struct amx_unpacked *u,
                                                            struct amx_unpacked_part part, size_t stop)
 {
@@ -162,8 +167,8 @@ SIMD512_INLINE struct amx_unpacked_part amx_unpacked_after(const struct amx_unpa
     return part;
 }
 
-/* Computes PART, whose weights are unpacked at B, for all rows of W. Meanwhile unpacks NEXT to TO, some
- * iterations with each pair of tiles of rows. */
+/* Computes PART, whose unpacked weights are at B, for all rows of W, two tiles of rows at a time. Meanwhile
+ * unpacks the weights of NEXT to TO, some iterations with each pair of tiles. */
 SIMD512_INLINE void amx_unpacked_iterate(struct amx_gemm_walk *w, const struct amx_unpacked *u,
                                          struct amx_unpacked_part part, const amx_unpacked_b *b,
                                          struct amx_unpacked_part next, amx_unpacked_b *to,
@@ -189,7 +194,7 @@ SIMD512_INLINE void amx_unpacked_iterate(struct amx_gemm_walk *w, const struct a
     }
 }
 
-/* Computes all panels for the rows of W, which fill more than two tiles. */
+/* Computes the panels [p0, p1) for the rows of W, more than two tiles of them. */
 SIMD512_INLINE void amx_unpacked_more(struct amx_gemm_walk *w, const struct amx_unpacked *u, size_t p0,
                                       size_t p1, enum avx512_kind kind)
 {
@@ -212,7 +217,7 @@ SIMD512_INLINE void amx_unpacked_drive_many(const struct amx_unpacked *u, size_t
                                             enum avx512_kind kind)
 {
     float sums[2 * KERN_TOGETHER * KERN_NR] __attribute__((aligned(64)));
-    struct kern_gemm ends = *u->g; /* the gemm of the epilogue, whose panels are the tails alone */
+    struct kern_gemm ends = *u->g; /* *u->g for the epilogue, with b at the panel tails */
     struct amx_gemm_walk w = {.g = &ends, .panel_bytes = u->tail_apart, .sums = sums};
 
     ends.b = u->tail;

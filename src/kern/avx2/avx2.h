@@ -22,22 +22,22 @@ KERN_FUNCTIONS(AVX2_DECLARE)
 
 #define AVX2_INLINE static inline __attribute__((always_inline))
 
-/* The gemm loops for few and for many rows, and the maximum rows of A for avx2_few_*(). With few rows, as in
- * decoding, the time goes into reading B from memory once. With more rows avx2_many_*() are faster. */
+/* The gemm loops for few and for many rows of A. avx2_few_*() take at most AVX2_FEW_MOST_* rows: with so few,
+ * as in decoding, the time goes into reading B from memory. With more rows avx2_many_*() are faster. */
 enum { AVX2_FEW_MOST_F32 = 6, AVX2_FEW_MOST_BF16 = 4 };
 void avx2_few_f32(const struct kern_gemm *g, size_t p0, size_t p1);
 void avx2_few_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 void avx2_many_f32(const struct kern_gemm *g, size_t p0, size_t p1);
 void avx2_many_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 
-enum { AVX2_GEMM_LINE = 16 }; /* floats of one row in a line of a gemm's input */
+enum { AVX2_GEMM_LINE = 16 }; /* floats of each row that are stored side by side in the input of a gemm */
 
-/* Sets the SUMS [rows][32] of panel P, for the tile of ROWS rows from FIRST on, to zeros, or to C if
- * g->onto. */
+/* Sets SUMS [rows][32], the accumulators of panel P for the ROWS rows from FIRST on, to zeros, or if g->onto
+ * to the content of C. */
 void avx2_gemm_begin(const struct kern_gemm *g, size_t p, size_t first, size_t rows, float *sums);
 
-/* Computes the epilogue of G for the SUMS [rows][32] of panel P and the tile of ROWS rows from FIRST on: adds
- * the bias, applies the activation and stores the result in C or the next input. */
+/* Computes the epilogue of G for SUMS [rows][32], the finished sums of panel P for the ROWS rows from FIRST
+ * on: adds the bias, applies the activation, and stores the result in C or in the input of the next gemm. */
 void avx2_gemm_end(const struct kern_gemm *g, size_t p, size_t first, size_t rows, const float *sums,
                    bool bf16);
 

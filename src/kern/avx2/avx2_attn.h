@@ -1,18 +1,18 @@
 /* avx2_attn.h - one chunk of attention for up to 48 query rows: scores, softmax, weighted values. The three
  * types of keys and values share this code.
  *
- *   groups  of 1 to 6 rows, as equal as possible; a group reads the tiles that its rows see and has its sums in
- *           registers (avx2_attn_step.h)
+ *   groups  of 1 to 6 query rows, as equal as possible; a group reads the tiles that its rows see and has its
+ *           sums in registers (avx2_attn_step.h)
  *   scores  sixteen tokens of a tile are two registers for each row, so no horizontal sums are needed. All
  *           groups score a few tiles before the next tiles. The scratch holds dot products as [row][256]
  *   softmax row by row: scale, softcap, mask, maximum, exp, 16-lane sum; the weights replace the dot products
- *   values  dims in lanes; tiles in pieces that stay in L1 while all groups and dims use them
+ *   values  lanes are dims. All groups compute all dims of a few tiles, which stay in L1, before the next tiles
  *   q       is copied to rows at a fixed distance, 256 dims at a time
  *
- * Tiles outside of every row's [lo, hi) are not read. In the other tiles, a masked token has the weight +0
- * and is computed like all tokens. Each phase prefetches tiles that it reads later. The kind of keys and
- * values is a constant at every call.
- */
+ * Tiles that no query row sees are not read. In the other tiles, masked tokens are computed like all tokens,
+ * with the weight +0. Each phase prefetches tiles that it reads later. Callers pass the type of keys and
+ * values (enum avx2_kind) as a constant.
+ * */
 #ifndef GALLOP_KERN_AVX2_AVX2_ATTN_H
 #define GALLOP_KERN_AVX2_AVX2_ATTN_H
 
@@ -29,23 +29,25 @@ enum {
     AVX2_ATTN_Q = AVX2_ATTN_DIMS + 16,
     AVX2_ATTN_GROUPS = (KERN_ATTN_ROWS + AVX2_ROWS - 1) / AVX2_ROWS,
     AVX2_ATTN_TILES = 6,    /* tiles that all groups score before the next tiles */
-    AVX2_ATTN_PIECE = 8192, /* bytes of values in a piece in decoding; twice that for several groups */
-    AVX2_ATTN_LINE = 64,    /* bytes of a cache line, and of one step of keys for 16 tokens */
+    AVX2_ATTN_PIECE = 8192, /* bytes of values that one group reads at a time; doubled for several */
+    AVX2_ATTN_LINE = 64,    /* bytes of a cache line; keys of 16 tokens take one line a step */
     AVX2_ATTN_LEAD = 12288, /* bytes that are prefetched ahead of the current tile */
 };
 
-/* A group of rows, whose sums are in registers together, and the tiles [t0, t1) that they see. */
+/* A group of query rows whose sums are in registers at the same time, and the tiles [t0, t1) that they
+ * see. */
 struct avx2_group {
     size_t row, rows, t0, t1;
 };
 
-/* The state of at most KERN_ATTN_ROWS rows of a call, and the tiles [t0, t1) that they see. */
+/* The state of the query rows that are computed together, at most KERN_ATTN_ROWS, and the tiles [t0, t1) that
+ * they see. */
 struct avx2_attn {
     const struct kern_attn *a;
     size_t row, rows, t0, t1;
     float *q; /* [rows][AVX2_ATTN_Q] copy of the dims [d0, d0 + dims) */
     size_t d0, dims;
-    size_t end; /* end of the tiles that the current group scores in this pass */
+    size_t end; /* the current group scores tiles below this one before other groups follow */
     float *p;   /* [rows][AVX2_ATTN_STRIDE] dot products, then weights */
     struct avx2_group group[AVX2_ATTN_GROUPS];
     size_t groups;
@@ -55,7 +57,7 @@ struct avx2_attn {
 
 /* ---- scores ---- */
 
-/* Returns the number of registers of sums for each row of a group of ROWS rows. */
+/* Returns the number of registers with sums that each row gets in a group of ROWS rows. */
 AVX2_INLINE int avx2_attn_width(size_t rows)
 {
     static const int width[AVX2_ROWS + 1] = {0, 8, 6, 4, 3, 2, 2};
@@ -63,9 +65,9 @@ AVX2_INLINE int avx2_attn_width(size_t rows)
     return width[rows];
 }
 
-/* Sets K to the addresses of the keys for the registers [v, v + COLS) of a row of scores, from the copied
- * dims on, and REG to the numbers of these registers. Registers beyond the last tile of this pass repeat its
- * last register; otherwise the dims of the next tile would be added twice. */
+/* The scores of a query row are numbered in registers of 8 tokens. Sets REG to the register numbers [v, v +
+ * COLS) and K to the addresses of their keys, from dim o->d0 on. Numbers beyond tile o->end repeat the last
+ * register before it; otherwise the products of the next tile would be added twice. */
 AVX2_INLINE void avx2_attn_columns(const struct avx2_attn *o, size_t v, int cols, const char **k, size_t *reg,
                                    enum avx2_kind kind)
 {
@@ -79,8 +81,8 @@ AVX2_INLINE void avx2_attn_columns(const struct avx2_attn *o, size_t v, int cols
         }
 }
 
-/* Stores the sums over the copied dims as the dot products of the group. With int8, they are multiplied by
- * the scales of the keys after the last dims. */
+/* Stores the sums over the dims so far as dot products of the group. With int8 and after the last dims,
+ * multiplies them by the scales of the keys. */
 AVX2_INLINE void avx2_attn_put_dots(const struct avx2_attn *o, const struct avx2_group *g, avx2_sums acc,
                                     const size_t *reg, int rows, int cols, enum avx2_kind kind)
 {
@@ -105,7 +107,8 @@ AVX2_INLINE void avx2_attn_put_dots(const struct avx2_attn *o, const struct avx2
         }
 }
 
-/* Adds the products of the copied dims to the dot products of a group, for the registers [v, v + COLS). */
+/* Adds the products of the copied dims of q and the keys to the dot products of a group, for the registers
+ * [v, v + COLS) of each row. */
 AVX2_INLINE void avx2_attn_dots(struct avx2_attn *o, const struct avx2_group *g, size_t v, int rows, int cols,
                                 enum avx2_kind kind)
 {
@@ -139,8 +142,8 @@ AVX2_INLINE void avx2_attn_dots(struct avx2_attn *o, const struct avx2_group *g,
 
 /* ---- softmax ---- */
 
-/* Rounds a weight, which is not negative, to bf16 and widens it again. The minimum limits the bits of a NaN,
- * so that the addition does not carry into the sign. */
+/* Rounds weights, which are not negative, to bf16 and widens them again. Taking the minimum limits the bits
+ * of a NaN, so that the addition does not carry into the sign. */
 AVX2_INLINE __m256 avx2_attn_round(__m256 p)
 {
     __m256i u = _mm256_min_epu32(_mm256_castps_si256(p), _mm256_set1_epi32(0x7fff0000));
@@ -150,8 +153,8 @@ AVX2_INLINE __m256 avx2_attn_round(__m256 p)
     return _mm256_castsi256_ps(_mm256_and_si256(u, _mm256_set1_epi32((int)0xffff0000u)));
 }
 
-/* Replaces the dot products of the tiles [t, end) by scores. Callers skip it if there is no soft cap and the
- * scale is positive, because then the order of the dot products is that of the scores. */
+/* Replaces the dot products of the tiles [t, end) by scores. Callers skip this if there is no soft cap and
+ * the scale is positive: then the largest dot product belongs to the largest score. */
 AVX2_INLINE void avx2_attn_cap(const struct kern_attn *a, float *p, size_t t, size_t end)
 {
     const __m256 cap = _mm256_set1_ps(a->softcap), scale = _mm256_set1_ps(a->scale);
@@ -165,7 +168,7 @@ AVX2_INLINE void avx2_attn_cap(const struct kern_attn *a, float *p, size_t t, si
     }
 }
 
-/* Returns eight lanes for the tokens from I on: all bits are set where row R sees the token. */
+/* Returns a mask for the eight tokens from I on: all bits of a lane are set if query row R sees its token. */
 AVX2_INLINE __m256 avx2_attn_seen(const struct avx2_attn *o, size_t r, size_t i)
 {
     ptrdiff_t at = (ptrdiff_t)i, lo = o->a->lo[o->row + r], hi = o->a->hi[o->row + r];
@@ -173,7 +176,7 @@ AVX2_INLINE __m256 avx2_attn_seen(const struct avx2_attn *o, size_t r, size_t i)
     return _mm256_castsi256_ps(_mm256_andnot_si256(avx2_first(lo - at), avx2_first(hi - at)));
 }
 
-/* Sets the scores of tile T that row R does not see to -infinity. */
+/* Sets the scores of those tokens of tile T that query row R does not see to -infinity. */
 AVX2_INLINE void avx2_attn_hide(const struct avx2_attn *o, size_t r, size_t t)
 {
     float *p = o->p + r * AVX2_ATTN_STRIDE;
@@ -195,8 +198,9 @@ AVX2_INLINE float avx2_attn_max(const float *p, size_t t, size_t end)
     return avx2_fold_max(_mm256_max_ps(m[0], m[1]));
 }
 
-/* Replaces the dot products of the tiles [t, end) by weights, 0 where row R does not see the token, and
- * returns their sum. TWOS times a dot product is a score / ln 2; TOP is the largest score / ln 2. */
+/* Replaces the dot products of the tiles [t, end) by weights, 0 for tokens that query row R does not see,
+ * and returns the sum of the weights. TWOS times a dot product is score / ln 2; TOP is the largest score /
+ * ln 2. */
 AVX2_INLINE float avx2_attn_exp(struct avx2_attn *o, size_t r, size_t t, size_t end, float twos, float top,
                                 enum avx2_kind kind)
 {
@@ -229,8 +233,8 @@ AVX2_INLINE float avx2_attn_exp(struct avx2_attn *o, size_t r, size_t t, size_t 
     return avx2_fold(sum[0], sum[1]);
 }
 
-/* Replaces the dot products of row R of a group by weights, and stores the maximum score and the sum of
- * weights. Rounding is monotonic, so the largest dot product times a positive scale is the largest score. */
+/* Replaces the dot products of query row R by weights, and stores its maximum score and sum of weights.
+ * Rounding is monotonic, so the largest dot product times a positive scale is the largest score. */
 AVX2_INLINE void avx2_attn_weigh(struct avx2_attn *o, const struct avx2_group *g, size_t r,
                                  enum avx2_kind kind)
 {
@@ -262,8 +266,8 @@ AVX2_INLINE void avx2_attn_weigh(struct avx2_attn *o, const struct avx2_group *g
 
 /* ---- values ---- */
 
-/* Computes out += weights x values for the tiles [t, end) of a piece, the rows of a group and COLS registers
- * from dim D on. The first piece starts from zero, the last piece adds +0. */
+/* Computes out += weights x values over the tiles [t, end), for the rows of a group and COLS registers of
+ * dims from dim D on. At the group's first tile the sums start from zero; after its last tile +0 is added. */
 AVX2_INLINE void avx2_attn_values(struct avx2_attn *o, const struct avx2_group *g, size_t t, size_t end,
                                   size_t d, int rows, int cols, enum avx2_kind kind)
 {
@@ -309,8 +313,9 @@ AVX2_INLINE void avx2_attn_values(struct avx2_attn *o, const struct avx2_group *
         }
 }
 
-/* Computes all dims of a piece, in columns that are as wide as the group allows; the last 8 registers are cut
- * as 4 + 4 rather than 6 + 2, the last 4 as 2 + 2 rather than 3 + 1. */
+/* Computes out += weights x values over the tiles [t, end) for all dims, as many registers at a time as a
+ * group of ROWS rows allows. The last 8 registers are computed as 4 + 4 rather than 6 + 2, and the last 4 as
+ * 2 + 2 rather than 3 + 1. */
 AVX2_INLINE void avx2_attn_all_values(struct avx2_attn *o, const struct avx2_group *g, size_t t, size_t end,
                                       int rows, enum avx2_kind kind)
 {
@@ -359,7 +364,8 @@ struct avx2_micro {
         {NULL, values_1, values_2, values_3, values_4, values_5, values_6}, \
     }
 
-/* Divides the rows into groups. Sets the tiles that each group sees and the tiles that any group sees. */
+/* Divides the query rows into groups. Sets the range of tiles that each group sees, and the range that all of
+ * them see together. */
 AVX2_INLINE void avx2_attn_cut(struct avx2_attn *o)
 {
     size_t n = (o->rows + AVX2_ROWS - 1) / AVX2_ROWS;
@@ -387,8 +393,8 @@ AVX2_INLINE void avx2_attn_cut(struct avx2_attn *o)
     }
 }
 
-/* Computes the first phase, the scores: 256 dims at a time, with several groups also a few tiles at a
- * time. */
+/* Computes the first phase, the dot products: 256 dims at a time, and if there are several groups, a few
+ * tiles at a time. */
 AVX2_INLINE void avx2_attn_scores(struct avx2_attn *o, const struct avx2_micro *micro)
 {
     const struct kern_attn *a = o->a;
@@ -409,7 +415,8 @@ AVX2_INLINE void avx2_attn_scores(struct avx2_attn *o, const struct avx2_micro *
     }
 }
 
-/* Computes the third phase, the weighted sums of values, one piece of the tiles after the other. */
+/* Computes the third phase, the weighted sums of values, a few tiles at a time, which stay in L1 for all
+ * groups. */
 AVX2_INLINE void avx2_attn_weighted(struct avx2_attn *o, const struct avx2_micro *micro, enum avx2_kind kind)
 {
     const size_t bytes = KERN_TILE * o->a->dp * avx2_attn_size(kind);

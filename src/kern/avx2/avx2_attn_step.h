@@ -48,9 +48,9 @@ AVX2_INLINE size_t avx2_attn_size(enum avx2_kind kind)
                      : "=x"(w)                                                               \
                      : "m"(*(const char(*)[32])(b)))
 
-/* Loads eight elements of keys or values as floats: element PART of each lane. The assembly of this function
- * and of the next two is volatile, because in this order the inner loops need no more registers than there
- * are; gcc 12 finds other orders, which spill. */
+/* Loads eight elements of keys or values as floats: element number PART of each 32-bit lane. The assembly of
+ * this function and of the next two is volatile, because in this order the inner loops need no more registers
+ * than there are; gcc 12 finds other orders, which spill. */
 AVX2_INLINE __m256 avx2_attn_load(const char *b, int part, enum avx2_kind kind)
 {
     __m256 w;
@@ -88,9 +88,9 @@ AVX2_INLINE void avx2_attn_fma(__m256 *acc, __m256 x, __m256 y)
     __asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(x), "x"(y));
 }
 
-/* Computes acc += x[row] x element PART of each of the COLS columns b[c]. The rows of x begin STRIDE floats
- * apart. Registers hold the columns if there are up to three, or fewer than rows; otherwise
- * they hold the elements of X. */
+/* Computes acc[r][c] += x[r] * b[c], with element number PART of each lane of column b[c]. The rows of x
+ * begin STRIDE floats apart. The columns are held in registers if there are at most three, or fewer than
+ * rows; otherwise the elements of x are, and the columns are loaded one by one. */
 AVX2_INLINE void avx2_attn_outer(avx2_sums acc, const char *const *b, size_t at, const float *x,
                                  size_t stride, int part, int rows, int cols, enum avx2_kind kind)
 {
@@ -129,8 +129,8 @@ AVX2_INLINE void avx2_attn_outer(avx2_sums acc, const char *const *b, size_t at,
     }
 }
 
-/* The step for 4 rows x 3 columns, which needs all 16 registers: twelve sums, three columns, a broadcast. The
- * step is assembly, because gcc 12 spills some of the sums of compiled code. */
+/* The step for 4 rows x 3 columns needs all 16 registers: twelve sums, three columns, a broadcast. It is
+ * written in assembly, because gcc 12 would spill some of the sums. */
 #define AVX2_ATTN_ROW43(R, DIM, S0, S1, S2)                        \
     "vbroadcastss " #R "*%c[stride]+4*" #DIM "(%[x]), %%ymm15\n\t" \
     "vfmadd231ps %%ymm12, %%ymm15, %" S0 "\n\t"                    \
@@ -177,8 +177,8 @@ AVX2_INLINE void avx2_attn_step43(avx2_sums acc, const char *const *b, size_t at
                    "vandps %[b2], %%ymm14, %%ymm14\n\t" AVX2_ATTN_ROWS43(1));
 }
 
-/* Computes one step along k: multiplies its elements of each row of x (1, 2 or 4 by KIND) by those of the columns
- * b, and adds the products to ACC. */
+/* Computes one step, of 1, 2 or 4 elements by KIND: multiplies the elements of each row of x with those of
+ * each column b[c] and adds the products to acc[r][c]. */
 AVX2_INLINE void avx2_attn_step(avx2_sums acc, const char *const *b, size_t at, const float *x, size_t stride,
                                 int rows, int cols, enum avx2_kind kind)
 {

@@ -17,12 +17,12 @@
 enum {
     GROUPS = GROUPS_SPAN, /* groups that are unpacked at a time */
     STEPS = GROUPS_SIZE / 4,
-    SOME = 3, /* rows that a micro-kernel computes: with 16 columns, 6 sums of integers and 6 of floats */
+    SOME = 3, /* maximum rows of a micro-kernel: with 16 columns, 6 integer and 6 float accumulators */
     FEW = 2,  /* maximum rows without prefetching, as the hardware prefetches one stream well */
 };
 
-/* Unpacked groups of a panel: the values, and d and min of each column. In formats whose groups have no
- * halves, only [0] of d and min is used. */
+/* Unpacked groups of a panel: the values as bytes, and the scale d and the minimum of each column in each
+ * half of a group. Formats without halves use only half 0. */
 struct chunk {
     uint8_t value[GROUPS][STEPS][2][GROUPS_LINE];
     float d[GROUPS][2][KERN_NR], min[GROUPS][2][KERN_NR];
@@ -41,8 +41,8 @@ AVX2_INLINE bool is_wide(const struct quant_form f)
     return f.zero == 128;
 }
 
-/* Reads a plane of WIDTH bits for quarter I of the 128 bytes of step S. Returns the bits of the codes that
- * this plane holds, shifted to their position in the codes. */
+/* Codes are stored in bit planes (groups.h). Returns 32 codes, quarter I of step S, with only those bits that
+ * the plane of WIDTH bits holds, at their position in the code. */
 AVX2_INLINE __m256i plane_at(const uint8_t *at, int s, int i, unsigned bits, unsigned width)
 {
     const struct groups_plane p = groups_plane_of(bits, width, s);
@@ -93,8 +93,8 @@ static __m256 powers_at(const uint8_t *p)
     return _mm256_mul_ps(_mm256_castsi256_ps(e), _mm256_set1_ps(0.5f));
 }
 
-/* Returns the integers that multiply d (I is 0) or min (I is 1) of eight columns in half H of a group. P
- * points to the multiples of the group. */
+/* Returns the integers that multiply d (I is 0) or min (I is 1) in half H of a group, for eight columns. P
+ * points to the group's multiples. */
 AVX2_INLINE __m256 multiples_at(const uint8_t *p, int i, int h, const struct quant_form f)
 {
     __m128i v = _mm_loadl_epi64((const __m128i *)(const void *)(p + (f.in_halves ? h : i) * KERN_NR));
@@ -140,7 +140,8 @@ AVX2_INLINE __m256i dot(__m256i w, __m256i a, bool sign)
     return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
 
-/* Adds a group to the sum Y: the integer sum N times D times the scale S of the row (quant.h). */
+/* Scales the integer sums N of a group by the weight scales D and the row's scale S and adds them to Y, in
+ * the order that quant.h defines. POWERS: the scales D are powers of two. */
 AVX2_INLINE __m256 scaled(__m256 y, __m256i n, const float *d, __m256 s, bool powers)
 {
     const __m256 x = _mm256_cvtepi32_ps(n), by = _mm256_loadu_ps(d);
@@ -148,8 +149,9 @@ AVX2_INLINE __m256 scaled(__m256 y, __m256i n, const float *d, __m256 s, bool po
     return powers ? _mm256_fmadd_ps(_mm256_mul_ps(x, by), s, y) : _mm256_fmadd_ps(x, _mm256_mul_ps(by, s), y);
 }
 
-/* Adds the products of N groups of the input from IN on and of the unpacked groups C to SUMS [all][32], for
- * the rows [r0, r0 + rows) of a tile of ALL rows and 16 columns, those of SIDE. FIRST: sums start at 0. */
+/* Multiplies N groups of the input, from IN on, with the unpacked groups C and adds the products to SUMS
+ * [all][32], for the rows [r0, r0 + rows) of a tile of ALL rows and for 16 columns, the left (SIDE is 0) or
+ * the right ones. FIRST: the sums start at 0. */
 AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all,
                        size_t r0, int side, int rows, const struct quant_form f)
 {
@@ -217,7 +219,7 @@ AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, b
         }
 }
 
-/* Adds the products of N groups to SUMS [all][32] of a tile of ALL rows, up to three rows at a time. */
+/* Calls micro() for all 32 columns and all rows of a tile of ALL rows, up to three rows at a time. */
 AVX2_INLINE void tile(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all,
                       const struct quant_form f)
 {

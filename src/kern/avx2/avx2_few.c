@@ -13,15 +13,15 @@
 enum {
     STREAMS = 3,
     LINE = KERN_NR * sizeof(float), /* bytes of a row of fp32, and of a pair of rows of bf16 */
-    PIECE = 8,                      /* lines of a stream before the next stream */
+    PIECE = 8,                      /* lines that are read from one stream before the next */
     STRIDE = AVX2_GEMM_LINE,        /* floats between rows of A */
 };
 
 /* The sums of a stream (a panel), [rows][32]. */
 typedef float sums_of[AVX2_FEW_MOST_F32][KERN_NR];
 
-/* Adds ROWS rows of A x DEPTH rows of each of N streams to SUMS, for COLS registers of columns from column AT
- * on. AT and the arguments after it are constants at every call. */
+/* Multiplies ROWS rows of A with the next DEPTH k of each of N panels and adds the products to SUMS, for COLS
+ * registers of columns from column AT on. AT and the arguments after it are constants at every call. */
 AVX2_INLINE void piece(sums_of *sums, const float *a, const char *const *b, size_t depth, size_t at, int rows,
                        int n, int cols, bool bf16)
 {
@@ -33,8 +33,8 @@ AVX2_INLINE void piece(sums_of *sums, const float *a, const char *const *b, size
         if (s >= n)
             break;
         p[s] = again[s] = b[s] + at * sizeof(float);
-        /* Pairs are loaded twice. The compiler must not see that both addresses are equal; otherwise it would
-         * keep the first load and run out of registers. */
+        /* A pair of bf16 is loaded twice, once for each element. The compiler must not see that both
+         * addresses are equal; otherwise it would load once and run out of registers. */
         __asm__("" : "+r"(again[s]));
         AVX2_UNROLL
         for (int r = 0; r < AVX2_ROWS; r++) {
@@ -77,8 +77,8 @@ AVX2_INLINE void piece(sums_of *sums, const float *a, const char *const *b, size
 
 typedef void piece_fn(sums_of *sums, const float *a, const char *const *b, size_t depth);
 
-/* Define functions that compute a piece: WIDE has the sums of all 32 columns in registers, HALVES computes
- * the left 16 columns, then the right 16. */
+/* Define functions that call piece() with constants: WIDE with the sums of all 32 columns in registers,
+ * HALVES for the left 16 columns, then for the right 16. */
 #define WIDE(NAME, ROWS, N, BF16)                                                       \
     static void NAME(sums_of *sums, const float *a, const char *const *b, size_t depth) \
     {                                                                                   \
@@ -107,13 +107,15 @@ HALVES(bf16_4, 4, true)
 #undef WIDE
 #undef HALVES
 
-/* The loops for fp32 [0] and bf16 [1]: of_streams for one row of 1 to 3 streams, of_rows for more rows. */
+/* The functions for fp32 [0] and bf16 [1]: of_streams by the number of streams, for one row; of_rows by the
+ * number of rows, for one stream. */
 static piece_fn *const of_streams[2][STREAMS + 1] = {{NULL, f32_1x1, f32_1x2, f32_1x3},
                                                      {NULL, bf16_1x1, bf16_1x2, bf16_1x3}};
 static piece_fn *const of_rows[2][AVX2_FEW_MOST_F32 + 1] = {
     {NULL, f32_1x1, f32_2, f32_3, f32_4, f32_5, f32_6}, {NULL, bf16_1x1, bf16_2, bf16_3, bf16_4}};
 
-/* Computes all of K for N streams, piece by piece, for the M rows of the input A, which are one tile. */
+/* Multiplies the M rows of the input A, a single tile, with N panels over all of K, PIECE lines of each panel
+ * in turn. */
 AVX2_INLINE void streams(sums_of *sums, const float *a, const char *const *b, size_t n, size_t m, size_t k,
                          bool bf16)
 {

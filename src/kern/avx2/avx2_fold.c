@@ -1,5 +1,5 @@
-/* avx2_fold.c - joins the chunks of attention and divides by their sum, as ref_attn.c does, eight dims at a
- * time. kmath_fold() computes the two scalars of a fold. */
+/* avx2_fold.c - joins the chunks of attention and divides by the sum of weights, as ref_attn.c does, eight
+ * dims at a time. kmath_fold() computes the factors of the two chunks. */
 #include <math.h>
 
 #include "kern/avx2/avx2.h"

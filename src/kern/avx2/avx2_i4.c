@@ -5,8 +5,8 @@
 #include "kern/avx2/avx2.h"
 #include "kern/format/int4.h"
 
-/* Returns the multiples of eight columns, each in both halves of a 32-bit lane. offsets_at() returns their
- * offsets, each in the four bytes of a lane. */
+/* HEAD has the multiples and offsets of a group (int4.h). Returns the multiples of eight columns, each in
+ * both halves of a 32-bit lane. offsets_at() returns the offsets, each in all four bytes of a lane. */
 static inline __m256i multiples_at(const uint8_t *head)
 {
     __m256i x = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)head));

@@ -4,12 +4,12 @@
  *   input   tile after tile, each [lines][rows][16] floats: 16 of every row, then the next 16. bf16 inputs
  *           are rounded and widened again
  *   tile    6 rows x 16 columns: 12 accumulators; sums are those of ref_gemm.c
- *   KC      slice: 512 of K. All tiles of rows read the KC slice of a panel from L2, first its left 16
- *           columns, and each tile prefetches its share of the next slice. With many rows, a slice of bf16 is
- *           widened once, to an array that the tiles read as fp32
- *   sums    of a panel are stored between its slices in an array of the thread, [rows][32] for a tile; the bits
- *           do not depend on where K is cut. At the end the bias is added, and the sums go to C, or through an
- *           activation to the input of the next gemm
+ *   KC      slice: 512 k. All tiles of rows read the KC slice of a panel from L2, first its left 16 columns,
+ *           then its right, and each tile prefetches its share of the next slice. With many rows, a slice of
+ *           bf16 is widened once, to an array that the tiles read as fp32
+ *   sums    are stored between the slices of a panel in an array of the thread, [rows][32] for each tile. This
+ *           is exact, so the bits do not depend on where K is cut. The epilogue adds the bias and stores the
+ *           sums in C or, after an activation, in the input of the next gemm
  *
  * A step of K at 6 x 16 has 12 FMAs, 2 panel loads and 6 broadcasts; bf16 that was not widened before needs 2
  * shifts or masks more.
@@ -25,8 +25,8 @@ enum {
     ROWS = AVX2_ROWS,
     COLS = 2,         /* registers for each row of a tile */
     KC = 512,         /* K of a slice; a multiple of LINE */
-    TILES = 86,       /* maximum tiles that compute a panel before the next: 516 rows, 64 KB of sums */
-    MANY = 12,        /* with more rows, bf16 is widened once for all tiles */
+    TILES = 86,       /* maximum tiles that a panel is multiplied with at once: 516 rows, 64 KB of sums */
+    MANY = 12,        /* with more rows than this, bf16 weights are widened once for all tiles */
     UNROLL = 4,       /* steps of K in one iteration of the inner loop; divides LINE */
     PANEL_LINE = 128, /* bytes of a row of fp32 of a panel, or of a pair of rows of bf16 */
     LINE = AVX2_GEMM_LINE,
@@ -136,19 +136,21 @@ void avx2_gemm_end(const struct kern_gemm *g, size_t p, size_t first, size_t row
 
 /* ---- one tile, one KC slice ---- */
 
-/* The arguments of a micro-kernel, which adds A x 16 columns of a KC slice to the sums of a tile. */
+/* The arguments of a micro-kernel: it multiplies a tile of rows of A with 16 columns of a KC slice and adds
+ * the products to the sums. */
 struct part {
     const float *a;
-    const char *b, *next; /* the slice from its first column on; the first line to prefetch */
+    const char *b, *next; /* b: the KC slice of the 16 columns; next: the first line to prefetch */
     float *sums;          /* [rows][32], from the first of the 16 columns on */
-    size_t depth, ask;    /* k of the slice; lines to prefetch from next on */
+    size_t depth, ask;    /* depth: the k of the slice; ask: lines to prefetch from next on */
     bool first;           /* the sums start at zero */
 };
 
 typedef void part_fn(const struct part *p);
 
-/* Computes one step of K, or the two steps of a pair. AGAIN equals B, but the compiler must not see that: it
- * would load pairs once, keep them in registers and the sums in memory. */
+/* Computes one step of K or, with PAIRS, two steps whose weights are pairs of bf16. AGAIN equals B, but the
+ * compiler must not see that: it would load each pair only once, run out of registers and keep sums in
+ * memory. */
 AVX2_INLINE void step(__m256 acc[ROWS][4], const char *b, const char *again, const float *a, int rows,
                       bool pairs)
 {
@@ -232,7 +234,7 @@ static part_fn *const parts[2][ROWS] = {{NULL, NULL, whole_3, whole_4, whole_5, 
 
 /* ---- panels ---- */
 
-/* Converts DEPTH rows of the bf16 panel B, which interleaves two rows, to fp32 rows at WIDE. */
+/* Widens DEPTH k of the bf16 panel B, which stores them in pairs, to WIDE, fp32 [depth][32]. */
 static void widen(float *wide, const char *b, size_t depth)
 {
     const __m256i upper = _mm256_set1_epi32((int)0xffff0000u);
@@ -250,8 +252,8 @@ static void widen(float *wide, const char *b, size_t depth)
 struct slice {
     const struct kern_gemm *g;
     size_t p, k0, depth, t0, t1;
-    /* B: the slice as the tiles read it, maybe widened. NEXT: the first line to prefetch; ASK: their
-     * number. */
+    /* B: the weights of the slice, as stored or widened. NEXT: the first line to prefetch. ASK: the number of
+     * lines to prefetch. */
     const char *b, *next;
     size_t ask;
     float *sums;

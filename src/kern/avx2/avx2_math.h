@@ -1,9 +1,10 @@
-/* avx2_math.h - kmath.h on eight lanes, 16-lane sums in two registers, tails, rounding to bf16.
+/* avx2_math.h - the functions of kmath.h on eight lanes, 16-lane sums in two registers, masked access,
+ * rounding to bf16.
  *
- * Each function repeats the kmath.h function of its name operation by operation. The end of a vector (tail)
- * is read with a masked load, which gives +0 in lanes beyond the end, and written with a masked store: the
- * arithmetic of the other lanes is the same as for whole vectors.
- */
+ * Each function repeats the kmath.h function of its name operation by operation. The last elements of an
+ * array are read with a masked load, which gives +0 in lanes beyond the end, and written with a masked store,
+ * so that their arithmetic is the same as that of whole vectors.
+ * */
 #ifndef GALLOP_KERN_AVX2_AVX2_MATH_H
 #define GALLOP_KERN_AVX2_AVX2_MATH_H
 

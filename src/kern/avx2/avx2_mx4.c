@@ -1,9 +1,9 @@
 /* avx2_mx4.c - C = A x W^T + bias over MXFP4 panels: unpacks each panel and calls the gemm for fp32 or bf16
  * while the panel is in L2.
  *
- * Unpacking looks up the four bits as the two bytes of a bf16, which are the upper half of the fp32, and
+ * Unpacking looks up the bf16 value of each four-bit code, which is the upper half of its fp32 value, and
  * multiplies by the scale.
- */
+ * */
 #include <immintrin.h>
 
 #include "kern/avx2/avx2.h"
@@ -34,8 +34,9 @@ static inline __m256i look_up(__m256i nibble)
                            _mm256_shuffle_epi8(high, _mm256_slli_epi16(nibble, 8)));
 }
 
-/* X has the bf16 values of two consecutive k for each of eight columns. Multiplies them by the scales S of the
- * columns and stores them in the panel: as fp32 in two rows of KERN_NR columns, or as bf16 side by side. */
+/* Multiplies X, the bf16 values of two consecutive k for eight columns, by the scales S of the columns, and
+ * stores the products in the panel from column C on: as fp32 in two rows of KERN_NR columns, or as pairs of
+ * bf16. */
 static inline void mx4_put(void *panel, size_t pair, size_t c, __m256i x, __m256 s, bool bf16)
 {
     __m256 even = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_slli_epi32(x, 16)), s);

@@ -28,7 +28,7 @@ AVX2_INLINE void avx2_add_product(__m256 *acc, __m256 x, __m256 y)
 /* The part of a 32-bit lane of B that is the weight. */
 enum avx2_part { AVX2_WHOLE, AVX2_LOWER, AVX2_UPPER };
 
-/* Returns eight weights from register V of row B. */
+/* Returns eight weights of row B of a panel as floats: those of the columns from 8 V on. */
 AVX2_INLINE __m256 avx2_weights(const char *b, int v, enum avx2_part part)
 {
     __m256 w = _mm256_loadu_ps((const float *)(const void *)b + 8 * v);

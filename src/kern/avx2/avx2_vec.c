@@ -248,7 +248,8 @@ float avx2_exp_sum(const float *x, size_t n, float max)
     return avx2_fold(low, high);
 }
 
-/* Returns exp(d) d for d = x - max, but at least KMATH_EXP_MIN, whose exponential is 0. */
+/* Returns d * exp(d) for d = x - max. A d below KMATH_EXP_MIN, also -infinity, counts as KMATH_EXP_MIN, whose
+ * exp is 0. */
 static __m256 weigh(__m256 x, __m256 max)
 {
     __m256 d = _mm256_max_ps(_mm256_set1_ps(KMATH_EXP_MIN), _mm256_sub_ps(x, max));

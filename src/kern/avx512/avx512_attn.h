@@ -18,18 +18,18 @@
  * order of memory, because four tiles side by side are more streams than the hardware prefetcher follows (25
  * GB/s, against 43 GB/s with one stream).
  *
- * A core drops prefetches while as many lines are in flight as it can track. A call with a small number of
- * rows prefetches faster than memory answers (Zen 5: 64 lines; of 16 KB prefetched at 72 GB/s most lines
- * were missing later, at 52 GB/s all were present). Such a call therefore prefetches each line twice, the
- * second time half as far ahead.
- */
+ * A core drops prefetches while as many lines are in flight as it can track (Zen 5: 64), and a call with few
+ * query rows prefetches faster than memory answers: of 16 KB prefetched at 72 GB/s most lines were missing
+ * later, at 52 GB/s all were present. Such a call therefore prefetches each line twice, the second time half
+ * as far ahead.
+ * */
 #ifndef GALLOP_KERN_AVX512_ATTN_H
 #define GALLOP_KERN_AVX512_ATTN_H
 
 #include "kern/avx512/avx512_attn_parts.h"
 
-/* Sets up the prefetches of the second phase: further tiles of values, a few lines for each tile of weights
- * that it computes. */
+/* Sets up the prefetches of the second phase: with each tile of weights that it computes, a few lines of the
+ * tiles of values that follow those prefetched already. */
 SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
 {
     size_t n = o->t1 - o->t0, steps = o->rows * n, lines = o->lead * o->tile_bytes / 64;
@@ -38,7 +38,8 @@ SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
     o->lines = (AVX512_ATTN_SOME * lines + steps - 1) / steps;
 }
 
-/* Prefetches COLS lines from AHEAD on. With few rows, prefetches COLS lines from AGAIN on a second time. */
+/* Prefetches COLS lines from AHEAD on. With at most AVX512_ATTN_TWICE query rows, also prefetches COLS lines
+ * from AGAIN on for the second time. */
 SIMD512_INLINE void avx512_attn_ask(const char *ahead, const char *again, int rows, int cols, bool level2)
 {
     SIMD512_UNROLL
@@ -50,7 +51,7 @@ SIMD512_INLINE void avx512_attn_ask(const char *ahead, const char *again, int ro
         }
 }
 
-/* Computes the first phase: the dot products of ROWS rows with the tiles [t, t + cols). */
+/* Computes the first phase: the dot products of ROWS query rows with the key tiles [t, t + cols). */
 SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, int rows, int cols,
                                      enum avx512_kind kind)
 {
@@ -369,7 +370,7 @@ struct avx512_attn_micro {
                                                    {SIMD512_TO_12(SIMD512_NAMED, values)}, \
                                                    {SIMD512_TO_12(SIMD512_NAMED, narrow)}}
 
-/* Computes the scores, the weights and the values for the rows of O. */
+/* Computes the scores, the weights and the weighted sums of values for the query rows of O. */
 SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_attn_micro *micro,
                                      enum avx512_kind kind)
 {
@@ -395,7 +396,8 @@ SIMD512_INLINE size_t avx512_attn_lead(const struct avx512_attn *o)
     return tiles > least ? tiles : least;
 }
 
-/* Sets the rows [row, end) of the call as the rows of O, and [t0, t1) to the tiles that any of them sees. */
+/* Makes the query rows [row, end) those that O computes next, and sets [t0, t1) to the range of tiles that
+ * they see. */
 SIMD512_INLINE void avx512_attn_take(struct avx512_attn *o, size_t row, size_t end)
 {
     const struct kern_attn *a = o->a;

@@ -13,15 +13,16 @@
 #include "kern/avx512/avx512_tile.h"
 
 enum {
-    AVX512_ATTN_LINE = 64,          /* bytes of a tile of keys in a step: one word for each of 16 tokens */
+    AVX512_ATTN_LINE = 64,          /* bytes of keys in a step: one word for each of 16 tokens */
     AVX512_ATTN_SOME = 4,           /* rows whose weights are computed together */
     AVX512_ATTN_LEAD = 12288,       /* bytes to prefetch ahead (measured) */
-    AVX512_ATTN_TWICE = 8,          /* maximum rows that prefetch each line twice */
+    AVX512_ATTN_TWICE = 8,          /* maximum query rows that prefetch each line twice (see avx512_attn.h) */
     AVX512_ATTN_LEAD_LEVEL2 = 8192, /* bytes to prefetch ahead if lines go into L2 only */
 };
 
-/* The state of up to 12 rows of one call, and the tiles [t0, t1) that they see. Kernels of amx/ use it for up
- * to 16 rows; they leave the arrays of AVX512_ROWS elements unused. */
+/* The state of the query rows that are computed together, at most 12, and the range of tiles [t0, t1) that
+ * they see. The kernels of amx/ use it for up to 16 rows and leave the arrays of AVX512_ROWS elements
+ * unused. */
 struct avx512_attn {
     const struct kern_attn *a;
     size_t row, rows, t0, t1;
@@ -62,8 +63,8 @@ SIMD512_INLINE void avx512_attn_fill_pairs(uint32_t *to, const float *q, size_t 
 }
 #endif
 
-/* Sets the step of row R of q, the value of one integer, and returns 1 / step, which the row is multiplied by
- * before rounding: its largest |q| becomes 127. If an element is not finite, the step is NaN. */
+/* Sets q_step[R], the scale with which query row R is quantized: its largest |q| becomes 127. Returns 1 /
+ * scale, by which the row is multiplied before rounding. If an element is not finite, the scale is NaN. */
 SIMD512_INLINE float avx512_attn_scale_fours(struct avx512_attn *o, size_t r)
 {
     const float *q = (const float *)o->a->q + (o->row + r) * o->a->dp;
@@ -84,8 +85,8 @@ SIMD512_INLINE float avx512_attn_scale_fours(struct avx512_attn *o, size_t r)
     return inv;
 }
 
-/* Stores row R of q times INV as integers, and the start of its sums. The bound keeps elements that are not
- * finite from overflowing the sums. */
+/* Stores query row R, multiplied by INV and rounded to integers, and the start of its sums. The integers are
+ * bounded, so that elements that are not finite do not overflow the sums. */
 SIMD512_INLINE void avx512_attn_fill_fours(struct avx512_attn *o, size_t r, float inv)
 {
     const float *q = (const float *)o->a->q + (o->row + r) * o->a->dp;
@@ -172,8 +173,8 @@ SIMD512_INLINE __m512i avx512_attn_round(__m512 w)
     return _mm512_and_si512(u, _mm512_set1_epi32((int)0xffff0000u));
 }
 
-/* Stores the weights W of the tokens from J on of a row: as words of A in P, or as floats in S, which
- * avx512_attn_put_fours() turns into words later. */
+/* Stores W, a query row's weights of the 16 tokens from J on: in P as words of bf16, or in S as floats. These
+ * are words of A already, or with AVX512_I8_KEYS avx512_attn_put_fours() turns them into words later. */
 SIMD512_INLINE void avx512_attn_put(uint32_t *p, float *s, size_t j, __m512 w, enum avx512_kind kind)
 {
     if (kind == AVX512_WIDE)

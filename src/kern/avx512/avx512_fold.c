@@ -1,7 +1,8 @@
-/* avx512_fold.c - joins the chunks of attention and finishes a row: o = o a + o2 b, and o / l at the end.
+/* avx512_fold.c - joins the chunks of attention, o = o a + o2 b, and divides a query row's output by its sum
+ * of weights, o / l.
  *
- * kmath_fold() computes the scalars a and b. The formulas and their order are in attention.h.
- */
+ * kmath_fold() computes the factors a and b. The formulas and their order are in attention.h.
+ * */
 #include "kern/avx512/avx512.h"
 #include "kern/simd512/simd512.h"
 

@@ -16,8 +16,8 @@
  *
  * Between the slices, the sums of a panel are stored in an array of the thread: for each tile [rows][16] of
  * the left 16 columns (side 0), then [rows][16] of the right ones (side 1). The sums are stored unchanged, so
- * the bits do not depend on where K is cut. At the end the bias is added, and the sums go to C, or through an
- * activation to the input of the next gemm; with KERN_GLU gate is on the left and up on the right.
+ * the bits do not depend on where K is cut. The epilogue adds the bias and stores the sums in C or, after an
+ * activation, in the input of the next gemm. With KERN_GLU, the left columns are gate and the right ones up.
  */
 #ifndef GALLOP_KERN_AVX512_GEMM_H
 #define GALLOP_KERN_AVX512_GEMM_H
@@ -27,7 +27,7 @@
 #include "kern/avx512/avx512_tile.h"
 
 enum {
-    AVX512_GEMM_STEP = 128,     /* bytes of a panel in one step along K (one k, a pair or a four) */
+    AVX512_GEMM_STEP = 128,     /* bytes of a panel in one step along K (one k, a pair of k or four k) */
     AVX512_GEMM_KC = 1024,      /* steps of a KC slice: 128 KB; L2 holds two of them and the tiles of A */
     AVX512_GEMM_LINE = 16,      /* words of each row in a line of the input */
     AVX512_GEMM_UNROLL = 4,     /* steps in one iteration of the inner loop */
@@ -36,15 +36,16 @@ enum {
     AVX512_GEMM_AT_ONCE = 4,    /* panels of 4 to 8 bits that few rows compute at once on level amx */
     AVX512_GEMM_AHEAD = 2048,   /* bytes to prefetch ahead in these panels and in panels for AMX tiles */
     AVX512_GEMM_TILES =
-        43, /* maximum tiles that compute a panel before the next: 512 rows, 75 KB of sums at most */
+        43, /* maximum tiles that a panel is multiplied with at once: 512 rows, 75 KB of sums at most */
 };
 
-/* The arguments of a micro-kernel, which adds A x a KC slice of a panel to the sums of a tile of rows. */
+/* The arguments of a micro-kernel: it multiplies a tile of rows of A with a KC slice of a panel and adds the
+ * products to the sums. */
 struct avx512_gemm {
     const uint32_t *a;
-    const char *b, *next; /* the KC slice; the first line to prefetch */
-    float *sums;          /* the sums, [side][rows][16] */
-    size_t steps, ask;    /* steps of the slice; lines to prefetch from next on */
+    const char *b, *next; /* b: the KC slice; next: the first line to prefetch */
+    float *sums;          /* the sums, [2][rows][16]: left and right columns of the panel */
+    size_t steps, ask;    /* steps: those of the slice; ask: lines to prefetch from next on */
     bool first, level2;   /* first: start the sums at zero; level2: prefetch into L2 only */
 };
 
@@ -70,7 +71,7 @@ SIMD512_INLINE struct avx512_gemm_rows avx512_gemm_tile(size_t i, size_t m, enum
     return (struct avx512_gemm_rows){first, m * (i + 1) / tiles - first};
 }
 
-/* Returns the words that a row of K elements takes in the input. */
+/* Returns the number of words that a row of K elements takes in the input. */
 SIMD512_INLINE size_t avx512_gemm_width(size_t k, enum avx512_kind kind)
 {
     size_t words = (k + avx512_tile_unit(kind) - 1) / avx512_tile_unit(kind) * avx512_tile_words(kind);
@@ -175,7 +176,7 @@ SIMD512_INLINE void avx512_gemm_put_i8(void *in, struct avx512_gemm_rows tile, c
                              avx512_gemm_bytes(simd512_load(x + at + i, simd512_head(k - at - i)), inv));
 }
 
-/* Computes STEPS steps, which read one line of the input. */
+/* Computes STEPS steps with words of one line of the input. */
 SIMD512_INLINE void avx512_gemm_steps(__m512 acc[AVX512_MOST_ROWS][AVX512_COLS], const uint32_t *a,
                                       const char *at, int steps, int rows, enum avx512_kind kind)
 {
@@ -256,7 +257,7 @@ SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enu
     static avx512_gemm_fn *const micro[AVX512_MOST_ROWS] = {SIMD512_TO_12(SIMD512_NAMED, micro) micro_13, \
                                                             micro_14}
 
-/* Adds the bias to the sums of ROWS of panel P and stores them in C. */
+/* Adds the bias to SUMS, those of panel P for the rows ROWS, and stores the result in C. */
 SIMD512_INLINE void avx512_gemm_store(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                       const float *sums)
 {
@@ -273,7 +274,7 @@ SIMD512_INLINE void avx512_gemm_store(const struct kern_gemm *g, size_t p, struc
     }
 }
 
-/* Loads the sums of ROWS of panel P from C, for a gemm that continues another gemm (g->onto). */
+/* Loads SUMS, those of panel P for the rows ROWS, from C, for a gemm that continues another one (g->onto). */
 SIMD512_INLINE void avx512_gemm_load(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                      float *sums)
 {
@@ -286,7 +287,7 @@ SIMD512_INLINE void avx512_gemm_load(const struct kern_gemm *g, size_t p, struct
     }
 }
 
-/* Adds the bias of panel P to its sums, which are [2][N] floats: first those of the left 16 columns. */
+/* Adds the bias of panel P to its SUMS [2][n]: N floats of the left 16 columns, then N of the right 16. */
 SIMD512_INLINE void avx512_gemm_bias(const struct kern_gemm *g, size_t p, size_t n, float *sums)
 {
     bool glu = g->end == KERN_GLU;
@@ -300,8 +301,8 @@ SIMD512_INLINE void avx512_gemm_bias(const struct kern_gemm *g, size_t p, size_t
     }
 }
 
-/* Adds the bias and applies the activation, if any, to the sums of ROWS of panel P, in place. With KERN_GLU
- * the result is [rows][16], otherwise [2][rows][16]. */
+/* Adds the bias and applies the activation, if any, to SUMS, those of panel P for the rows ROWS, in place.
+ * The result is [rows][16] with KERN_GLU, otherwise [2][rows][16]. */
 SIMD512_INLINE void avx512_gemm_finish(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                        float *sums)
 {
@@ -314,8 +315,8 @@ SIMD512_INLINE void avx512_gemm_finish(const struct kern_gemm *g, size_t p, stru
         AVX512_NAME(avx512_act)(sums, sums, 2 * n, g->act);
 }
 
-/* Adds the bias and applies the activation to the sums of ROWS of panel P. Stores the columns below column N
- * in C or in the input of the next gemm. */
+/* Adds the bias to SUMS, those of panel P for the rows ROWS, and applies the activation. Stores the columns
+ * below column N in C or in the input of the next gemm. */
 SIMD512_INLINE void avx512_gemm_activate(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                          float *sums, enum avx512_kind kind)
 {
@@ -332,8 +333,9 @@ SIMD512_INLINE void avx512_gemm_activate(const struct kern_gemm *g, size_t p, st
                 avx512_gemm_put_line(g->out, rows, r, g->n, at, sums, g->n - at < 16 ? g->n - at : 16, kind);
 }
 
-/* Converts sums of products of bytes to floats, in place: adds the correction for the added 128, which the
- * TAIL of the panel has, and multiplies by the scales of the row and the column. */
+/* Converts the integer sums of an int8 gemm to floats, in place: adds the correction for the 128 that was
+ * added to the input, and multiplies by the scales of the row and of the column. TAIL, the end of the panel,
+ * has the corrections and the scales of its columns. */
 SIMD512_INLINE void avx512_gemm_to_floats(const struct kern_gemm *g, const char *tail,
                                           struct avx512_gemm_rows rows, float *sums)
 {
@@ -351,7 +353,7 @@ SIMD512_INLINE void avx512_gemm_to_floats(const struct kern_gemm *g, const char 
     }
 }
 
-/* Computes the epilogue of G for the sums of ROWS of panel P. */
+/* Computes the epilogue of G for SUMS, those of panel P for the rows ROWS. */
 SIMD512_INLINE void avx512_gemm_end(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                     float *sums, enum avx512_kind kind)
 {
@@ -361,8 +363,8 @@ SIMD512_INLINE void avx512_gemm_end(const struct kern_gemm *g, size_t p, struct 
         avx512_gemm_activate(g, p, rows, sums, kind);
 }
 
-/* Prefetches the lines to which the sums of ROWS of panel P will be stored. The rows of C are far apart, and
- * a store to a line that is in no cache of the core delays the stores after it. */
+/* Prefetches the lines to which the epilogue will store the results of panel P for the rows ROWS. The rows of
+ * C are far apart, and a store to a line that is in no cache of the core delays the stores after it. */
 SIMD512_INLINE void avx512_gemm_want(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                      enum avx512_kind kind)
 {
@@ -386,15 +388,16 @@ SIMD512_INLINE void avx512_gemm_want(const struct kern_gemm *g, size_t p, struct
     }
 }
 
-/* Computes the steps [from, from + n) of the STEPS of panel P for the tiles [t0, t1) of rows, whose sums are
- * in SUMS. Prefetches the next ASK lines: of this panel or, after its last step, of the next panel. */
+/* Computes the steps [from, from + n) of panel P, which has STEPS, for the tiles [t0, t1) of rows, whose
+ * sums are in SUMS. Prefetches the ASK lines that follow, of this panel or, after its last step, of the
+ * next one. */
 SIMD512_INLINE void avx512_gemm_slice(const struct kern_gemm *g, size_t p, size_t from, size_t n,
                                       size_t steps, size_t ask, size_t t0, size_t t1, float *sums,
                                       avx512_gemm_fn *const *micro, enum avx512_kind kind)
 {
     size_t tiles = t1 - t0, width = avx512_gemm_width(g->k, kind),
            apart = avx512_gemm_steps_of(kern_gemm_panel_k(g), kind) -
-                   steps; /* steps from the end of this piece of a panel to its piece of the next panel */
+                   steps; /* steps of a panel that are outside of this gemm's K (kern_gemm.panel_k) */
     const char *b = (const char *)g->b +
                     ((p - g->first) * (apart + steps + avx512_gemm_tail(kind)) + from) * AVX512_GEMM_STEP,
                *end = b + n * AVX512_GEMM_STEP,
@@ -435,7 +438,7 @@ SIMD512_INLINE void avx512_gemm_panels(const struct kern_gemm *g, size_t p0, siz
 
         do {
             size_t behind = ((g->ahead > p1 ? g->ahead : p1) - p) * (steps + avx512_gemm_tail(kind)) -
-                            from; /* steps left up to the end of the panels that may be prefetched */
+                            from; /* steps from here to the end of the panels that may be prefetched */
 
             n = steps - from < most ? steps - from : most;
             behind = behind - n < n ? behind - n : n;

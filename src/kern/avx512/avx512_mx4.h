@@ -49,7 +49,7 @@ SIMD512_INLINE __m512 avx512_mx4_scale(const uint8_t *scales)
     return _mm512_castsi512_ps(s);
 }
 
-/* Returns the terms that sixteen scales add to the exponents of pairs of bf16. */
+/* Returns, for sixteen scales, the integers whose addition to a pair of bf16 multiplies both by the scale. */
 SIMD512_INLINE __m512i avx512_mx4_exponent(const uint8_t *scales)
 {
     __m512i s = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)scales));
@@ -58,7 +58,8 @@ SIMD512_INLINE __m512i avx512_mx4_exponent(const uint8_t *scales)
     return _mm512_or_si512(_mm512_and_si512(s, _mm512_set1_epi32(0xffff)), _mm512_slli_epi32(s, 16));
 }
 
-/* Returns the FP4 values of the nibbles, in the low bits of 16-bit words, as bf16, scaled by EXPONENT. */
+/* Returns the FP4 values of the nibbles, which are in the low bits of 16-bit words, as bf16, scaled by
+ * EXPONENT (avx512_mx4_exponent()). */
 SIMD512_INLINE __m512i avx512_mx4_pairs(__m512i nibbles, __m512i exponent, __m512i words)
 {
     __m512i v = _mm512_permutexvar_epi16(nibbles, words);
@@ -147,12 +148,12 @@ SIMD512_INLINE void avx512_mx4_group_fast(char *panel, const uint8_t *group)
 
 /* ---- few rows ---- */
 
-/* The arguments of a micro-kernel: C[rows, 32 or 64] = A x one or two whole panels. */
+/* The arguments of a micro-kernel: it multiplies a tile of rows of A with one or two whole panels. */
 struct avx512_mx4 {
     const uint32_t *a;
     const uint8_t *b[AVX512_MX4_PANELS];
     size_t groups;
-    float *sums; /* the sums, [panels][side][rows][16] */
+    float *sums; /* the sums, [panels][2][rows][16]: left and right columns of each panel */
 };
 
 typedef void avx512_mx4_fn(const struct avx512_mx4 *t);

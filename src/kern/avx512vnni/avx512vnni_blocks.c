@@ -28,10 +28,10 @@ SIMD512_INLINE __m512i four_at(const char *p)
     return _mm512_set1_epi32(four);
 }
 
-/* The arguments of a micro-kernel: N groups of the rows of a tile, from IN on, times the N groups of PANEL
- * from group FROM on. If there are more than a few rows, C holds these groups unpacked. */
+/* The arguments of a micro-kernel: it multiplies N groups of a tile of input rows, from IN on, with the N
+ * groups of PANEL from group FROM on. With more than GROUPS_FEW rows, C has these groups unpacked. */
 struct work {
-    float *sums; /* the sums, [side][rows][16] */
+    float *sums; /* the sums, [2][rows][16]: left and right columns of the panel */
     const uint8_t *panel;
     size_t from, n;
     const struct groups512_group *c;
@@ -53,8 +53,8 @@ typedef __m512i integers[GROUPS_FEW][2];
     for (int s = 0; s < 2; s++)          \
         if (r < (rows) && ((rows) <= GROUPS_ROWS || s == (side)))
 
-/* Returns the start of the integer sum of half H: minus the zero of the format times the sum of the integers
- * of the row. SUMS has the negative sums of the row. */
+/* Returns the start of the integer sums of half H, the correction for the zero point of the format: minus the
+ * zero point times the sum of the row's integers. SUMS has the negative sums of the row (groups.h). */
 SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct quant_form f)
 {
     __m512i v = _mm512_set1_epi32(sums[f.in_halves ? h : 1]);
@@ -71,7 +71,8 @@ SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct quant_
 }
 
 /* Sets SUM to the integer sums of half H of a group, or of the whole group in formats without halves,
- * including the correction for the zero. PACKED: CODES are those of a panel; otherwise unpacked values. */
+ * including the correction for the zero point. CODES are a panel's codes if PACKED, otherwise unpacked
+ * values. */
 SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, char *in, int h, int side,
                              int rows, const struct quant_form f)
 {
@@ -95,7 +96,7 @@ SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, ch
         }
 }
 
-/* Adds the products of group I of T, whose input begins at IN, to the sums Y. */
+/* Multiplies group I of T with its part of the input, at IN, and adds the scaled products to the sums Y. */
 SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in, int side, int rows,
                               const struct quant_form f, bool few)
 {
@@ -127,8 +128,8 @@ SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in
         }
 }
 
-/* Adds the products of all groups of T to the sums of SIDE, or of both sides if the registers hold both.
- * Prefetches LINES lines from NEXT. */
+/* Multiplies all groups of T and adds the products to the sums of the 16 columns of SIDE, or of all 32
+ * columns if the registers hold both sides. Prefetches LINES lines from NEXT on. */
 SIMD512_INLINE void add_groups(const struct work *t, const char *next, size_t lines, int side, int rows,
                                const struct quant_form f, bool few)
 {
@@ -187,7 +188,8 @@ static const struct row {
 
 /* ---- panels ---- */
 
-/* Multiplies the groups of W with the tiles [t0, t1). Each tile prefetches its share of w.ask bytes. */
+/* Multiplies the tiles [t0, t1) of rows with the groups of W. Each tile prefetches its share of w.ask
+ * bytes. */
 static void run_chunk(const struct kern_gemm *g, struct work w, size_t t0, size_t t1, micro_fn *const *tile)
 {
     const char *next = w.next;

@@ -13,20 +13,21 @@
 #include "kern/format/int4.h"
 
 enum {
-    WORDS = INT4_UNIT / 4, /* words of a row in a unit; each word is four k, a part of the unit */
+    WORDS = INT4_UNIT / 4, /* 32-bit words (four k each) of an input row in a unit */
     FEW_TILES = 3,         /* maximum tiles of rows that expand the codes in registers */
     AT_ONCE = 4,           /* units of a panel that are multiplied before the next panel */
 };
 
-/* The arguments of a micro-kernel, which adds A x some units of a panel to the sums of a tile of rows. */
+/* The arguments of a micro-kernel: it multiplies a tile of rows of A with some units of a panel and adds the
+ * products to the sums. */
 struct tile {
     const uint32_t *a;
     const uint8_t *b;
     const char *next;       /* the first line to prefetch */
     size_t ask;             /* lines to prefetch */
-    size_t units, per_head; /* units to compute; units of a quantization group */
+    size_t units, per_head; /* units: those to compute; per_head: those in a quantization group */
     size_t apart;           /* words of the input from the last unit of a line to the next line */
-    int32_t *sums;          /* the sums, [side][rows][16] */
+    int32_t *sums;          /* the sums, [2][rows][16]: left and right columns of the panel */
     bool first, level2;
 };
 
@@ -52,7 +53,8 @@ SIMD512_INLINE __m512i expanded(__m512i codes, struct expand x)
                            x.offset);
 }
 
-/* Returns the weights of side H (16 columns) in part PART, four k, of the unit whose codes are at B. */
+/* Returns the weights in part PART, four k, of the unit whose codes are at B, for the left (H is 0) or right
+ * 16 columns. */
 SIMD512_INLINE __m512i weights_at(const uint8_t *b, int part, int h, const struct expand x[2])
 {
     __m512i codes = _mm512_loadu_si512((const void *)(b + (part / 2 * 2 + h) * INT4_LINE));
@@ -60,9 +62,9 @@ SIMD512_INLINE __m512i weights_at(const uint8_t *b, int part, int h, const struc
     return expanded(part % 2 ? _mm512_srli_epi16(codes, 4) : codes, x[h]);
 }
 
-/* Adds the products of four k, A times W, to the sums of ROWS rows. Between the products W is replaced by
- * part PART of the unit at B, so that no product waits for its weights; with 12 rows, no registers are left
- * for the replacement. */
+/* Multiplies four k of ROWS rows of A with the weights W and adds the products to the sums. Replaces W by the
+ * next weights, part PART of the unit at B. They are expanded between the products, so that no product waits
+ * for them, except with 12 rows, which leave no registers for that. */
 SIMD512_INLINE void add_part(__m512i acc[AVX512_ROWS][2], const uint32_t *a, __m512i w[2], const uint8_t *b,
                              int part, const struct expand x[2], int rows)
 {
@@ -87,7 +89,8 @@ SIMD512_INLINE void add_part(__m512i acc[AVX512_ROWS][2], const uint32_t *a, __m
     w[1] = next[1];
 }
 
-/* Adds the products of all units of T. After the last unit, it also expands bytes beyond it, without use. */
+/* Adds the products of all units of T. After the last unit it also expands the bytes that follow and does not
+ * use the result. */
 SIMD512_INLINE void add_units(__m512i acc[AVX512_ROWS][2], const struct tile *t, int rows)
 {
     const size_t rate = (t->ask + t->units - 1) / t->units;

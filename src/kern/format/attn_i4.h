@@ -103,7 +103,7 @@ I4_INLINE void i4_quantise(uint8_t *code, uint8_t *factor, uint16_t *scale, cons
 
 /* ---- the layout of a tile ---- */
 
-/* Sets the lower nibble of a byte, or with UPPER the upper nibble. */
+/* Sets one nibble of *BYTE to VALUE: the upper one if UPPER is not 0, otherwise the lower one. */
 I4_INLINE void i4_put_half(uint8_t *byte, unsigned upper, uint8_t value)
 {
     *byte = (uint8_t)((*byte & (upper ? 0x0f : 0xf0)) | value << 4 * upper);
@@ -276,7 +276,7 @@ I4_INLINE void i4_attn(const struct kern_attn *a, void (*attn_i8)(const struct k
         tile[i >= n][t0 + i % n] = to;
     }
     for (size_t t = 0; t < a->n_tiles; t++)
-        if (t < t0 || t >= t1) /* no row sees these tiles; the address only has to be readable */
+        if (t < t0 || t >= t1) /* no query row sees these tiles, but their address must be readable */
             tile[0][t] = tile[1][t] = a->scratch;
     i8.k_tile = tile[0];
     i8.v_tile = tile[1];

@@ -5,9 +5,9 @@
  * multiples.
  *
  * A panel of 32 columns is K / 32 groups, one after the other:
- *   heads   fp16 [32], the d of each column; in formats with minimums, then fp16 [32], the min of each column. In
- *           formats of powers the head is bytes [32] instead, d = 2^(byte - 128). A head comes before each group,
- *           in formats with multiples before each eight groups
+ *   heads   fp16 [32], the scale d of each column; in formats with minimums, then fp16 [32], the min of each
+ *           column. In formats whose d is a power of two, the head is bytes [32], d = 2^(byte - 128). A head
+ *           comes before each group, in formats with multiples before each eight groups
  *   groups  in formats with multiples, first bytes [groups_multiples()][32], the multiples of each column. Then
  *           the codes. A code is split into planes of 8, 4, 2 or 1 bits, whose widths add up to its number of
  *           bits; wider planes come first and have the lower bits. A plane of W bits is [W][2][64] bytes:
@@ -17,8 +17,8 @@
  *   int8 [rows][32]   the integers of each row
  *   float [rows]      their scales
  *   float [rows]      the scale times the sum of the 32 integers
- *   int32 [rows][2]   minus the sum of the first 16 and minus the sum of all 32 integers. Multiplied by the zero
- *                     of the format, a power of two, this is the start of the row's sum of products
+ *   int32 [rows][2]   minus the sum of the first 16 integers, and minus the sum of all 32. Multiplied by the
+ *                     format's zero point, a power of two, it is the number at which a sum of products starts
  */
 #ifndef GALLOP_KERN_FORMAT_GROUPS_H
 #define GALLOP_KERN_FORMAT_GROUPS_H
@@ -40,7 +40,7 @@ enum {
     GROUPS_POWERS = 128,           /* the byte that encodes d = 2^0 */
 };
 
-/* Returns the number of parts of a group that have a d of their own: 2 halves, or 1. */
+/* Returns the number of scales d that each column has in a group: 2 if each half has its own, otherwise 1. */
 static inline int groups_parts(const struct quant_form f)
 {
     return f.in_halves ? 2 : 1;
@@ -201,8 +201,8 @@ static inline void groups_put_sums(char *group, size_t rows, size_t r, const int
     groups_weighed(group, rows)[r] = scale * (float)all;
 }
 
-/* Returns minus the sum of part H of a row. SUMS has the negative sums of the row; PARTS is 2 if groups have
- * halves, otherwise 1, and H is 0. */
+/* Returns minus the sum of a row's integers in half H of a group, or in the whole group if PARTS, the result
+ * of groups_parts(), is 1. SUMS has the negative sums of the row. */
 static inline int32_t groups_minus(const int32_t *sums, int h, int parts)
 {
     return parts == 1 ? sums[1] : h ? sums[1] - sums[0] : sums[0];

@@ -41,7 +41,7 @@ static float dot_i8(const float *q, const int8_t *tile, size_t token, size_t dp)
     return s;
 }
 
-/* Returns the scale of a token, which is stored after the bytes of its tile. */
+/* Returns the scale of a token. The scales of a tile follow its bytes. */
 static float scale_i8(const void *tile, size_t token, size_t dp)
 {
     return ((const float *)(const void *)((const int8_t *)tile + KERN_TILE * dp))[token];

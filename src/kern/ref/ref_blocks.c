@@ -41,7 +41,7 @@ static float half_at(const uint8_t *p, size_t i)
     return dtype_f16_to_f32(h);
 }
 
-/* Sets VALUE to the values of column C of a group, minus the zero of the format. */
+/* Sets VALUE to the integer weights of column C of a group, with the zero point subtracted. */
 static void values_of(const struct quant_form *f, const uint8_t *codes, size_t c, int value[GROUPS_SIZE])
 {
     codes += c / 16 * GROUPS_LINE + c % 16 * 4;
@@ -67,7 +67,8 @@ static float multiple_of(const struct quant_form *f, const uint8_t *group, size_
     return f->min ? (float)group[i * KERN_NR + c] : (float)(int8_t)group[h * KERN_NR + c];
 }
 
-/* Adds the products of a group with row R, one of ROWS rows in its tile, to the sums y of the columns. */
+/* Multiplies row R of a tile of ROWS input rows with a group of the weights and adds the products to the sums
+ * y of the columns. */
 static void add_group(const struct quant_form *f, const uint8_t *head, const uint8_t *group, char *in,
                       size_t r, size_t rows, float y[KERN_NR])
 {

@@ -1,8 +1,8 @@
 /* ref_vec.c - the kernels on vectors: scaling, RoPE, activations, conversions, reductions.
  *
  * Each kernel computes one element after the other. Only exp_sum and exp_dot have a defined order: a
- * 16-lane sum. Rotary
- * embedding: Su et al. 2021, with the pairs (i, i + half) of Hugging Face or (2 i, 2 i + 1) of the paper.
+ * 16-lane sum. Rotary embedding: Su et al. 2021, with the pairs (i, i + half) of Hugging Face or (2 i, 2 i +
+ * 1) of the paper.
  */
 #include "kern/ref/ref.h"
 

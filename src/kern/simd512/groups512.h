@@ -39,8 +39,8 @@ SIMD512_INLINE __m512i groups512_moved(__m512i v, int left)
     }
 }
 
-/* Returns the bits of the codes of step S and side H that the plane of WIDTH bits holds, shifted to their
- * position in the codes. */
+/* Codes are stored in bit planes (groups.h). Returns the codes of step S for 16 columns, the left (H is 0) or
+ * the right ones, with only those bits that the plane of WIDTH bits holds, at their position in the code. */
 SIMD512_INLINE __m512i groups512_plane_at(const uint8_t *at, int s, int h, unsigned bits, unsigned width)
 {
     const struct groups_plane p = groups_plane_of(bits, width, s);
@@ -50,7 +50,8 @@ SIMD512_INLINE __m512i groups512_plane_at(const uint8_t *at, int s, int h, unsig
                             mask);
 }
 
-/* Returns the values of step S and side H from the codes at AT: the codes, or entries of a table. */
+/* Returns the values of step S for the left (H is 0) or right 16 columns: the codes at AT, or the entries of
+ * the format's table that they select. */
 SIMD512_INLINE __m512i groups512_values_at(const uint8_t *at, int s, int h, const struct quant_form f)
 {
     __m512i v = _mm512_setzero_si512();
@@ -78,7 +79,7 @@ SIMD512_INLINE __m512 groups512_halves_at(const uint8_t *p)
                               _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1)), 1);
 }
 
-/* Returns the exponents of the d of 16 columns, in formats of powers, as floats. */
+/* Returns the scales d of 16 columns in a format whose d is a power of two: their exponents, as floats. */
 SIMD512_INLINE __m512 groups512_exponents_at(const uint8_t *p)
 {
     __m512i e = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
@@ -86,8 +87,8 @@ SIMD512_INLINE __m512 groups512_exponents_at(const uint8_t *p)
     return _mm512_cvtepi32_ps(_mm512_sub_epi32(e, _mm512_set1_epi32(GROUPS_POWERS)));
 }
 
-/* Returns the integers that multiply d (I is 0) or min (I is 1) of 16 columns in half H of a group. P points
- * to the multiples of the group. */
+/* Returns the integers that multiply d (I is 0) or min (I is 1) in half H of a group, for 16 columns. P
+ * points to the group's multiples. */
 SIMD512_INLINE __m512 groups512_multiples_at(const uint8_t *p, int i, int h, const struct quant_form f)
 {
     const int at = f.in_halves ? h : i;
@@ -100,8 +101,8 @@ SIMD512_INLINE __m512 groups512_multiples_at(const uint8_t *p, int i, int h, con
     return _mm512_cvtepi32_ps(v);
 }
 
-/* Returns d of the 16 columns of SIDE in half H of a group; in formats of powers, its exponent.
- * groups512_min_at() returns the minimums. */
+/* Returns the scales d in half H of a group for 16 columns, the left (SIDE is 0) or the right ones: their
+ * exponents if f.powers, otherwise their values. groups512_min_at() returns the minimums. */
 SIMD512_INLINE __m512 groups512_d_at(const uint8_t *head, const uint8_t *group, int side, int h,
                                      const struct quant_form f)
 {
@@ -121,7 +122,8 @@ SIMD512_INLINE __m512 groups512_min_at(const uint8_t *head, const uint8_t *group
                          _mm512_mul_ps(min, groups512_multiples_at(group + 16 * side, 1, h, f)));
 }
 
-/* Returns the scale of row R times the sum of the integers in part H of the row, for a group of the input. */
+/* Returns, in all lanes, the sum of the dequantized inputs of row R in half H of a group, or in the whole
+ * group in formats without halves. IN is the group in a tile of ROWS rows. */
 SIMD512_INLINE __m512 groups512_weighed(char *in, int rows, int r, int h, const struct quant_form f)
 {
     const int32_t *sums = groups_sums(in, (size_t)rows) + 2 * r;
@@ -135,8 +137,9 @@ SIMD512_INLINE __m512 groups512_weighed(char *in, int rows, int r, int h, const 
                          _mm512_set1_ps(groups_scales(in, (size_t)rows)[r]));
 }
 
-/* Adds a group to the sum Y: the integer sum N times D times the SCALE of the row. In formats of powers D
- * holds exponents, and VSCALEFPS, which uses no multiplier port, applies them. */
+/* Scales the integer sums N of a group by the weight scales D and the row's SCALE and adds them to Y. With
+ * POWERS, D has the exponents of the scales, and VSCALEFPS, which needs no port of the multipliers, applies
+ * them. */
 SIMD512_INLINE __m512 groups512_add(__m512 y, __m512i n, __m512 d, float scale, bool powers)
 {
     const __m512 x = _mm512_cvtepi32_ps(n), row = _mm512_set1_ps(scale);
@@ -145,14 +148,14 @@ SIMD512_INLINE __m512 groups512_add(__m512 y, __m512i n, __m512 d, float scale, 
                   : _mm512_fmadd_ps(x, _mm512_mul_ps(d, row), y);
 }
 
-/* An unpacked group. In formats whose groups have no halves, only [0] of d and min is used; in formats of
- * powers, d holds exponents. */
+/* An unpacked group: the values, and the scales d and minimums of each half. Formats without halves use only
+ * half 0. If the scales are powers of two, d has their exponents. */
 struct groups512_group {
     uint8_t value[GROUPS512_STEPS][2][GROUPS_LINE];
     float d[2][KERN_NR], min[2][KERN_NR];
 };
 
-/* Unpacks N groups of PANEL, from group FROM on. CENTRED: subtracts the zero of the format from the
+/* Unpacks N groups of PANEL, from group FROM on. CENTRED: subtracts the format's zero point from the
  * values. */
 SIMD512_INLINE void groups512_unpack(struct groups512_group *to, const uint8_t *panel, size_t from, size_t n,
                                      const struct quant_form f, bool centred)
