@@ -42,7 +42,7 @@ struct graph_node {
     size_t at;
     /* SCALE: the factor. SOFTCAP: the cap. */
     float number;
-    /* GLU: the function. */
+    /* GLU: the activation function. */
     enum kern_act act;
 };
 
@@ -53,7 +53,7 @@ struct graph {
     uint32_t result;
 };
 
-/* Returns the name of OP in print. */
+/* Returns the name of OP in printed graphs. */
 const char *graph_op_name(enum graph_op op);
 size_t graph_n_inputs(enum graph_op op);
 

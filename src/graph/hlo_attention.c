@@ -1,4 +1,5 @@
-/* hlo_attention.c - lowers what a layer does with heads: norms of heads, RoPE, the caches, and attention. */
+/* hlo_attention.c - lowers attention and the operators on heads: norms, temperature, RoPE, and stores to the
+ * KV caches. */
 #include "graph/hlo_priv.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@ static struct hlo_value heads_of(struct hlo_writer *w, struct hlo_value qkv, siz
                        hlo_shape_of(DT_F32, 3, qkv.s.d[0], n, d, 0, 0));
 }
 
-/* Returns q, k and v, [T, n, D] each, as one matrix. */
+/* Joins q, k and v, [T, n, D] each, along their columns to one matrix [T, ..]. HAS_KV false: only q. */
 static struct hlo_value joined(struct hlo_writer *w, struct hlo_value q, struct hlo_value k,
                                struct hlo_value v, bool has_kv)
 {
@@ -123,7 +124,8 @@ static struct hlo_shape f32_of(struct hlo_shape s)
     return s;
 }
 
-/* Returns CACHE with X [T, n_kv, D] of its type at w->places. */
+/* Returns CACHE after storing X [T, n_kv, D], which has the type of CACHE, in the slots and rows of
+ * w->places. */
 static struct hlo_value store(struct hlo_writer *w, struct hlo_value cache, struct hlo_value x)
 {
     const char *type = cache.s.type == DT_F32 ? "tensor<f32>" : "tensor<bf16>";
@@ -139,9 +141,10 @@ static struct hlo_value store(struct hlo_writer *w, struct hlo_value cache, stru
         hlo_type_text(w->places.s).s, hlo_type_text(x.s).s, hlo_type_text(cache.s).s);
 }
 
-/* Stores the keys K and values V [T, n_kv, D] in caches I. A masked key has the weight 0, and 0 times NaN or infinity
- * is NaN. So where a value is not finite, 0 is stored, and the key becomes NaN, which masks remove and which the rows
- * that see the key pass on. */
+/* Stores the keys K and values V [T, n_kv, D] in the caches of number I. A value that is not finite would
+ * spoil rows that do not see it, because the weight 0 of a masked key times NaN or infinity is NaN. Such a
+ * value is therefore stored as 0, and its key as NaN: rows that see the key get NaN, and for others the mask
+ * removes its score. */
 static void store_rows(struct hlo_writer *w, size_t i, struct hlo_value k, struct hlo_value v)
 {
     struct hlo_shape condition;
@@ -159,7 +162,8 @@ static void store_rows(struct hlo_writer *w, size_t i, struct hlo_value k, struc
     w->v[i] = store(w, w->v[i], v);
 }
 
-/* Returns whether row r of sequence b sees key c, [n_seqs, 1, rows, 1, seen] as copied to S. */
+/* Returns the attention mask with the shape S [n_seqs, n_kv, rows, G, seen]: true where the row sees the
+ * key. */
 static struct hlo_value mask_of(struct hlo_writer *w, const struct op_attn *a, struct hlo_shape s)
 {
     static const int by_row[] = {0, 2}, by_key[] = {4};

@@ -6,11 +6,12 @@
 
 #include "ops/moe.h"
 
-/* The choice of the router: for each rank I of the top_k, the expert of each row and its weight. */
+/* The choices of the router: for I from 0 to top_k - 1, the expert of each row with the I-th largest
+ * logit. */
 struct routing {
-    struct hlo_value hot[MOE_MAX_TOP_K];    /* bool [T, experts]: the expert of rank I */
-    struct hlo_value index[MOE_MAX_TOP_K];  /* i32 [T, 1]: its number */
-    struct hlo_value weight[MOE_MAX_TOP_K]; /* [T] */
+    struct hlo_value hot[MOE_MAX_TOP_K];    /* bool [T, experts]: true at this expert */
+    struct hlo_value index[MOE_MAX_TOP_K];  /* i32 [T, 1]: the number of this expert */
+    struct hlo_value weight[MOE_MAX_TOP_K]; /* [T]: the weight of this expert */
 };
 
 /* Finds the top_k largest of LOGITS [T, experts]; of equal ones the first. Sets the weights to these logits. */
@@ -81,7 +82,7 @@ static struct hlo_matrix matrix_of_experts(struct hlo_writer *w, const struct mo
                          m->n_experts);
 }
 
-/* Returns PART applied to all weights of M. */
+/* Returns a matrix of the weights that the function PART selects by the index I from the weights of M. */
 static struct hlo_matrix parts_of(struct hlo_writer *w, struct hlo_matrix m, struct hlo_value i,
                                   struct hlo_value (*part)(struct hlo_writer *w, struct hlo_value all,
                                                            struct hlo_value i))
@@ -101,7 +102,7 @@ static struct hlo_value gather_all(struct hlo_writer *w, struct hlo_value all, s
     return hlo_gather_rows(w, all, index, 0);
 }
 
-/* Few rows: the matrices of each row's experts are gathered. */
+/* Computes few rows: gathers the matrices of the experts that each row has chosen. */
 static struct hlo_value experts_of_rows(struct hlo_writer *w, const struct moe *m, struct hlo_value h,
                                         const struct routing *r)
 {
@@ -124,7 +125,7 @@ static struct hlo_value experts_of_rows(struct hlo_writer *w, const struct moe *
     return sum;
 }
 
-/* Returns number I, a scalar, of ALL [experts, ..], as [..]. */
+/* Returns entry I, a scalar, of the first dim of ALL [experts, ..] as [..]. */
 static struct hlo_value one_of(struct hlo_writer *w, struct hlo_value all, struct hlo_value i)
 {
     struct hlo_shape s = all.s, rest = all.s;
@@ -161,8 +162,8 @@ static struct hlo_value column_at(struct hlo_writer *w, struct hlo_value x, stru
         hlo_shape_of(DT_F32, 1, s.d[0], 0, 0, 0, 0));
 }
 
-/* Returns the result of expert I for all rows of H, times its weights, and 0 for rows that did not choose it: for
- * these the result may be an infinity. */
+/* Returns the result of expert I for all rows of H, times its weights. Rows that did not choose it get 0 by a
+ * select and not by a weight of 0, because their result may be an infinity. */
 static struct hlo_value expert_at(struct hlo_writer *w, const struct moe *m, struct hlo_value h,
                                   struct hlo_value weights, struct hlo_value hot, struct hlo_value i)
 {
@@ -181,7 +182,7 @@ static struct hlo_value expert_at(struct hlo_writer *w, const struct moe *m, str
     return hlo_choose(w, hlo_compare(w, "GT", own, hlo_number(w, 0, y.s)), y, hlo_number(w, 0, y.s));
 }
 
-/* Many rows: a loop computes all rows with one expert after the other. */
+/* Computes many rows: a loop over the experts computes all rows with each. */
 static struct hlo_value experts_in_turn(struct hlo_writer *w, const struct moe *m, struct hlo_value h,
                                         const struct routing *r)
 {

@@ -1,8 +1,8 @@
 /* hlo_priv.h - the state of the writer of a StableHLO program (stablehlo.h), and the functions that its files share.
  * Only stablehlo.c and the files hlo_*.c include it.
  *
- * Most functions append operators to the program and return the value of the last one. After an error, which is
- * w->rc, they may be called, and their values are not used.
+ * Most functions append operators to the program and return the value of the last one. After an error (w->rc)
+ * they may still be called; their values are then not used.
  */
 #ifndef GALLOP_GRAPH_HLO_PRIV_H
 #define GALLOP_GRAPH_HLO_PRIV_H
@@ -34,12 +34,12 @@ struct hlo_writer {
     struct hlo_value *node;   /* [n_nodes] the values of the graph */
     struct hlo_value *weight; /* values of the weights so far, parallel to p->weight */
     size_t cap_weight;
-    struct hlo_value *k, *v; /* [n_caches] the caches now */
+    struct hlo_value *k, *v; /* [n_caches] the current values of the caches */
     struct hlo_value ids, positions, wanted;
     struct hlo_value cos[MODEL_MAX_ROPES], sin[MODEL_MAX_ROPES]; /* fp32 [T, half], if they are inputs */
     uint32_t hidden[STABLEHLO_MAX_HIDDEN]; /* [p->n_hidden] nodes whose wanted rows go to the head */
     size_t n_body;                         /* nodes before the head */
-    struct hlo_value places;               /* i32 [T, 2]: slot and row of the cache of each row */
+    struct hlo_value places;               /* i32 [T, 2]: where each row is stored: slot, row of the cache */
     struct hlo_value reads;                /* i32 [n_seqs, 1]: slots that are read */
     unsigned next;                         /* the number of the next value */
     size_t layer;                          /* the layer of the last attention, for messages */
@@ -68,11 +68,11 @@ struct hlo_shape hlo_matrix_shape(size_t rows, size_t n);
 __attribute__((format(printf, 3, 4))) struct hlo_value hlo_emit(struct hlo_writer *w, struct hlo_shape s,
                                                                 const char *fmt, ...);
 
-/* Return constants: X in all elements of the shape S. */
+/* Return a constant of the shape S, all of whose elements are X. */
 struct hlo_value hlo_number(struct hlo_writer *w, float x, struct hlo_shape s);
 struct hlo_value hlo_integer(struct hlo_writer *w, long x, struct hlo_shape s);
 
-/* OP: the name of an operator whose result has the shape of X or A. */
+/* Apply the elementwise operator OP, such as "floor" or "add". */
 struct hlo_value hlo_unary(struct hlo_writer *w, const char *op, struct hlo_value x);
 struct hlo_value hlo_binary(struct hlo_writer *w, const char *op, struct hlo_value a, struct hlo_value b);
 struct hlo_value hlo_with_constant(struct hlo_writer *w, const char *op, struct hlo_value x, float c);
@@ -88,7 +88,7 @@ struct hlo_value hlo_broadcast(struct hlo_writer *w, struct hlo_value x, struct 
 /* Returns X with dim order[i] of X as dim i. */
 struct hlo_value hlo_transpose(struct hlo_writer *w, struct hlo_value x, const int *order);
 
-/* Takes the elements [from, from + n) of dim DIM. */
+/* Returns the elements [from, from + n) of dim DIM. */
 struct hlo_value hlo_slice(struct hlo_writer *w, struct hlo_value x, int dim, size_t from, size_t n);
 
 struct hlo_value hlo_concatenate(struct hlo_writer *w, struct hlo_value a, struct hlo_value b, int dim);
@@ -97,10 +97,10 @@ struct hlo_value hlo_concatenate(struct hlo_writer *w, struct hlo_value a, struc
 struct hlo_value hlo_reduce_from(struct hlo_writer *w, struct hlo_value x, const char *op,
                                  struct hlo_value init);
 
-/* Reduces the last dim of fp32 numbers; INIT is the neutral number of OP. */
+/* Reduces the last dim of fp32 numbers by OP, beginning with INIT, the neutral element of OP. */
 struct hlo_value hlo_reduce(struct hlo_writer *w, struct hlo_value x, const char *op, float init);
 
-/* Returns X, which lacks the last dim of S, copied along it. */
+/* Copies X, whose shape is S without the last dim, along this dim. Returns the value of shape S. */
 struct hlo_value hlo_spread_last(struct hlo_writer *w, struct hlo_value x, struct hlo_shape s);
 
 /* Returns X [n] copied to all rows of S, whose last dim is n. */
@@ -116,7 +116,7 @@ struct hlo_value hlo_dot(struct hlo_writer *w, struct hlo_value a, struct hlo_va
 struct hlo_value hlo_gather_rows(struct hlo_writer *w, struct hlo_value table, struct hlo_value index,
                                  size_t limit);
 
-/* HOW: "EQ", "LE", "LT" or "GT". Returns a condition. */
+/* Compares A and B by HOW: "EQ", "LE", "LT" or "GT". Returns a condition. */
 struct hlo_value hlo_compare(struct hlo_writer *w, const char *how, struct hlo_value a, struct hlo_value b);
 
 /* Returns A where CONDITION is true, and B elsewhere. */
@@ -128,10 +128,10 @@ struct hlo_value hlo_choose(struct hlo_writer *w, struct hlo_value condition, st
 /* Returns the argument for the weight X, which is added on its first use. */
 struct hlo_value hlo_weight(struct hlo_writer *w, struct stablehlo_weight x);
 
-/* Returns the argument for X [n]. */
+/* Returns the argument for the fp32 vector X [n]. */
 struct hlo_value hlo_vector(struct hlo_writer *w, const float *x, size_t n);
 
-/* The weights of a matrix [.., n, k]: numbers, or integers that are numbers times scales [.., n]. */
+/* The weights of a matrix [.., n, k]: floats, or integers with a scale for each row, [.., n]. */
 struct hlo_matrix {
     struct hlo_value numbers; /* int4: codes, two in a byte */
     struct hlo_value multiples, offsets, scales;
@@ -139,14 +139,15 @@ struct hlo_matrix {
     size_t k, group;
 };
 
-/* Returns the matrix of the weight X, whose pieces have the sizes of L; N_EXPERTS: the number of its matrices, which
- * becomes the first dim; 0: one matrix without this dim. */
+/* Returns the matrix [n, k] of the weight X, with the sizes and the type of L; if N_EXPERTS is not 0, so many
+ * such matrices, [n_experts, n, k]. */
 struct hlo_matrix hlo_matrix_of(struct hlo_writer *w, struct stablehlo_weight x, const struct linear *l,
                                 size_t n_experts);
 
 struct hlo_matrix hlo_matrix_of_linear(struct hlo_writer *w, const struct linear *l);
 
-/* Returns X [T, k] times the matrix M, whose first dim is T if N_BATCH is 1: fp32 [T, n]. */
+/* Returns X [T, k] times M, fp32 [T, n]. M is one matrix if N_BATCH is 0, or a matrix for each row, [T, n,
+ * k], if it is 1. */
 struct hlo_value hlo_product(struct hlo_writer *w, struct hlo_value x, const struct hlo_matrix *m,
                              int n_batch);
 
@@ -154,7 +155,7 @@ struct hlo_value hlo_product(struct hlo_writer *w, struct hlo_value x, const str
 
 struct hlo_value hlo_embed(struct hlo_writer *w, const struct graph_node *n, struct hlo_value index);
 
-/* Norms the last dim of X. */
+/* Applies the norm N to the last dim of X. */
 struct hlo_value hlo_norm(struct hlo_writer *w, struct hlo_value x, const struct op_norm *n);
 
 struct hlo_value hlo_linear(struct hlo_writer *w, struct hlo_value x, const struct linear *l);
@@ -170,12 +171,13 @@ struct hlo_value hlo_mlp(struct hlo_writer *w, const struct op_mlp *mlp, struct 
 struct hlo_value hlo_heads(struct hlo_writer *w, const struct op_attn *a, struct hlo_value qkv);
 struct hlo_value hlo_rope(struct hlo_writer *w, const struct op_attn *a, struct hlo_value qkv);
 
-/* Stores the keys and values of QKV, and attends. */
+/* Stores the keys and values of QKV in the caches, and returns the attention of its queries to them. */
 struct hlo_value hlo_attn(struct hlo_writer *w, const struct graph_node *n, struct hlo_value qkv);
 
 /* ---- hlo_moe.c: mixtures of experts ---- */
 
-/* Returns the sum of the chosen experts of H; ROUTE is the input of the router. */
+/* Returns the weighted sum of the results of the experts that are chosen for H. ROUTE is the router's
+ * input. */
 struct hlo_value hlo_moe(struct hlo_writer *w, const struct moe *m, struct hlo_value h,
                          struct hlo_value route);
 

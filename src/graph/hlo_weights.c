@@ -33,7 +33,8 @@ struct hlo_value hlo_vector(struct hlo_writer *w, const float *x, size_t n)
                              .kind = STABLEHLO_VECTOR, .of = x, .shape = {n}, .n_dims = 1, .dtype = DT_F32});
 }
 
-/* Returns the weight X with the matrix of L, or if N_EXPERTS is not 0 with the matrices of so many linears. */
+/* Returns the argument for array PIECE of the weight X, [n, columns], or [n] if COLUMNS is 0. N_EXPERTS not
+ * 0: X has so many matrices, and the array this first dim. */
 static struct hlo_value piece_of(struct hlo_writer *w, struct stablehlo_weight x, const struct linear *l,
                                  size_t n_experts, enum stablehlo_piece piece, size_t columns)
 {
@@ -74,8 +75,8 @@ struct hlo_matrix hlo_matrix_of_linear(struct hlo_writer *w, const struct linear
 
 /* ---- integers ---- */
 
-/* Returns X [.., pieces, size], of which each piece is multiplied by a Hadamard matrix: by those of the two halves of
- * its bits, whose Kronecker product it is. */
+/* Returns X [T, pieces, size] with each piece multiplied by a Hadamard matrix. The matrix is a Kronecker
+ * product of two smaller Hadamard matrices, by which the piece is multiplied one after the other. */
 static struct hlo_value hadamard(struct hlo_writer *w, struct hlo_value x)
 {
     size_t T = x.s.d[0], P = x.s.d[1], size = x.s.d[2], last = 1;
@@ -134,7 +135,7 @@ static struct hlo_value spread_groups(struct hlo_writer *w, struct hlo_value x, 
                      k);
 }
 
-/* Returns the integers of M as numbers [.., n, k] of the type TYPE, which has them all. */
+/* Returns the integers of M as numbers [.., n, k] of TYPE, which represents them exactly. */
 static struct hlo_value integers_of(struct hlo_writer *w, const struct hlo_matrix *m, enum dtype type)
 {
     int last = m->numbers.s.n - 1;

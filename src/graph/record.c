@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "ops/moe.h"
 
-/* Floats in memory that the model uses as a buffer, and the node whose value they are. */
+/* A buffer of the model, N floats at P, and the node whose value is in it. */
 struct written {
     const float *p;
     size_t n;
@@ -18,7 +18,7 @@ struct written {
 struct record {
     struct op_sink sink;
     struct graph *graph;
-    /* The batch of the pass; ids, positions and wanted rows are known by their addresses. */
+    /* The batch of the pass. The recorder recognizes ids, positions and wanted rows by their addresses. */
     struct batch batch;
     uint32_t ids, positions, wanted;
     /* Buffers that hold a value, in no order; they do not overlap. */
@@ -48,8 +48,8 @@ static uint32_t add(struct record *r, const struct graph_node *node)
     return i == UINT32_MAX ? 0 : i;
 }
 
-/* Returns the node of the floats P [rows, n], whose rows begin LD floats apart, which the operator FOR reads:
- * the node that wrote them, or a new node that reshapes its value or takes columns of it. */
+/* Returns the node for the floats P [rows, n], with rows LD floats apart, which operator OP reads: the node
+ * that wrote them, or a new node that reshapes its value or takes columns of it. */
 static uint32_t read_of(struct record *r, const float *p, size_t rows, size_t n, size_t ld, enum graph_op op)
 {
     const struct written *w = NULL;
@@ -81,7 +81,7 @@ static uint32_t read_rows(struct record *r, const float *p, size_t rows, size_t 
     return read_of(r, p, rows, n, n, op);
 }
 
-/* Appends NODE, whose value is written to P. Values that were in these floats are gone. */
+/* Appends NODE, whose value is written to P, and forgets the values that these floats held before. */
 static void write_to(struct record *r, const float *p, const struct graph_node *node)
 {
     size_t floats = node->rows * node->n, kept = 0;

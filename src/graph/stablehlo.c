@@ -42,8 +42,8 @@ static struct hlo_value lower(struct hlo_writer *w, const struct graph_node *n)
     return x;
 }
 
-/* Returns the column of the largest of LOGITS [rows, V], i32 [rows]: the first of equal ones; -1 if a logit is NaN or
- * +infinity, or if none is finite. */
+/* Returns the argmax of each row of LOGITS [rows, V] as i32 [rows]; of equal logits the first. It is -1 if a
+ * logit is NaN or +infinity, or if none is finite. */
 static struct hlo_value best_of(struct hlo_writer *w, struct hlo_value logits)
 {
     struct hlo_shape s = logits.s, scalar = hlo_shape_of(DT_I32, 0, 0, 0, 0, 0, 0);
@@ -61,7 +61,8 @@ static struct hlo_value best_of(struct hlo_writer *w, struct hlo_value logits)
     return hlo_choose(w, is_there, first, hlo_integer(w, -1, first.s));
 }
 
-/* Finds the head: the operators from the first one that takes the wanted rows, and the values whose rows it takes. */
+/* Finds the head, which begins with the first operator that selects the wanted rows: sets w->n_body, and
+ * w->hidden to the values whose rows are selected. */
 static void find_head(struct hlo_writer *w)
 {
     w->n_body = w->g->n_nodes;
@@ -93,7 +94,7 @@ static void find_caches(struct hlo_writer *w)
     }
 }
 
-/* Takes the elements [*at, *at + n) of the inputs as a column [n, 1]. */
+/* Returns the elements [*at, *at + n) of the inputs ALL as a column [n, 1], and adds N to *AT. */
 static struct hlo_value input(struct hlo_writer *w, struct hlo_value all, size_t *at, size_t n)
 {
     struct hlo_value x = hlo_slice(w, all, 0, *at, n);
@@ -112,7 +113,8 @@ size_t stablehlo_n_inputs(const struct model *m, size_t n_seqs, size_t rows, siz
     return n;
 }
 
-/* Takes the next T x HALF inputs as the bits of fp32 numbers [T, HALF]. */
+/* Returns the T x HALF inputs from *AT on, which are the bits of fp32 numbers, as [T, HALF], and advances
+ * *AT. */
 static struct hlo_value angle_input(struct hlo_writer *w, struct hlo_value all, size_t *at, size_t half)
 {
     size_t T = w->f->n_seqs * w->f->rows;
@@ -172,7 +174,8 @@ static struct hlo_value scalar_input(struct hlo_writer *w, struct hlo_value all,
     return hlo_reshape(w, hlo_slice(w, all, 0, i, 1), hlo_shape_of(DT_I32, 0, 0, 0, 0, 0, 0));
 }
 
-/* Returns CACHE with the first rows of slot FROM in slot TO, too; ZERO, FROM and TO are scalars. */
+/* Returns CACHE after copying the first `seen` rows of slot FROM to slot TO. ZERO, FROM and TO are
+ * scalars. */
 static struct hlo_value copy_slot(struct hlo_writer *w, struct hlo_value cache, struct hlo_value from,
                                   struct hlo_value to, struct hlo_value zero)
 {

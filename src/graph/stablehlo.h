@@ -14,13 +14,14 @@
  *             Slot n_slots and row `context` are scratch, where padding is stored; they are never read for a
  *             row that is wanted
  *   weights   struct stablehlo_weight, in order
- * Results: the caches, which take over the memory of the arguments; fp32 logits [n_wanted, V]; i32 [n_wanted], the
- * token with the largest logit of each of these rows, the lowest id of equal ones, or -1 if a logit is NaN or
- * +infinity or all are -infinity; and from a program of STABLEHLO_PROMPT the hidden states, fp32 [T, E] each, from
- * which a program of STABLEHLO_HEAD computes logits of other rows. That program has no caches. Its arguments are i32
- * [n_wanted], the indexes of the rows, then the hidden states, then weights; its results are logits and tokens. The
- * arguments of a program of STABLEHLO_COPY are i32 [2], two slots, and the caches; its results are the caches with the
- * first `seen` rows of the first slot in the second one, too.
+ * Results: the caches, which take over the memory of the arguments; logits, fp32 [n_wanted, V]; tokens, i32
+ * [n_wanted], the argmax of each row's logits (of equal ones the lowest id), or -1 if a logit is NaN or +infinity or
+ * all are -infinity. Other programs (enum stablehlo_part):
+ *   PROMPT  has as further results the hidden states, fp32 [T, E] each
+ *   HEAD    computes logits of other rows from them. Arguments: i32 [n_wanted], the indexes of the rows, the hidden
+ *           states, weights. Results: logits and tokens
+ *   COPY    copies the first `seen` rows of one slot to another. Arguments: i32 [2], both slots, the caches. Results:
+ *           the caches
  */
 #ifndef GALLOP_GRAPH_STABLEHLO_H
 #define GALLOP_GRAPH_STABLEHLO_H
@@ -35,7 +36,7 @@ enum stablehlo_part {
     STABLEHLO_STEP,   /* the frame, and logits of the wanted rows */
     STABLEHLO_PROMPT, /* the same, and the hidden states of all rows */
     STABLEHLO_HEAD,   /* logits of the wanted rows of hidden states */
-    STABLEHLO_COPY    /* the rows of a slot in another one */
+    STABLEHLO_COPY    /* a copy of the rows of one slot to another */
 };
 
 enum { STABLEHLO_MAX_HIDDEN = 2 };
@@ -59,13 +60,14 @@ enum stablehlo_kind {
     STABLEHLO_BIAS,    /* the bias of a linear, fp32 [n] */
     STABLEHLO_VECTOR,  /* an fp32 vector */
     STABLEHLO_TABLE,   /* the table of an embedding */
-    STABLEHLO_COS,     /* cosines of any other rope for all positions, fp32 [context, half] */
-    STABLEHLO_SIN,     /* sines */
+    STABLEHLO_COS,     /* cosines for all positions of a rope that is no input, fp32 [context, half] */
+    STABLEHLO_SIN,     /* sines of the same */
     STABLEHLO_SIGNS,   /* fp32 [n], the signs of a rotation (ops/rotate.h) */
-    STABLEHLO_HADAMARD /* fp32 [n, n], a Hadamard matrix of length 1 */
+    STABLEHLO_HADAMARD /* fp32 [n, n], a normalized Hadamard matrix */
 };
 
-/* What of a matrix: its numbers, or of integers (ops/linear_ints.h) the parts. */
+/* The arrays of a matrix, each an argument of its own. Matrices of integers (ops/linear_ints.h) have
+ * several. */
 enum stablehlo_piece {
     STABLEHLO_NUMBERS, /* fp32, bf16, or the integers of int8 */
     STABLEHLO_CODES, /* int4: [.., n, (k + 1) / 2] bytes with the codes of element i and, in the upper half, of
@@ -110,8 +112,8 @@ struct stablehlo {
 int stablehlo_write(struct stablehlo *p, const struct graph *g, const struct model *m,
                     const struct stablehlo_frame *f, struct err *e);
 
-/* Returns the numbers of the inputs of a frame of M: all of them, and those that come before the cosines of
- * ropes. */
+/* Returns the number of elements of `inputs` for a frame of M. stablehlo_n_rows_inputs() returns how many of
+ * them come before the cosines of ropes. */
 size_t stablehlo_n_inputs(const struct model *m, size_t n_seqs, size_t rows, size_t n_wanted);
 
 static inline size_t stablehlo_n_rows_inputs(size_t n_seqs, size_t rows)

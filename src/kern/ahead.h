@@ -54,8 +54,7 @@ struct ahead_attn {
     size_t t0, t1, tile_bytes;
     size_t far, end; /* numbers of the current tile and of the one at which the cursor ends */
     const char *at;  /* the next cache line to prefetch */
-    ptrdiff_t left;  /* bytes from AT to the end of the current tile; at most 0 once all tiles are
-                      * prefetched */
+    ptrdiff_t left;  /* bytes of the current tile from AT on; at most 0 at the end */
     bool level2;     /* prefetch into L2 only */
 };
 

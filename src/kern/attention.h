@@ -3,7 +3,7 @@
  * The keys are cut into chunks of KERN_CHUNK absolute positions. For each query row, a kernel computes the
  * maximum score, the sum of weights and the weighted sum of values of one chunk. attn_fold joins the chunks
  * in ascending order, and attn_finish divides by the sum of weights.
- * */
+ */
 #ifndef GALLOP_KERN_ATTENTION_H
 #define GALLOP_KERN_ATTENTION_H
 

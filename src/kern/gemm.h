@@ -77,17 +77,17 @@ struct kern_gemm {
      * p1. */
     size_t ahead;
 
-    /* f32 and bf16 only, for a gemm that is computed in pieces along K, in ascending order. b points to the
-     * first row of the piece; PANEL_K is the number of rows of a whole panel, and hence the distance of
-     * panels (0: K). If ONTO is true, the sums start at the content of c instead of +0. The pieces give the
-     * bits of the whole gemm if the K of each piece but the last is a multiple of KERN_PIECE, each ends with
-     * KERN_SUMS, and only the last piece has the bias. */
+    /* f32 and bf16 only: a gemm may be computed in pieces along K, in ascending order. b then points to the
+     * first k of the piece, and panel_k is the K of whole panels, from which their distance follows (0: k).
+     * If ONTO is true, the sums start at the content of c instead of +0. The pieces give the bits of the
+     * whole gemm if the k of each piece but the last is a multiple of KERN_PIECE, all end with KERN_SUMS, and
+     * only the last piece has the bias. */
     size_t panel_k;
     bool onto;
 
-    /* f32, bf16, i8 and blocks only: the kernel computes part number PART of PARTS parts of the rows, of
-     * which there are at least KERN_PART * PARTS. The kernel chooses where it cuts; each row belongs to
-     * exactly one part. 0, 0: all rows. */
+    /* f32, bf16, i8 and blocks only: the rows, at least KERN_PART * PARTS, are split into PARTS parts, and
+     * the kernel computes part number PART. It chooses where it cuts; each row belongs to exactly one part.
+     * 0, 0: all rows. */
     size_t part, parts;
 
     /* Scratch of kern_gemm_sums_bytes() bytes, aligned to 64. No other thread may use it during the call. */

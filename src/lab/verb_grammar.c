@@ -64,7 +64,7 @@ struct grammar_job {
     struct tok *tok;
     struct constraint_vocabulary *vocabulary;
     struct constraint *constraint; /* NULL: the constraint does not compile */
-    /* --check: the constraint with every valid value, of which answers have one spelling */
+    /* --check: compiled to accept all valid JSON, also spellings that answers never have */
     struct constraint *checker;
     struct constraint_fault fault; /* where the constraint is wrong, if it does not compile */
     struct err error;              /* why the constraint does not compile, or the first limit of a line */
@@ -130,14 +130,16 @@ static int compile(struct grammar_job *j, const struct constraint_source *s)
     return rc == ERR_NOMEM ? err_set(j->e, rc, "%s", j->error.msg) : 0;
 }
 
-/* Records that the line WHAT reached the limit E, so that what is said about it is not the constraint's answer. */
+/* Records that a limit, E, was reached in the line WHAT: its result does not tell what the constraint
+ * accepts. */
 static void note_limit(struct grammar_job *j, const char *what, const struct err *e)
 {
     if (!j->error.code)
         err_set(&j->error, e->code, "%s: %s", what, e->msg);
 }
 
-/* Compiles the constraint *C again if it has reached a limit, which is final for it, or if it is NULL. */
+/* Compiles *C if it is NULL, or again if it has reached a limit, because a constraint stays unusable after
+ * that. */
 static int renew(struct grammar_job *j, struct constraint **c, const struct constraint_source *s)
 {
     struct err e = {0};
@@ -277,7 +279,8 @@ static json_t *mask_times(struct grammar_job *j)
                      j->mask_us[n - 1]);
 }
 
-/* An error about an exceeded limit has a JSON pointer, too, which may be the pointer to the schema's root. */
+/* Prints the pointer of each error in a JSON Schema, even "", which stands for the root: errors of limits
+ * have it, too. */
 static int print_result(struct grammar_job *j, enum constraint_kind kind)
 {
     bool fine = j->constraint != NULL, has_place = kind == CONSTRAINT_JSON_SCHEMA || j->fault.keyword[0];
@@ -304,7 +307,7 @@ static int print_result(struct grammar_job *j, enum constraint_kind kind)
     return print_flush(j->e);
 }
 
-/* Names options that change nothing beside the others. */
+/* Warns of options that have no effect together with the others. */
 static void warn_of_useless(const struct grammar_options *o)
 {
     bool has_schema = o->schema || o->tag;

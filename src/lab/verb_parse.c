@@ -176,7 +176,7 @@ static void take(struct parts *p, struct parser *parser)
     }
 }
 
-/* Feeds T to PARSER, STREAM characters at a time, and takes the parts. */
+/* Feeds T to PARSER, STREAM characters at a time, and collects the parts of the answer in P. */
 static int feed(struct parser *parser, const struct text *t, uint64_t stream, struct parts *p, struct err *e)
 {
     int rc = 0;
@@ -285,7 +285,8 @@ static int read_fields(const json_t *line, struct text *t, const char *what, str
     return t->text.oom ? err_nomem(e, "a text") : 0;
 }
 
-/* Without a model, the special pieces of LINES are the special tokens of a tokenizer. */
+/* Opens the model's tokenizer or, without a model, makes one whose special tokens are the special pieces of
+ * LINES. */
 static int open_tokenizer(struct job *j, const json_t *lines)
 {
     json_t *tokens = json_array(), *seen = json_object(), *line, *piece, *text;

@@ -168,7 +168,7 @@ static double error_with(const struct linear_seen *seen, size_t k, double larges
 
 float calibration_find(const struct linear_seen *seen, size_t k)
 {
-    enum { FAR = 4 }; /* limit: this multiple of the error with one scale per row */
+    enum { FAR = 4 }; /* largest accepted error, in multiples of the error with one scale per row */
     double least = INFINITY;
     float best = 0;
 

@@ -39,7 +39,7 @@ struct decoder {
     struct op_embed positions;
     struct op_norm norm;
     struct linear head;
-    /* [L] */
+    /* The layers, [L]. */
     struct decoder_layer *layer;
     decoder_layer_fn *layer_forward;
     /* Data of the architecture. */

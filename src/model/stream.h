@@ -1,18 +1,21 @@
 /* stream.h - reads the weights of a model one linear at a time, for executors that keep them elsewhere.
  *
- * With model_options.streams, model_pack() packs nothing but experts of integers, and keeps the files mapped. Linears
- * of floats are then read from the files; linears of integers are packed for as long as they are read. Pages of files
- * that were read are dropped. The weights of a packed checkpoint are mapped as ever. One thread at a time may read.
+ * With model_options.streams, model_pack() packs nothing but experts of integers, and keeps the files mapped.
+ * Linears of floats are then read from the files; linears of integers are packed for as long as they are
+ * read. Pages of files that were read are dropped. The weights of a packed checkpoint are mapped as without
+ * this option. One thread at a time may read.
  */
 #ifndef GALLOP_MODEL_STREAM_H
 #define GALLOP_MODEL_STREAM_H
 
 #include "model/model.h"
 
-/* Returns what model_pack() has left of L, a linear of M, to be read here, or NULL if L is packed or mapped. */
+/* Returns the task of model_pack() that describes L, a linear of M, if L was left in the files; NULL if L is
+ * packed or mapped. */
 const struct model_todo *stream_of(const struct model *m, const struct linear *l);
 
-/* Makes the integers of T readable: packs them on the threads of POOL, unless they are packed. */
+/* Packs the linear of T, which has integers, on the threads of POOL, so that they can be read, unless it is
+ * packed already. */
 int stream_pack(const struct model_todo *t, struct pool *pool, struct err *e);
 void stream_unpack(const struct model_todo *t);
 

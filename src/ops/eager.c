@@ -7,10 +7,7 @@
 #include "base/files/map.h"
 #include "base/mem.h"
 
-enum {
-    VERIFIED = 16
-}; /* rows of a sequence (guesses) for which attention can be split even at the maximum
-                         * length */
+enum { VERIFIED = 16 }; /* with so many rows (guesses), attention is split at any length */
 
 /* ---- begin: cosines ---- */
 
@@ -210,8 +207,7 @@ static void op_softcap(const struct op_sink *o, float *x, float cap, size_t n, s
 {
     struct each_job j = {.g = o->ctx, .x = x, .a = cap};
 
-    eager_rows(o->ctx, n * T, softcap_elements, &j); /* by element: a single row of logits is enough work for
-                                                      * all threads */
+    eager_rows(o->ctx, n * T, softcap_elements, &j); /* one row of logits is enough work for all threads */
 }
 
 static void glu_rows(void *ctx, int thread, size_t begin, size_t end)

@@ -12,7 +12,7 @@
  * query row touches the sink, both are one range of keys. For later rows the keys of the sink are chunks of
  * their own, cut at the same positions, with a query that is rotated for the sink; they are folded before the
  * chunks of the window. Such a chunk, of the window or of the sink, is called a piece.
- * */
+ */
 #include <math.h>
 #include <string.h>
 
@@ -232,8 +232,7 @@ static const float *rotate(const struct attn_job *j, float *rotated, const float
 static bool is_finite(const struct attn_job *j, const float *x)
 {
     const int32_t most =
-        j->g->lim.kv_dtype == DT_BF16 ? 0x7f7f7fff : 0x7f7fffff; /* the bits of the largest |x| that stays
-                                                                  * finite */
+        j->g->lim.kv_dtype == DT_BF16 ? 0x7f7f7fff : 0x7f7fffff; /* largest |x| that stays finite */
     int32_t over = 0, bits;
 
     for (size_t i = 0; i < j->w->d; i++) {
@@ -256,10 +255,10 @@ static void mark_key(const struct attn_job *j, char *kt, size_t slot)
     }
 }
 
-/* Stores the keys K and the values V of a token. If an element is not finite, the values are zeros and the key is
- * marked. So the token makes NaN of all queries that see it, whose sequences end with an error, and leaves no trace in
- * queries that read its tile with a weight of 0 for it: those of sequences that have taken over other rows of the tile,
- * or for which the token was a wrong guess. */
+/* Stores the key K and the value V of a token. If an element is not finite, stores zeros and marks the key
+ * (mark_key()). Queries that see the token then get NaN, and their sequences end with an error. Other queries
+ * that read the tile give the token the weight 0 and are not affected: those of sequences that share other
+ * rows of the tile, or for which the token was a wrong guess. */
 static void put_row(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k, const float *v)
 {
     static const float zeros[MAX_DIM];

@@ -241,7 +241,8 @@ static void run_panels(const struct moe_job *j, int thread, uint32_t x, size_t p
         linear_run_panels(&w->up, j->g->pool, thread, in, b->up + row * 2 * I, 2 * I, m, p0, p1);
 }
 
-/* Takes the panels [*begin, *end) of the TOTAL panels of the list. Returns false if all are taken. */
+/* Takes the next range of panels of the list, which has TOTAL, as [*begin, *end). Returns false if all are
+ * taken. */
 static bool take_panels(struct moe_job *j, size_t total, int n_threads, size_t *begin, size_t *end)
 {
     size_t at = atomic_load(&j->next), share;

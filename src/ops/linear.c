@@ -246,7 +246,7 @@ int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool
         rc = pool_reserve(pool, l->backend->scratch_bytes(l), e);
     if (rc == 0) {
         pool_run(pool, pack_share, &job);
-        for (size_t p = 0; p < d->n_parts; p++) /* drops the pages that give_back() did not */
+        for (size_t p = 0; p < d->n_parts; p++) /* drops the pages that give_back() kept */
             map_file_drop(d->part[p]->data, view_span_bytes(d->part[p]));
         rc = atomic_load(&job.refused) ? find_number(l, d, e) : 0;
     }

@@ -221,7 +221,8 @@ int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool
 int linear_map(struct linear *l, const struct linear_desc *d, const void *packed, struct pool *pool,
                struct err *e);
 
-/* Reads the bias of D, with which L was opened, as linear_pack() does before it packs, unless it was read before. */
+/* Reads the bias of D, with which L was opened, into L, unless it was read before. linear_pack() does so
+ * itself. */
 int linear_read_bias(struct linear *l, const struct linear_desc *d, struct err *e);
 
 /* Frees the memory that L owns. L may be zeroed. */

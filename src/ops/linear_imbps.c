@@ -7,7 +7,7 @@
  * Packed weights, input layouts and kernels are those of "gallop". In both backends down adds along I in
  * ascending order, so the bits are the same. For few rows there is one split, and the computation is that of
  * "gallop".
- * */
+ */
 #include <string.h>
 
 #include "ops/linear.h"

@@ -3,7 +3,7 @@
  * A weight is an integer from -127 to 127 times the scale of its row. In int4, the integer is multiple * code
  * + offset, where code is 0 to 15, and multiple and offset are shared by a group of neighbouring elements.
  * Rows are rotated (rotate.h), so that inputs must be rotated, too.
- * */
+ */
 #ifndef GALLOP_OPS_LINEAR_INTS_H
 #define GALLOP_OPS_LINEAR_INTS_H
 

@@ -30,8 +30,8 @@ static bool is_in_groups(const struct view *v)
            v->shape[1] % GROUP == 0 && !v->zipped;
 }
 
-/* Returns true if each part of D can be copied in this way, or if all are to be rounded to MXFP4. Rounding
- * does not change weights that are MXFP4. */
+/* Returns true if each part of D has groups that can be copied unchanged, or if all weights are to be rounded
+ * to MXFP4, which does not change weights that are MXFP4. */
 static bool is_taken(const struct linear_desc *d)
 {
     for (size_t p = 0; p < d->n_parts; p++)
@@ -131,7 +131,8 @@ static void round_group(const float *x, uint8_t *scale, uint8_t nibbles[HALF])
             (uint8_t)(nibble_of(ldexpf(x[2 * i], -best)) | (nibble_of(ldexpf(x[2 * i + 1], -best)) << 4));
 }
 
-/* Reads group B of row I of part P of D: its SCALE, and its NIBBLES with adjacent elements in one byte. */
+/* Reads group number B in row I of d->part[P]: its SCALE, and its NIBBLES with adjacent elements in one
+ * byte. */
 static void stored_group(const struct linear_desc *d, size_t p, size_t i, size_t b, uint8_t *scale,
                          uint8_t nibbles[HALF])
 {

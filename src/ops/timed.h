@@ -5,7 +5,7 @@
  * memory; activations stay in caches and are not counted. For a mixture of experts, the expected number of
  * chosen experts is counted. Each operator costs two readings of the clock, which need no system call.
  * Without a sink to forward to, the sink computes nothing and counts what a step would need.
- * */
+ */
 #ifndef GALLOP_OPS_TIMED_H
 #define GALLOP_OPS_TIMED_H
 

@@ -10,7 +10,7 @@
  * So a score is the ascending sum of slices of 32 dims, and an output that of slices of 16 tokens (a KV
  * tile). Up to 16 query rows are computed together. While one KV tile is computed, all cache lines of a later
  * one are prefetched, in the order of memory.
- * */
+ */
 #include "kern/amx/amx_tile.h"
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_attn.h"

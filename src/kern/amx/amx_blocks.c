@@ -6,8 +6,8 @@
  *   panels  eight groups of a panel at a time are unpacked to signed bytes in L1. All tiles of rows are
  *           multiplied with them, first with the left 16 columns (side 0), then with the right (side 1), and
  *           prefetch their shares of the next groups
- *   sums    a product of AMX tiles covers one group (or half a group) and is stored as integers. Three
- *           products later, vector instructions scale it and add it to the float sums, which stay in registers
+ *   sums    a product of AMX tiles covers one group (or half a group) and is stored as integers. Three products
+ *           later, vector instructions scale it and add it to the float sums, which stay in registers
  *
  * Tile and vector instructions are interleaved so finely because for about 100 ns after a tile instruction,
  * 512-bit vectors run at half their rate. If all vector instructions came after all tile instructions, the
@@ -17,7 +17,7 @@
 #include "kern/simd512/groups512.h"
 
 enum {
-    GROUPS = GROUPS_SPAN, /* groups of a panel that all tiles of rows multiply before the next groups */
+    GROUPS = GROUPS_SPAN, /* groups of a panel with which all row tiles are multiplied before the next */
     WAITING = 4,          /* maximum products that are stored and not yet added */
     QUARTER = 4,          /* rows whose sums are added between two tile instructions */
 };
@@ -275,7 +275,7 @@ static void run_tiles(const struct kern_gemm *g, enum dtype t, size_t p0, size_t
         for (size_t p = p0; p < p1; p++)
             run_panel(&w, p);
     }
-    _mm_sfence(); /* makes stores past the caches visible, as in amx_gemm_drive_many() */
+    _mm_sfence(); /* makes non-temporal stores visible, as in amx_gemm_drive_many() */
     AMX_RELEASE();
 }
 

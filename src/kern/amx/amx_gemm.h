@@ -299,8 +299,7 @@ SIMD512_INLINE void amx_gemm_end_soon(struct amx_gemm_walk *w, size_t q, size_t 
     bool twice = amx_gemm_ends_twice(w->g, q, kind);
     size_t p = twice && q % 2 && q > w->p ? q - 1 : q;
 
-    if (twice && q % 2 == 0 && q + 1 < w->end) /* the epilogue runs later, together with that of panel Q +
-                                                * 1 */
+    if (twice && q % 2 == 0 && q + 1 < w->end) /* the epilogue will run with that of panel Q + 1 */
         return;
     w->ending = (struct amx_gemm_ending){
         .p = p, .at = at, .stop = stop, .twice = p < q, .sums = w->sums + (p - w->p) * w->rows * KERN_NR};
@@ -336,7 +335,8 @@ SIMD512_INLINE void amx_gemm_iterate(struct amx_gemm_walk *w, const struct amx_g
         memcpy(w->held, t->sums, sizeof(w->held));
 }
 
-/* Sets the shapes of the AMX tiles for two tiles of ROWS if they differ from the current shapes. */
+/* Sets the shapes of the AMX tiles for two row tiles of rows[0] and rows[1] rows, unless they are set
+ * already. */
 SIMD512_INLINE void amx_gemm_shape(struct amx_gemm_walk *w, const size_t rows[2])
 {
     if (rows[0] == w->shaped[0] && rows[1] == w->shaped[1])

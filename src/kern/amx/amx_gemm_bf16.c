@@ -13,13 +13,12 @@
  * of the memory bandwidth, one row on two threads). For each slice of 32 k, the even and the odd elements are
  * summed by fma from +0 each, both sums are added, and the result is added to the accumulator. Between
  * few_begin() and few_end(), subnormals count as zeros, as in TDPBF16PS.
- * */
+ */
 #include "kern/amx/amx_gemm.h"
 
 enum {
     FEW = 2,              /* maximum number of rows that are computed with vectors */
-    TOGETHER = 4,         /* maximum product of rows and panels that are computed at once; each panel is a
-                           * stream */
+    TOGETHER = 4,         /* maximum product of rows and panels that are computed at once */
     AHEAD = 1024,         /* bytes to prefetch ahead in each panel */
     NO_DENORMALS = 0x8040 /* bits of MXCSR: flush to zero, denormals are zeros */
 };

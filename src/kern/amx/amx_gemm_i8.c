@@ -7,7 +7,7 @@
  *
  * With few rows, 4-bit panels are computed by the AVX-512 kernel, which expands them in registers. It can
  * read the same input, because for a single tile of rows both kernels use the same layout.
- * */
+ */
 #include "kern/amx/amx_unpacked.h"
 #include "kern/format/int4.h"
 

@@ -10,7 +10,7 @@
  * two sums, and adds the result to C. Subnormal inputs and outputs count as zeros (Intel SDM volume 2;
  * test_dot512.c emulates it). TDPBUSD and TDPBSSD (with signed bytes in A) are exact. The instructions are
  * written as assembly, because the intrinsics hide from the compiler which memory they read.
- * */
+ */
 #ifndef GALLOP_KERN_AMX_TILE_H
 #define GALLOP_KERN_AMX_TILE_H
 

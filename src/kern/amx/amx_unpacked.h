@@ -11,7 +11,7 @@
  * lines sooner, and memory would idle while the AMX unit computes.
  *
  * An iteration multiplies 16 steps of a panel along K, 2 KB of unpacked weights.
- * */
+ */
 #ifndef GALLOP_KERN_AMX_UNPACKED_H
 #define GALLOP_KERN_AMX_UNPACKED_H
 
@@ -42,10 +42,9 @@ struct amx_unpacked_one {
     size_t rows;
 };
 
-/* Returns the unpacked weights of iteration I of panel P + NUMBER, which the previous call unpacked to
- * buffer *NOW. Unpacks the weights that are needed next to the other buffer, to which it changes *NOW:
- * those of iteration I of the next panel, or after the last of the PANELS panels those of iteration I + 1
- * of panel P. */
+/* Returns the unpacked weights of iteration I of panel P + NUMBER, which the previous call put in buffer
+ * *NOW. Unpacks the next weights to the other buffer and sets *NOW to it: the weights of iteration I of the
+ * next panel or, after the last of PANELS panels, of iteration I + 1 of panel P. */
 SIMD512_INLINE const char *amx_unpacked_next(struct amx_unpacked_one *t, const struct amx_unpacked *u,
                                              size_t p, size_t i, int number, int panels, size_t *now)
 {
@@ -228,7 +227,7 @@ SIMD512_INLINE void amx_unpacked_drive_many(const struct amx_unpacked *u, size_t
         else
             amx_unpacked_more(&w, u, p0, p1, kind);
     }
-    _mm_sfence(); /* makes stores past the caches visible, as in amx_gemm_drive_many() */
+    _mm_sfence(); /* makes non-temporal stores visible, as in amx_gemm_drive_many() */
     AMX_RELEASE();
 }
 

@@ -6,13 +6,13 @@
  *   scores  sixteen tokens of a tile are two registers for each row, so no horizontal sums are needed. All
  *           groups score a few tiles before the next tiles. The scratch holds dot products as [row][256]
  *   softmax row by row: scale, softcap, mask, maximum, exp, 16-lane sum; the weights replace the dot products
- *   values  lanes are dims. All groups compute all dims of a few tiles, which stay in L1, before the next tiles
+ *   values  lanes are dims. All groups compute all dims of a few tiles, which stay in L1, before the next
  *   q       is copied to rows at a fixed distance, 256 dims at a time
  *
  * Tiles that no query row sees are not read. In the other tiles, masked tokens are computed like all tokens,
  * with the weight +0. Each phase prefetches tiles that it reads later. Callers pass the type of keys and
  * values (enum avx2_kind) as a constant.
- * */
+ */
 #ifndef GALLOP_KERN_AVX2_AVX2_ATTN_H
 #define GALLOP_KERN_AVX2_AVX2_ATTN_H
 
@@ -47,7 +47,7 @@ struct avx2_attn {
     size_t row, rows, t0, t1;
     float *q; /* [rows][AVX2_ATTN_Q] copy of the dims [d0, d0 + dims) */
     size_t d0, dims;
-    size_t end; /* the current group scores tiles below this one before other groups follow */
+    size_t end; /* the current group scores the tiles below this number in this pass */
     float *p;   /* [rows][AVX2_ATTN_STRIDE] dot products, then weights */
     struct avx2_group group[AVX2_ATTN_GROUPS];
     size_t groups;

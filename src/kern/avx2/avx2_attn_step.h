@@ -89,8 +89,8 @@ AVX2_INLINE void avx2_attn_fma(__m256 *acc, __m256 x, __m256 y)
 }
 
 /* Computes acc[r][c] += x[r] * b[c], with element number PART of each lane of column b[c]. The rows of x
- * begin STRIDE floats apart. The columns are held in registers if there are at most three, or fewer than
- * rows; otherwise the elements of x are, and the columns are loaded one by one. */
+ * begin STRIDE floats apart. If there are at most three columns, or fewer than rows, the columns stay in
+ * registers and the elements of x are loaded one by one; otherwise it is the reverse. */
 AVX2_INLINE void avx2_attn_outer(avx2_sums acc, const char *const *b, size_t at, const float *x,
                                  size_t stride, int part, int rows, int cols, enum avx2_kind kind)
 {

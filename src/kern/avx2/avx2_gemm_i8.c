@@ -105,7 +105,7 @@ AVX2_INLINE void multiply(int32_t *sums, const int16_t *a, const char *b, size_t
     for (int r = 0; r < ROWS; r++)
         AVX2_UNROLL
     for (int c = 0; c < COLS; c += 2)
-        if (r < rows && c < cols) { /* lanes: columns 0 1 4 5, 2 3 6 7 */
+        if (r < rows && c < cols) { /* hadd leaves the columns as 0 1 4 5 2 3 6 7 */
             __m256i both = _mm256_hadd_epi32(acc[r][c], acc[r][c + 1]);
 
             _mm256_storeu_si256((__m256i *)(void *)(sums + r * KERN_NR + 4 * (first + c)),

@@ -7,7 +7,7 @@
  *   KC      slice: 512 k. All tiles of rows read the KC slice of a panel from L2, first its left 16 columns,
  *           then its right, and each tile prefetches its share of the next slice. With many rows, a slice of
  *           bf16 is widened once, to an array that the tiles read as fp32
- *   sums    are stored between the slices of a panel in an array of the thread, [rows][32] for each tile. This
+ *   sums    are stored between the slices of a panel in an array of the thread, [rows][32] for each tile. It
  *           is exact, so the bits do not depend on where K is cut. The epilogue adds the bias and stores the
  *           sums in C or, after an activation, in the input of the next gemm
  *

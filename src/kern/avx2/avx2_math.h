@@ -4,7 +4,7 @@
  * Each function repeats the kmath.h function of its name operation by operation. The last elements of an
  * array are read with a masked load, which gives +0 in lanes beyond the end, and written with a masked store,
  * so that their arithmetic is the same as that of whole vectors.
- * */
+ */
 #ifndef GALLOP_KERN_AVX2_AVX2_MATH_H
 #define GALLOP_KERN_AVX2_AVX2_MATH_H
 

@@ -3,7 +3,7 @@
  *
  * Unpacking looks up the bf16 value of each four-bit code, which is the upper half of its fp32 value, and
  * multiplies by the scale.
- * */
+ */
 #include <immintrin.h>
 
 #include "kern/avx2/avx2.h"

@@ -1,6 +1,7 @@
 /* avx2_vec.c - the kernels on vectors, eight lanes at a time; a masked step computes the last elements.
  *
- * vector.h and quant.h define the kernels, ref_vec.c is readable; the arithmetic is in avx2_math.h.
+ * vector.h and quant.h define the kernels, ref_vec.c computes them in plain C, and avx2_math.h has exp, tanh
+ * and rounding.
  */
 #include <math.h>
 #include <string.h>

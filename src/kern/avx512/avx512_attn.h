@@ -22,7 +22,7 @@
  * query rows prefetches faster than memory answers: of 16 KB prefetched at 72 GB/s most lines were missing
  * later, at 52 GB/s all were present. Such a call therefore prefetches each line twice, the second time half
  * as far ahead.
- * */
+ */
 #ifndef GALLOP_KERN_AVX512_ATTN_H
 #define GALLOP_KERN_AVX512_ATTN_H
 

@@ -162,8 +162,8 @@ SIMD512_INLINE __m512 avx512_attn_sum(__m512 sum, float step, enum avx512_kind k
     return sum;
 }
 
-/* Rounds a weight, which is not negative, to bf16 and widens it again. The minimum limits the bits of a NaN,
- * so that the addition does not carry into the sign. */
+/* Rounds weights, which are not negative, to bf16 and widens them again. Taking the minimum limits the bits
+ * of a NaN, so that the addition does not carry into the sign. */
 SIMD512_INLINE __m512i avx512_attn_round(__m512 w)
 {
     __m512i u = _mm512_min_epu32(_mm512_castps_si512(w), _mm512_set1_epi32(0x7fff0000));

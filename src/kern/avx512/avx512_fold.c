@@ -2,7 +2,7 @@
  * of weights, o / l.
  *
  * kmath_fold() computes the factors a and b. The formulas and their order are in attention.h.
- * */
+ */
 #include "kern/avx512/avx512.h"
 #include "kern/simd512/simd512.h"
 

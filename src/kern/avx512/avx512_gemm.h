@@ -33,7 +33,7 @@ enum {
     AVX512_GEMM_UNROLL = 4,     /* steps in one iteration of the inner loop */
     AVX512_GEMM_FEW = 2,        /* maximum rows without software prefetching */
     AVX512_GEMM_FEW_LEVEL2 = 8, /* the same limit if lines are prefetched into L2 */
-    AVX512_GEMM_AT_ONCE = 4,    /* panels of 4 to 8 bits that few rows compute at once on level amx */
+    AVX512_GEMM_AT_ONCE = 4,    /* level amx: panels of 4 to 8 bits that are read at once for few rows */
     AVX512_GEMM_AHEAD = 2048,   /* bytes to prefetch ahead in these panels and in panels for AMX tiles */
     AVX512_GEMM_TILES =
         43, /* maximum tiles that a panel is multiplied with at once: 512 rows, 75 KB of sums at most */

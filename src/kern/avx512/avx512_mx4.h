@@ -158,8 +158,8 @@ struct avx512_mx4 {
 
 typedef void avx512_mx4_fn(const struct avx512_mx4 *t);
 
-/* Adds the products of line X of a group, which holds two pairs of k, to the sums of ROWS rows, with bf16
- * dots. avx512_mx4_fma() does the same with fp32 sums. */
+/* Multiplies ROWS rows of A with line X of a group, which holds two pairs of k, and adds the products to the
+ * sums, with bf16 dots. avx512_mx4_fma() does the same in fp32. */
 SIMD512_INLINE void avx512_mx4_dot(__m512 acc[AVX512_MOST_ROWS][AVX512_COLS], const uint32_t *a, __m512i x,
                                    const __m512i *exponent, __m512i words, int rows, int column)
 {
@@ -220,7 +220,8 @@ SIMD512_INLINE void avx512_mx4_least(__m512 acc[AVX512_MOST_ROWS][AVX512_COLS], 
     }
 }
 
-/* Adds the products of the group at offset AT of each panel, in class "bf16 dot", with one line of A. */
+/* Multiplies one line of A with the group at offset AT of each panel and adds the products, with bf16
+ * dots. */
 SIMD512_INLINE void avx512_mx4_group_dot(__m512 acc[AVX512_MOST_ROWS][AVX512_COLS],
                                          const struct avx512_mx4 *t, size_t at, const uint32_t *a, int rows,
                                          int panels)
@@ -253,7 +254,7 @@ SIMD512_INLINE void avx512_mx4_group_dot(__m512 acc[AVX512_MOST_ROWS][AVX512_COL
     }
 }
 
-/* Adds the products of the group at offset AT of each panel, with fp32 sums and two lines of A. */
+/* Multiplies two lines of A with the group at offset AT of each panel and adds the products, in fp32. */
 SIMD512_INLINE void avx512_mx4_group_fma(__m512 acc[AVX512_MOST_ROWS][AVX512_COLS],
                                          const struct avx512_mx4 *t, size_t at, const uint32_t *a, int rows,
                                          int panels)

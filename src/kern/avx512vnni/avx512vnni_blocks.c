@@ -13,7 +13,7 @@
 #include "kern/simd512/groups512.h"
 
 enum {
-    GROUPS = 2 * GROUPS_SPAN, /* groups that all tiles multiply before the next groups: 22 KB of L1 */
+    GROUPS = 2 * GROUPS_SPAN, /* groups that are unpacked at once, for all row tiles: 22 KB of L1 */
     STEPS = GROUPS512_STEPS,
     AT_ONCE = 2, /* few rows: groups of a panel that are multiplied before the next panel */
 };
@@ -41,8 +41,8 @@ struct work {
     bool level2;
 };
 
-/* The registers of a tile, [row][side of the panel]. With up to six rows they hold both sides (16 columns
- * each), with more rows one side at a time. */
+/* The accumulators of a tile, [row][left or right 16 columns]. With up to six rows they hold all 32 columns,
+ * with more rows one half of them at a time. */
 typedef __m512 floats[GROUPS_FEW][2];
 typedef __m512i integers[GROUPS_FEW][2];
 

@@ -109,9 +109,9 @@ static inline const uint8_t *groups_codes(const struct quant_form *f, const uint
     return group + groups_multiples(f) * KERN_NR;
 }
 
-/* The position of the codes of one step, which is four k, in a plane of WIDTH bits: bits [to, to + WIDTH) of
- * a code are bits [from, from + WIDTH) of the byte at BYTE + 64 * side + 4 * column + k % 4. A code of BITS
- * bits has this plane if WIDTH & BITS is not 0. */
+/* Where a plane of WIDTH bits stores the codes of one step (four k): bits [to, to + WIDTH) of a code are bits
+ * [from, from + WIDTH) of the byte at BYTE + 64 * side + 4 * column + k % 4. A code of BITS bits has this
+ * plane if WIDTH & BITS is not 0. */
 struct groups_plane {
     size_t byte;
     int from, to;

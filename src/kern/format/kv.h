@@ -15,7 +15,7 @@
  * tiles. */
 struct kv_layer {
     /* The addresses of all K and of all V tiles of the layer; borrowed. The sizes are the distances, in
-     * bytes, of KV blocks, of KV heads in a block, and of tiles of a head. */
+     * bytes, between KV blocks, between KV heads in a block, and between tiles of a head. */
     char *k, *v;
     size_t block_bytes, head_bytes, tile_bytes;
     unsigned block_shift;

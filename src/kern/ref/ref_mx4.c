@@ -17,7 +17,8 @@ static float scale_of(uint8_t s)
     return f;
 }
 
-/* Stores X as element [K, C] of a panel of gemm_bf16 (the upper half of fp32, in pairs of K) or gemm_f32. */
+/* Stores X as element [K, C] of a panel: of gemm_bf16 if BF16 (its upper half, in pairs along K), or of
+ * gemm_f32. */
 static void mx4_put(void *panel, size_t k, size_t c, float x, bool bf16)
 {
     uint32_t u;

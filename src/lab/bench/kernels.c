@@ -45,10 +45,10 @@ static const size_t regions_bytes = (size_t)256 << 20, least_region_bytes = (siz
 struct work_shape {
     enum kern_fn fn;
     const char *text;
-    size_t m,
-        n; /* gemm: rows and columns; vector kernel: 0 and length; attention: tokens of the step, head size */
+    size_t m, n; /* gemm: rows, columns; vector kernel: 0, length; attention: tokens of the step, head size */
     size_t tokens; /* attention: tokens in the cache, including the tokens of the step; else 0 */
-    /* Vector kernels: bytes read and written for each element. gemm_blocks: dtype of the weights. */
+    /* Vector kernels: the number of bytes that are read and written for each element. gemm_blocks: the dtype
+     * of the weights. */
     int of;
 };
 
@@ -160,7 +160,7 @@ enum content { NOTHING, FLOATS, BF16, MX4 };
 struct ground {
     char *region; /* [region_bytes] weights, or keys and values, that are read from memory */
     size_t region_bytes;
-    size_t at; /* offset of the next piece of the region */
+    size_t at; /* offset of the next bytes to read from the region */
     enum content content;
     float *x, *y, *z; /* [VECTOR] cached operands */
     float *c;         /* [PREFILL_ROWS, GEMM_N] results */
@@ -185,7 +185,7 @@ struct task {
     enum content content;
     size_t panel, n_panels; /* first panel and number of panels of a call */
     double bytes, flops;    /* bytes and operations of one call */
-    double calls;           /* number of calls that complete the thread's part of the shape */
+    double calls;           /* number of calls in which the thread computes its part of the shape */
 };
 
 /* Returns the next number in [-1, 1) of a linear congruential generator. */

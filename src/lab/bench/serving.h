@@ -43,9 +43,9 @@ struct serving {
     size_t places;                        /* maximum number of open requests; SIZE_MAX: no limit */
     size_t n_computed;                    /* number of open requests during the last step */
     size_t n_told;                        /* number of open requests after the events of the last step */
-    size_t n_second, most_a_second;       /* tokens in the current second; maximum over all seconds */
+    size_t n_second, most_a_second;       /* tokens in the current second, and the maximum over all seconds */
     size_t n_streams;                     /* sequences that have their first token, but not their last */
-    size_t n_step_streams, n_step_tokens; /* n_streams when the step began; tokens of the step */
+    size_t n_step_streams, n_step_tokens; /* n_streams when the step began, and tokens of the step */
     size_t n_full;                        /* largest n_step_streams so far */
     size_t n_full_tokens;                 /* tokens of the steps with n_full streams */
     double full_s;                        /* time of the steps with n_full streams */

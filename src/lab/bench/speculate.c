@@ -113,7 +113,7 @@ static int submit(struct speculate *b, const struct row *row, size_t i)
     return 0;
 }
 
-/* Records TOKEN of A, or compares it with that of the first run. */
+/* In the first run, records TOKEN of answer A; in later runs, compares it with the recorded token. */
 static int take_token(struct speculate *b, struct answer *a, int32_t token)
 {
     size_t i = (size_t)(a - b->answer), at = a->n++;
@@ -235,9 +235,9 @@ struct result {
     double plain, guessed;           /* tokens per second */
     double speedup, lowest, highest; /* of the repetitions: median, smallest, largest */
     double tokens, guesses;          /* per step and sequence */
-    double step, row_ratio;          /* seconds of a step without guesses; of all guesses, divided by it */
+    double step, row_ratio;          /* seconds of a step without guesses, and quotient with all guesses */
     double ideal_of_steps, ideal_of_roofs; /* ideal speedups */
-    double share;                          /* of the speed that the roofs allow */
+    double share;                          /* measured speed, divided by the speed that the roofs allow */
 };
 
 static double rate(const struct timed_steps *t)
@@ -250,8 +250,8 @@ static double step_seconds(const struct timed_steps *t)
     return t->seconds / (double)t->n_steps;
 }
 
-/* Returns the most tokens per second of ROW at the roofs R. *SPEEDUP becomes the quotient of this rate and that
- * without guesses. */
+/* Returns the largest number of tokens per second that the roofs R allow for ROW, with the best number of
+ * guesses. Sets *SPEEDUP to this rate divided by the rate without guesses. */
 static double ideal_rate(const struct speculate *b, const struct row *row, const struct roof *r,
                          double *speedup)
 {
@@ -380,7 +380,7 @@ static int alloc_arrays(struct speculate *b, size_t context, size_t batch)
     return b->row && b->answer && b->tokens && b->prompt ? 0 : err_nomem(b->e, "the benchmark");
 }
 
-/* Prepares the open engine: the guesses, and what it has learned so far. */
+/* Prepares the guesses and the rows to measure, and notes the costs and chances that a fresh engine has. */
 static void open_guesses(struct speculate *b)
 {
     b->loop = engine_loop(b->g);

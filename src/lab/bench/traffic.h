@@ -52,7 +52,7 @@ struct traffic_plan {
     double burstiness;           /* shape of the gamma distribution of the times between arrivals */
     size_t prompt[2], output[2]; /* minimum and maximum number of new tokens of a prompt, and of tokens of an
                             * answer */
-    size_t shared, groups;       /* shared tokens of a group; number of groups */
+    size_t shared, groups;       /* shared tokens in each group, and number of groups */
     size_t turns;                /* turns of each conversation; 1: single requests */
     uint64_t seed;
 };
