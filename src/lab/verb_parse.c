@@ -82,10 +82,15 @@ static int list_formats(const struct job *j)
     const struct markup_calls *c;
     const struct markup_reasoning *r;
 
-    for (size_t i = 0; (c = markup_calls_row(i)) != NULL; i++)
-        json_array_append_new(calls,
-                              json_pack("{s:s,s:o,s:s,s:s}", "name", c->name, "aliases", names_of(c->aliases),
-                                        "models", c->models, "example", c->example));
+    for (size_t i = 0; (c = markup_calls_row(i)) != NULL; i++) {
+        struct buf example = {.tag = MEM_APP};
+
+        markup_example(c, &example);
+        json_array_append_new(calls, json_pack("{s:s,s:o,s:s,s:o}", "name", c->name, "aliases",
+                                               names_of(c->aliases), "models", c->models, "example",
+                                               print_json_string(example.data, example.len)));
+        buf_fini(&example);
+    }
     for (size_t i = 0; (r = markup_reasoning_row(i)) != NULL; i++)
         json_array_append_new(reasoning, json_pack("{s:s,s:o,s:s,s:s?,s:s?}", "name", r->name, "aliases",
                                                    names_of(r->aliases), "models", r->models, "open", r->open,

@@ -1,4 +1,4 @@
-/* tool_calls.c - the forms of tool calls that grammars write, made from the rows of markup, and a grammar for each. */
+/* tool_calls.c - grammars of tool calls in the forms of the rows of markup. */
 #include "text/grammar/tool_calls.h"
 
 #include <string.h>
@@ -8,263 +8,40 @@
 #include "text/grammar/free_text.h"
 #include "text/grammar/preface.h"
 
-/* ---- forms made from rows ---- */
-
-/* A form that is being made from the example of ROW. */
-struct maker {
-    const struct markup_calls *row;
-    struct tool_calls_form *f;
-    const char *mark[MARKUP_MOST_MARKS];
-    size_t n_marks, at; /* AT: bytes of f->text */
+enum {
+    MOST_DEPTH = 20, /* of objects and lists in arguments that are no JSON */
+    MOST_MARK = 64   /* bytes of the mark that ends a value */
 };
-
-/* Returns the longest mark of the row at S [n], and its length in *LEN; NULL: none. Fixed text is preferred. */
-static const char *mark_at(const struct maker *m, const char *s, size_t n, size_t *len)
-{
-    const char *found = NULL;
-    bool more;
-
-    *len = 0;
-    for (size_t i = 0; i < m->n_marks; i++) {
-        size_t k = markup_match(s, n, m->mark[i], &more);
-
-        if (k > *len || (k && k == *len && markup_is_fixed(m->mark[i]) && !markup_is_fixed(found))) {
-            found = m->mark[i];
-            *len = k;
-        }
-    }
-    return found;
-}
-
-static void keep_bytes(struct maker *m, const char *s, size_t n)
-{
-    ASSERT(m->at + n < sizeof(m->f->text));
-    memcpy(m->f->text + m->at, s, n);
-    m->at += n;
-}
-
-/* Returns the part [s, end) of the example as a text of the form: marks as in the row, and numbers and blanks before a
- * list as they may be. */
-static const char *text_from(struct maker *m, const char *s, const char *end)
-{
-    static const char number[] = {TOOL_CALLS_NUMBER, 0}, blank[] = {TOOL_CALLS_BLANK, 0};
-    const char *text = m->f->text + m->at;
-    size_t n;
-
-    while (s < end) {
-        const char *mark = mark_at(m, s, (size_t)(end - s), &n);
-
-        if (mark)
-            keep_bytes(m, mark, strlen(mark));
-        else if ((n = strspn(s, "0123456789")) > 0)
-            keep_bytes(m, number, 1);
-        else if (s[0] == ' ' && s[1] == '[')
-            keep_bytes(m, blank, n = 1);
-        else
-            keep_bytes(m, s, n = 1);
-        s += n;
-    }
-    keep_bytes(m, "", 1);
-    return text;
-}
-
-/* Returns the end of the first text in S that matches MARK (NULL: S). *BEGIN: where it begins. NULL: none. */
-static const char *behind(const char *s, const char *mark, const char **begin)
-{
-    size_t n;
-    bool more;
-
-    for (*begin = s; mark && *s; s++)
-        if ((n = markup_match(s, strlen(s), mark, &more)) > 0) {
-            *begin = s;
-            return s + n;
-        }
-    return mark ? NULL : s;
-}
-
-/* Returns the name in the example behind a mark that opens a call, which begins at *ITEM; NULL: none. */
-static const char *name_behind(const char *example, const char *mark, const char *prefix, const char **item)
-{
-    const char *name = example;
-
-    while (mark && (name = behind(name, mark, item)) != NULL) {
-        name += *name == '"';
-        if (prefix && strncmp(name, prefix, strlen(prefix)) == 0)
-            name += strlen(prefix);
-        if (*name == 'f')
-            return name;
-        name = *item + 1;
-    }
-    return NULL;
-}
-
-/* Makes the form of keys and values between marks. */
-static void make_values(struct maker *m)
-{
-    const struct markup_calls *row = m->row;
-    const char *e = row->example, *end = e + strlen(e), *item, *name, *key, *value, *close, *rest, *begin;
-    struct tool_calls_form *f = m->f;
-    char *type;
-
-    name = name_behind(e, row->call[0], NULL, &item);
-    ASSERT(name);
-    value = behind(name, row->key_open[0], &key) + (row->quoted && !(row->shapes & MARKUP_TREE));
-    begin = value;
-    rest = behind(value, row->value_open ? row->value_open : row->key_end, &close);
-    value = rest + strcspn(rest, "1");
-    rest = behind(value, row->call_close[0], &close);
-    if (!row->needs_open) { /* each call has all marks */
-        item = e;
-        rest = end;
-    }
-    f->open = text_from(m, e, item);
-    f->before = text_from(m, item, name);
-    f->between = text_from(m, name + 1, key);
-    f->key_before = text_from(m, key, begin);
-    f->key_between = text_from(m, begin + 1, value);
-    f->value_after = text_from(m, value + 1, close);
-    f->after = text_from(m, close, rest);
-    f->close = text_from(m, rest, end);
-    f->separator = strchr(e, '\n') ? "\n" : "";
-    f->comma = f->quote = "";
-    f->values = row->shapes & MARKUP_TREE ? TOOL_CALLS_TREE : TOOL_CALLS_TEXTS;
-    begin = row->shapes & MARKUP_TREE ? row->key_open[0] : row->value_close;
-    f->value_marks[0] = text_from(m, begin, begin + strcspn(begin, (char[]){MARKUP_ANY, 0}));
-    f->value_marks[1] = "<![CDATA[";
-    if (!row->type_attribute)
-        return;
-    type = f->text + (strstr(f->key_between, row->type_attribute) - f->text);
-    type += strlen(row->type_attribute) + strlen("=\"");
-    memmove(type + 1, strchr(type, '"'), strlen(strchr(type, '"')) + 1);
-    *type = TOOL_CALLS_TYPE;
-    f->has_string_flag = strcmp(row->type_attribute, "string") == 0;
-}
-
-/* Makes the form of calls as in Python, and of those in braces. */
-static void make_words(struct maker *m)
-{
-    const char *e = m->row->example, *end = e + strlen(e), *name, *key;
-    bool is_python = m->row->shapes & MARKUP_PYTHON;
-    struct tool_calls_form *f = m->f;
-
-    name = strstr(e, is_python ? "f(a=1)" : "f{a:1}");
-    ASSERT(name);
-    key = name + strlen("f(");
-    f->open = is_python ? text_from(m, e, name) : "";
-    f->before = is_python ? "" : text_from(m, e, name);
-    f->between = text_from(m, name + 1, key);
-    f->key_before = f->value_after = "";
-    f->key_between = text_from(m, key + 1, key + 2);
-    f->after = text_from(m, key + 3, is_python ? key + 4 : end);
-    f->close = is_python ? text_from(m, key + 4, end) : "";
-    f->separator = !is_python ? "" : name > e && name[-1] == '[' ? ", " : "\n";
-    f->comma = is_python ? ", " : ",";
-    f->quote = m->row->quote;
-    f->values = is_python ? TOOL_CALLS_PYTHON : TOOL_CALLS_BRACES;
-    f->value_marks[0] = is_python ? "\\/" : f->quote; /* in Python, the backslash of \/ counts */
-}
-
-/* Returns the end of the last of MARKS that stand at S one after another, with line ends between them. */
-static const char *behind_marks(const char *s, const char *const *marks)
-{
-    for (const char *p = s;;) {
-        size_t n = 0;
-
-        p += strspn(p, "\n");
-        for (size_t i = 0; i < MARKUP_MAX_MARKS && marks[i] && !n; i++)
-            n = strncmp(p, marks[i], strlen(marks[i])) == 0 ? strlen(marks[i]) : 0;
-        if (!n)
-            return s;
-        s = p += n;
-    }
-}
-
-/* Makes the form of calls whose arguments are JSON. */
-static void make_json(struct maker *m)
-{
-    static const char arguments[] = "{\"a\": 1}";
-    const struct markup_calls *row = m->row;
-    const char *e = row->example, *end = e + strlen(e), *args = strstr(e, arguments), *item, *name,
-               *args_end = args + strlen(arguments), *rest = args_end;
-    bool is_named = row->shapes & MARKUP_NAMED && !strstr(e, "\"f\""), is_list;
-    struct tool_calls_form *f = m->f;
-
-    ASSERT(args);
-    if (is_named) {
-        name = name_behind(e, row->call[0] ? row->call[0] : row->open[0], row->name_open, &item);
-        rest = behind_marks(rest, row->call_close);
-    } else {
-        item = name = strstr(e, "\"f\"") + 1;
-        while (item > e && *item != '{')
-            item--;
-        rest++; /* the bracket of the object */
-    }
-    ASSERT(name);
-    is_list = !is_named && item > e && item[-1] == '[';
-    if (!is_list && !(is_named && row->open[0])) { /* each call has all marks */
-        item = e;
-        rest = end;
-    }
-    f->is_json_name = !is_named;
-    f->open = text_from(m, e, item);
-    f->before = text_from(m, item, name);
-    f->between = text_from(m, name + 1, args);
-    f->after = text_from(m, args_end, rest);
-    f->close = text_from(m, rest, end);
-    f->separator = is_list ? ", " : is_named ? "" : "\n";
-    f->is_last = is_named && !*f->after && !*f->close;
-    if (is_list && row->shapes == MARKUP_LIST && !row->bare) { /* without '[', the mark is plain text */
-        f->mark = f->open;
-        f->spaced = row->open[0];
-    }
-}
-
-/* Adds the marks to FORM that the parser of ROW reads besides form->mark. */
-static void add_others(const struct markup_calls *row, struct tool_calls_form *form)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < MARKUP_MAX_OPEN; i++)
-        if (row->open[i] && row->open[i] != form->mark && row->open[i] != form->spaced)
-            form->others[n++] = row->open[i];
-    for (size_t i = 0; i < MARKUP_MAX_MARKS; i++)
-        if (row->call[i] && row->call[i] != form->mark)
-            form->others[n++] = row->call[i];
-}
 
 bool tool_calls_form_named(const char *name, struct tool_calls_form *form)
 {
     const struct markup_calls *row = markup_calls_named(name);
-    struct maker m = {.row = row, .f = form};
+    bool is_python = row && row->shapes & MARKUP_PYTHON;
+    size_t n;
 
-    *form = (struct tool_calls_form){.name = row ? row->name : NULL};
-    if (!row || row->channels) {
-        form->has_channels = row != NULL;
+    *form = (struct tool_calls_form){.row = row, .name = row ? row->name : NULL};
+    if (!row || row->channels)
         return row != NULL;
-    }
-    m.n_marks = markup_calls_marks(row, m.mark);
-    if (row->shapes & MARKUP_XML)
-        make_values(&m);
-    else if (row->shapes & (MARKUP_PYTHON | MARKUP_BRACES))
-        make_words(&m);
-    else
-        make_json(&m);
-    if (row->separator)
-        form->separator = row->separator;
-    if (row->bare) {
-        form->bare = text_from(&m, &row->bare, &row->bare + 1);
-        form->optional = row->open[0];
-    } else if (!form->mark) {
+    n = strlen(row->form.open);
+    form->separator = row->separator                                 ? row->separator
+                      : n && row->form.open[n - 1] == '['            ? ", "
+                      : row->shapes & (MARKUP_NAMED | MARKUP_BRACES) ? ""
+                                                                     : "\n";
+    form->comma = is_python ? ", " : row->quote ? "," : "";
+    form->quote = row->quote ? row->quote : "";
+    form->value_mark = is_python                   ? "\\/" /* the backslash of \/ counts */
+                       : row->quote                ? row->quote
+                       : row->shapes & MARKUP_TREE ? row->key_open[0]
+                                                   : row->value_close;
+    form->is_last = row->shapes & MARKUP_NAMED && !row->call_close[0] && !row->close[0];
+    if (row->shapes == MARKUP_LIST && !row->bare) { /* without '[', the mark is plain text */
+        form->mark = row->form.open;
+        form->spaced = row->open[0];
+    } else if (!row->bare) {
         form->mark = row->open[0] ? row->open[0] : row->call[0];
     }
-    add_others(row, form);
     return true;
 }
-
-enum {
-    MOST_SUFFIX = MARKUP_MOST_ANY,
-    MOST_DEPTH = 20 /* of objects and lists in arguments that are no JSON */
-};
 
 /* The state of writing the grammar of one answer. */
 struct writer {
@@ -272,9 +49,11 @@ struct writer {
     const struct token_trie *trie;
     const struct tool_calls *calls;
     const struct tool_calls_form *form;
+    const struct markup_calls *row; /* of the form */
     tool_calls_schema *schema;
     void *context;
-    uint32_t function; /* expression of a call of any function, from the function's name on */
+    char value_mark[MOST_MARK]; /* without what follows MARKUP_ANY */
+    uint32_t function;          /* expression of a call of any function, from the function's name on */
 };
 
 static uint32_t literal(struct regex_store *s, const char *text)
@@ -292,11 +71,10 @@ static uint32_t word(struct regex_store *s, const char *pattern)
     return x;
 }
 
-/* Returns the expression of TEXT of the form. KEY (NULL: none) stands for TOOL_CALLS_ANY, and TYPE for
- * TOOL_CALLS_TYPE. */
+/* Returns the expression of TEXT of the form. KEY (NULL: none) stands for MARKUP_ANY, and TYPE for MARKUP_TYPE. */
 static uint32_t text_with(const struct writer *w, const char *text, const char *key, const char *type)
 {
-    static const char special[] = {TOOL_CALLS_ANY, TOOL_CALLS_TYPE, TOOL_CALLS_NUMBER, 0};
+    static const char special[] = {MARKUP_ANY, MARKUP_TYPE, MARKUP_NUMBER, 0};
     struct regex_store *s = &w->g->regex;
     struct buf part = {.tag = MEM_TEXT};
     uint32_t x = REGEX_EMPTY;
@@ -306,11 +84,11 @@ static uint32_t text_with(const struct writer *w, const char *text, const char *
 
         buf_add(&part, text, n);
         text += n;
-        if (*text == TOOL_CALLS_TYPE || (*text == TOOL_CALLS_ANY && key)) {
-            buf_str(&part, *text == TOOL_CALLS_TYPE ? type : key);
+        if (*text == MARKUP_TYPE || (*text == MARKUP_ANY && key)) {
+            buf_str(&part, *text == MARKUP_TYPE ? type : key);
             continue;
         }
-        if (*text == TOOL_CALLS_ANY && text[1] == '>') { /* the suffix of a mark */
+        if (*text == MARKUP_ANY && text[1] == '>') { /* the suffix of a mark */
             buf_char(&part, *text);
             continue;
         }
@@ -321,8 +99,8 @@ static uint32_t text_with(const struct writer *w, const char *text, const char *
         buf_clear(&part);
         if (!*text)
             break;
-        x = regex_concat(s, x,
-                         word(s, *text == TOOL_CALLS_NUMBER ? "0|[1-9][0-9]{0,5}" : "[A-Za-z0-9_-]{1,40}"));
+        x = regex_concat(s, x, word(s, *text == MARKUP_NUMBER ? "0|[1-9][0-9]{0,5}" : "[A-Za-z0-9_-]{1,40}"));
+        text += *text == MARKUP_NUMBER;
     }
     buf_fini(&part);
     return grammar_term(w->g, x);
@@ -335,32 +113,34 @@ static uint32_t text_of(const struct writer *w, const char *text)
 
 /* ---- functions ---- */
 
-/* Returns the expression of the function name NAME in FORM: plain, or escaped as in a JSON string. */
-static uint32_t name_text(struct grammar *g, const struct tool_calls_form *form, const char *name)
+/* Returns whether names stand in strings of JSON. */
+static bool has_json_name(const struct markup_calls *row)
 {
-    static const char hex[] = "0123456789abcdef";
-    uint32_t x = REGEX_EMPTY;
-
-    if (!form->is_json_name)
-        return grammar_text(g, name);
-    for (; *name; name++) {
-        char escaped[7] = {'\\', *name}, plain[2] = {*name};
-        unsigned char c = (unsigned char)*name;
-
-        if (c < 0x20)
-            memcpy(escaped, (char[]){'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15], 0}, sizeof(escaped));
-        x = regex_concat(&g->regex, x,
-                         literal(&g->regex, c < 0x20 || c == '"' || c == '\\' ? escaped : plain));
-    }
-    return grammar_term(g, x);
+    return !(row->channels || row->shapes & (MARKUP_NAMED | MARKUP_XML | MARKUP_PYTHON | MARKUP_BRACES));
 }
 
-/* Returns whether a parser of FORM can find the end of the function name NAME. */
-static bool is_writable(const struct tool_calls_form *form, const char *name)
+/* Returns the expression of the function name NAME: plain, or escaped as in a JSON string. */
+static uint32_t name_text(const struct writer *w, const char *name)
+{
+    struct buf text = {.tag = MEM_TEXT};
+    uint32_t x;
+
+    if (!has_json_name(w->row))
+        return grammar_text(w->g, name);
+    buf_json_str(&text, name, strlen(name));
+    if (text.oom)
+        w->g->regex.fault = REGEX_NO_MEMORY;
+    x = text.oom ? REGEX_NOTHING : regex_literal(&w->g->regex, text.data + 1, text.len - 2);
+    buf_fini(&text);
+    return grammar_term(w->g, x);
+}
+
+/* Returns whether KEY, or the name of a function that does not stand in JSON, can be read where it is written. */
+static bool is_plain(const char *key)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
 
-    return form->is_json_name || strspn(name, plain) == strlen(name);
+    return strspn(key, plain) == strlen(key);
 }
 
 /* ---- arguments that are no JSON ---- */
@@ -386,16 +166,23 @@ static bool has_only(const json_t *v, const char *const *texts, size_t n)
     return true;
 }
 
+/* Returns the expression of X between quotes. */
+static uint32_t quoted(const struct writer *w, uint32_t x)
+{
+    uint32_t quote = text_of(w, w->form->quote);
+
+    return grammar_sequence(w->g, quote, grammar_sequence(w->g, grammar_term(w->g, x), quote));
+}
+
 /* Returns the expression of text without the marks that end or change a value, between quotes. */
 static uint32_t any_text(const struct writer *w)
 {
     struct regex_store *s = &w->g->regex;
-    uint32_t marks = REGEX_NOTHING, quote = text_of(w, w->form->quote);
+    uint32_t marks = literal(s, w->value_mark);
 
-    for (size_t k = 0; k < 2 && w->form->value_marks[k]; k++)
-        marks = regex_or(s, marks, literal(s, w->form->value_marks[k]));
-    return grammar_sequence(w->g, quote,
-                            grammar_sequence(w->g, grammar_term(w->g, free_text(s, marks)), quote));
+    if (w->row->shapes & MARKUP_XML)
+        marks = regex_or(s, marks, literal(s, "<![CDATA["));
+    return quoted(w, free_text(s, marks));
 }
 
 /* Sets *OUT to the expression of a string as the schema V says: text, or one of the texts of `enum`. Returns false if
@@ -404,7 +191,7 @@ static bool text_value(const struct writer *w, const json_t *v, uint32_t *out)
 {
     static const char *const keywords[] = {"enum"};
     struct regex_store *s = &w->g->regex;
-    uint32_t x = REGEX_NOTHING, quote = text_of(w, w->form->quote);
+    uint32_t x = REGEX_NOTHING;
     json_t *member;
     size_t i;
 
@@ -413,13 +200,12 @@ static bool text_value(const struct writer *w, const json_t *v, uint32_t *out)
     {
         const char *text = json_string_value(member);
 
-        if (!text || !*text || strstr(text, w->form->value_marks[0]) ||
-            strlen(text) != json_string_length(member))
+        if (!text || !*text || strstr(text, w->value_mark) || strlen(text) != json_string_length(member))
             return false;
         x = regex_or(s, x, literal(s, text));
     }
     if (i)
-        *out = grammar_sequence(w->g, quote, grammar_sequence(w->g, grammar_term(w->g, x), quote));
+        *out = quoted(w, x);
     return has_only(v, keywords, 1);
 }
 
@@ -438,23 +224,27 @@ static bool is_beyond(const json_t *v, const char *close, int depth)
     return found;
 }
 
-/* Returns the expression of a member, or of an item of a list in TOOL_CALLS_TREE, whose value has the type TYPE. KEY is
- * an expression, and NAME its text if it is one. */
+/* Returns the expression of a member, or of an item of a list in MARKUP_TREE, whose value has the type TYPE. KEY is an
+ * expression, and NAME its text if it is one. */
 static uint32_t member_of(const struct writer *w, uint32_t key, const char *name, const char *type,
                           uint32_t value)
 {
-    const struct tool_calls_form *f = w->form;
+    const struct markup_calls *row = w->row;
     struct grammar *g = w->g;
-    bool is_string = strcmp(type, "string") == 0;
-    uint32_t x;
+    uint32_t x = GRAMMAR_END;
 
-    if (f->has_string_flag)
-        type = is_string ? "true" : "false";
+    if (row->type_attribute && strcmp(row->type_attribute, "string") == 0)
+        type = strcmp(type, "string") == 0 ? "true" : "false";
     else if (strcmp(type, "integer") == 0)
         type = "number";
-    x = text_with(w, f->value_after, f->values == TOOL_CALLS_TREE ? name : NULL, type);
-    x = grammar_sequence(g, text_with(w, f->key_between, NULL, type), grammar_sequence(g, value, x));
-    return grammar_sequence(g, text_of(w, f->key_before), grammar_sequence(g, key, x));
+    if (row->value_after)
+        x = text_with(w, row->value_after, row->shapes & MARKUP_TREE ? name : NULL, type);
+    x = grammar_sequence(
+        g, key,
+        grammar_sequence(g, text_with(w, row->key_between, NULL, type), grammar_sequence(g, value, x)));
+    if (*row->key_between == '"') /* an attribute */
+        x = grammar_sequence(g, grammar_text(g, "\""), x);
+    return row->key_open[0] ? grammar_sequence(g, text_of(w, row->key_open[0]), x) : x;
 }
 
 /* Returns the expression of any number of X with commas between them. */
@@ -476,17 +266,16 @@ static int add_value(const struct writer *w, const struct tool_calls_function *f
 {
     static const char *const list_keywords[] = {"items"};
     const char *type = json_string_value(json_object_get(v, "type"));
-    enum tool_calls_values values = w->form->values;
-    bool is_nested = values == TOOL_CALLS_TREE || values == TOOL_CALLS_BRACES,
-         is_braces = values == TOOL_CALLS_BRACES;
+    bool is_braces = w->row->shapes & MARKUP_BRACES,
+         is_nested = w->row->shapes & (MARKUP_TREE | MARKUP_BRACES);
     struct tool_calls_function value = *f;
     struct grammar *g = w->g;
     uint32_t x = GRAMMAR_NEVER;
     int rc;
 
     value.parameters = v;
-    value.value_close = w->form->value_marks[0];
-    if (values == TOOL_CALLS_PYTHON)
+    value.value_close = w->value_mark;
+    if (w->row->shapes & MARKUP_PYTHON) /* which is JSON to these models */
         return w->schema(w->context, g, &value, out, e);
     if (depth > MOST_DEPTH || !type || is_beyond(v, value.value_close, 0))
         return ERR_UNSUPPORTED;
@@ -522,21 +311,12 @@ static int add_value(const struct writer *w, const struct tool_calls_function *f
 static uint32_t any_members(const struct writer *w)
 {
     struct regex_store *s = &w->g->regex;
-    uint32_t text = w->form->values == TOOL_CALLS_PYTHON ? grammar_term(w->g, word(s, "\"[A-Za-z0-9_.-]*\""))
-                                                         : any_text(w);
+    uint32_t text =
+        w->row->shapes & MARKUP_PYTHON ? grammar_term(w->g, word(s, "\"[A-Za-z0-9_.-]*\"")) : any_text(w);
 
-    if (w->form->values == TOOL_CALLS_TREE)
+    if (w->row->shapes & MARKUP_TREE)
         return GRAMMAR_END;
     return list_of(w, member_of(w, grammar_term(w->g, word(s, "[A-Za-z0-9_.-]+")), NULL, "string", text));
-}
-
-/* Returns whether KEY can be written in the form. */
-static bool is_key(const struct tool_calls_form *form, const char *key)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
-
-    return *key && (form->values == TOOL_CALLS_TEXTS ? strcspn(key, "<>\"'& \t\r\n\\")
-                                                     : strspn(key, plain)) == strlen(key);
 }
 
 /* Sets *OUT to a new object whose members are the required properties of V, each of which must have a schema. */
@@ -570,8 +350,10 @@ static int add_member(const struct writer *w, const struct tool_calls_function *
 {
     struct grammar *g = w->g;
     const char *type = json_string_value(json_object_get(v, "type"));
+    bool is_text = w->row->shapes & MARKUP_XML && !(w->row->shapes & MARKUP_TREE),
+         is_key = *key && (is_text ? !strpbrk(key, "<>\"'& \t\r\n\\") : is_plain(key));
     uint32_t x;
-    int rc = is_key(w->form, key) ? add_value(w, f, v, depth, &x, e) : ERR_UNSUPPORTED;
+    int rc = is_key ? add_value(w, f, v, depth, &x, e) : ERR_UNSUPPORTED;
 
     if (rc == ERR_UNSUPPORTED && e && !e->code)
         err_set(
@@ -637,25 +419,26 @@ static int add_function(const struct writer *w, size_t i, uint32_t *out, struct 
     int code = 0;
 
     *out = GRAMMAR_NEVER;
-    if (!is_writable(w->form, f->name))
+    if (!has_json_name(w->row) && !is_plain(f->name))
         code = err_set(
             e, ERR_UNSUPPORTED,
             "the name has other characters than letters, digits, _, - and ., which this model's markup "
             "cannot write");
     if (code == 0)
-        code = w->form->key_before ? add_members(w, f, f->parameters, 0, &arguments, e)
+        code = w->row->key_between ? add_members(w, f, f->parameters, 0, &arguments, e)
                                    : w->schema(w->context, g, f, &arguments, e);
     if (code && code != ERR_NOMEM && e)
         err_prefix(e, "function \"%s\"", f->name);
     if (code)
         return code;
-    name = name_text(g, w->form, f->name);
-    if (w->form->has_channels)
+    name = name_text(w, f->name);
+    if (w->row->channels)
         *out = grammar_sequence(g, preface_call_header(g, w->trie, name), arguments);
     else
-        *out = grammar_sequence(g, name,
-                                grammar_sequence(g, text_of(w, w->form->between),
-                                                 grammar_sequence(g, arguments, text_of(w, w->form->after))));
+        *out = grammar_sequence(
+            g, name,
+            grammar_sequence(g, text_of(w, w->row->form.between),
+                             grammar_sequence(g, arguments, text_of(w, w->row->form.after))));
     return 0;
 }
 
@@ -677,18 +460,18 @@ static int add_functions(struct writer *w, struct err *e)
  * form's texts OPEN and BEFORE are omitted, because the caller has already matched them. */
 static uint32_t some_calls(const struct writer *w, size_t skipped, bool is_parallel)
 {
-    const struct tool_calls_form *form = w->form;
+    const char *open = w->row->form.open, *before = w->row->form.before;
     struct grammar *g = w->g;
-    size_t in_open = strlen(form->open) < skipped ? strlen(form->open) : skipped;
-    uint32_t more, x = grammar_sequence(g, text_of(w, form->before + (skipped - in_open)), w->function);
+    size_t in_open = strlen(open) < skipped ? strlen(open) : skipped;
+    uint32_t more, x = grammar_sequence(g, text_of(w, before + (skipped - in_open)), w->function);
 
     if (is_parallel) {
-        more = grammar_sequence(g, text_of(w, form->separator),
-                                grammar_sequence(g, text_of(w, form->before), w->function));
+        more = grammar_sequence(g, text_of(w, w->form->separator),
+                                grammar_sequence(g, text_of(w, before), w->function));
         x = grammar_sequence(g, x, grammar_repeat(g, more, 0, GRAMMAR_NO_LIMIT));
     }
-    return grammar_sequence(g, text_of(w, form->open + in_open),
-                            grammar_sequence(g, x, text_of(w, form->close)));
+    return grammar_sequence(g, text_of(w, open + in_open),
+                            grammar_sequence(g, x, text_of(w, w->row->form.close)));
 }
 
 /* Returns the expression of an answer that consists of tool calls only. */
@@ -696,20 +479,21 @@ static uint32_t whole(const struct writer *w)
 {
     uint32_t x = some_calls(w, 0, w->calls->is_parallel);
 
-    if (!w->form->optional)
+    if (!w->row->bare || !w->row->open[0])
         return x;
-    return grammar_sequence(w->g, grammar_either(w->g, GRAMMAR_END, text_of(w, w->form->optional)), x);
+    return grammar_sequence(w->g, grammar_either(w->g, GRAMMAR_END, text_of(w, w->row->open[0])), x);
 }
 
 uint32_t tool_calls_marks(struct regex_store *s, const struct tool_calls_form *form)
 {
-    const char *const own[] = {form->mark, form->optional};
-    uint32_t marks = REGEX_NOTHING;
+    const struct markup_calls *row = form->row;
+    uint32_t marks = form->mark ? preface_plain(s, form->mark) : REGEX_NOTHING;
 
-    for (size_t i = 0; i < 2; i++)
-        marks = own[i] ? regex_or(s, marks, preface_plain(s, own[i])) : marks;
-    for (size_t i = 0; i < TOOL_CALLS_OTHERS && form->others[i]; i++)
-        marks = regex_or(s, marks, preface_plain(s, form->others[i]));
+    for (size_t i = 0; i < MARKUP_MAX_OPEN; i++)
+        if (row->open[i] && row->open[i] != form->spaced)
+            marks = regex_or(s, marks, preface_plain(s, row->open[i]));
+    for (size_t i = 0; i < MARKUP_MAX_MARKS && row->call[i]; i++)
+        marks = regex_or(s, marks, preface_plain(s, row->call[i]));
     if (form->spaced)
         marks = regex_or(s, marks, regex_concat(s, literal(s, form->spaced), word(s, "\\s+\\[")));
     return marks;
@@ -721,7 +505,8 @@ static uint32_t whole_or_text(const struct writer *w)
     struct regex_store *s = &w->g->regex;
     uint32_t blank = regex_repeat(s, regex_or(s, regex_range(s, '\t', '\r'), regex_range(s, ' ', ' ')), 0,
                                   REGEX_NO_LIMIT),
-             bare = regex_concat(s, blank, regex_concat(s, literal(s, w->form->bare), REGEX_ANYTHING)),
+             bare =
+                 regex_concat(s, blank, regex_concat(s, regex_literal(s, &w->row->bare, 1), REGEX_ANYTHING)),
              text = free_text(s, tool_calls_marks(s, w->form));
 
     return grammar_either(w->g, whole(w), grammar_term(w->g, regex_and(s, text, regex_not(s, bare))));
@@ -733,7 +518,7 @@ static uint32_t among_text(const struct writer *w)
     struct grammar *g = w->g;
     struct regex_store *s = &g->regex;
     const struct tool_calls_form *form = w->form;
-    bool is_repeated = w->calls->is_parallel && !*form->close && !form->is_last;
+    bool is_repeated = w->calls->is_parallel && !*w->row->form.close && !form->is_last;
     uint32_t text = free_text(s, tool_calls_marks(s, form)), rule = grammar_rule(g),
              until = grammar_sequence(g, grammar_term(g, text), text_of(w, form->mark)),
              calls = some_calls(w, strlen(form->mark), w->calls->is_parallel && !is_repeated),
@@ -766,15 +551,25 @@ static uint32_t among_messages(const struct writer *w)
 int tool_calls_grammar(struct grammar *g, const struct tool_calls *calls, const struct token_trie *trie,
                        tool_calls_schema *schema, void *context, uint32_t *start, struct err *e)
 {
-    struct writer w = {
-        .g = g, .trie = trie, .calls = calls, .form = &calls->form, .schema = schema, .context = context};
-    int code = add_functions(&w, e);
+    const char *mark = calls->form.value_mark;
+    struct writer w = {.g = g,
+                       .trie = trie,
+                       .calls = calls,
+                       .form = &calls->form,
+                       .row = calls->form.row,
+                       .schema = schema,
+                       .context = context};
     uint32_t x;
+    int code;
+
+    for (size_t i = 0; mark && mark[i] && mark[i] != MARKUP_ANY; i++)
+        w.value_mark[i] = mark[i];
+    code = add_functions(&w, e);
 
     *start = GRAMMAR_NEVER;
     if (code)
         return code;
-    if (w.form->has_channels)
+    if (w.row->channels)
         x = among_messages(&w);
     else if (!calls->is_free)
         x = whole(&w);

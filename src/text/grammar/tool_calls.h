@@ -18,56 +18,22 @@
 #include "text/grammar/token_trie.h"
 #include "text/markup/markup.h"
 
-enum { TOOL_CALLS_OTHERS = 5, TOOL_CALLS_MADE_BYTES = 1024 };
-
-/* Bytes with a meaning in the texts of a form. */
-enum {
-    TOOL_CALLS_ANY = MARKUP_ANY, /* before '>': the suffix that marks have in the vocabulary; else a word */
-    TOOL_CALLS_TYPE = 2,         /* the type of the value that follows */
-    TOOL_CALLS_NUMBER = 3,       /* a number, such as the index of a call */
-    TOOL_CALLS_BLANK = '\t',     /* an optional blank */
-};
-
-/* How values are written that are members of keys. */
-enum tool_calls_values {
-    TOOL_CALLS_TEXTS,  /* strings as text, others as JSON */
-    TOOL_CALLS_TREE,   /* strings as text; members and items of objects and lists like the arguments */
-    TOOL_CALLS_BRACES, /* strings between QUOTE; {key:value,key:value}; [value,value] */
-    TOOL_CALLS_PYTHON, /* all as JSON, whose strings, numbers, lists and objects are those of Python */
-};
-
-/* The format in which a model writes tool calls, made from a row of markup. It must stay where it is.
- *
- *     OPEN (BEFORE name BETWEEN arguments AFTER) SEPARATOR (BEFORE name ...) CLOSE */
+/* The form in which a model writes tool calls: that of a row of markup, and what follows from the row. */
 struct tool_calls_form {
-    const char *name; /* of the row */
-    const char *open, *before, *between, *after;
-    const char *separator; /* text between two parallel tool calls */
-    const char *close;
-    bool is_json_name; /* the function name is inside a JSON string and must be escaped */
-    /* Tool calls are messages of OpenAI's harmony format, at most one in an answer. Other members are NULL. */
-    bool has_channels;
-    /* The prefix of OPEN and BEFORE that announces tool calls. Free text is allowed before the mark and after the
-     * tool calls. NULL: an answer is either tool calls or text, and BARE tells them apart. */
+    const struct markup_calls *row;
+    const char *name;          /* of the row; NULL: there is no form */
+    const char *separator;     /* text between two parallel tool calls */
+    const char *comma, *quote; /* between values that are no JSON, and around their strings */
+    /* The prefix of the form's texts OPEN and BEFORE that announces tool calls. Free text is allowed before the mark
+     * and after the tool calls. NULL: an answer is either tool calls or text, and the row's BARE tells them apart. */
     const char *mark;
     /* Nothing follows tool calls: without a mark at their end, a parser would take text for another one. */
     bool is_last;
-    const char *bare;     /* after white space, an answer that begins with BARE must be tool calls; or NULL */
-    const char *optional; /* mark that the model may write before OPEN, or NULL */
-    const char *spaced;   /* free text must not contain this with blanks and '[' behind it; or NULL */
-    /* Arguments that are no JSON: KEY_BEFORE key KEY_BETWEEN value VALUE_AFTER for each, with COMMA between them;
-     * strings are text without the marks VALUE_MARKS. KEY_BEFORE NULL: the arguments are JSON. */
-    enum tool_calls_values values;
-    const char *key_before, *key_between, *value_after, *comma, *quote;
-    const char *value_marks[2];
-    bool has_string_flag; /* TOOL_CALLS_TYPE is whether the value is a string */
-    /* Further marks that free text must not contain; unused ones are NULL */
-    const char *others[TOOL_CALLS_OTHERS];
-    char text[TOOL_CALLS_MADE_BYTES]; /* of the members above */
+    const char *spaced;     /* free text must not contain this with blanks and '[' behind it; or NULL */
+    const char *value_mark; /* the mark that ends or changes a value, up to MARKUP_ANY */
 };
 
-/* Makes FORM from the example of the row of markup called NAME, and what stands around names, keys and values there.
- * Returns false if there is no such row. */
+/* Sets *FORM to that of the row of markup called NAME. Returns false if there is no such row. */
 bool tool_calls_form_named(const char *name, struct tool_calls_form *form);
 
 struct tool_calls_function {

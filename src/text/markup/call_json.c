@@ -1,5 +1,5 @@
-/* call_json.c - the state machine of calls whose arguments are JSON: objects, lists of objects, and names
- * with arguments behind them. */
+/* call_json.c - the state machine of calls whose arguments are JSON: objects, lists of objects, and arguments behind a
+ * name. */
 #include <string.h>
 
 #include "base/utf8.h"
@@ -79,10 +79,10 @@ static bool ends_string(const struct parser_escapes *s, char c)
 
 void call_json_object(struct parser_call *c)
 {
-    c->state = AT_FIRST;
+    c->state = AT_KEY;
     c->has_args = c->args_done = false;
-    parser_clear(c, &c->name);
-    parser_clear(c, &c->args);
+    c->name.len = 0;
+    c->held.len = 0;
 }
 
 /* Puts the call out if its name is known and its arguments have begun. */
@@ -93,17 +93,7 @@ static void maybe_begin(struct parser *a)
     if (c->begun || c->name.len == 0 || !c->has_args)
         return;
     parser_begin_call(a);
-    if (c->args.len)
-        parser_args(a, c->args.data, c->args.len);
-    parser_clear(c, &c->args);
-}
-
-static void args_bytes(struct parser *a, const char *s, size_t n)
-{
-    if (a->call.begun)
-        parser_args(a, s, n);
-    else
-        buf_add(&a->call.args, s, n);
+    call_release(a);
 }
 
 static void args_end(struct parser *a)
@@ -134,7 +124,7 @@ static bool value_begins(struct parser *a, char ch)
 
     c->escapes = (struct parser_escapes){0};
     c->nesting = (struct parser_nesting){0};
-    parser_clear(c, &c->word);
+    c->word.len = 0;
     if (c->member == MEMBER_NAME) {
         c->state = IN_NAME;
         return ch == '"' && c->name.len == 0;
@@ -146,7 +136,7 @@ static bool value_begins(struct parser *a, char ch)
             args_begin(a, ch == '{' ? IN_ARGS : IN_QUOTED);
             if (ch == '{') {
                 call_nest(&c->nesting, ch);
-                args_bytes(a, &ch, 1);
+                parser_args(a, &ch, 1);
             }
             return true;
         }
@@ -217,7 +207,7 @@ static bool object_ends(struct parser *a)
         return false;
     if (!c->has_args) {
         c->has_args = true;
-        buf_add(&c->args, "{}", 2);
+        parser_args(a, "{}", 2);
         maybe_begin(a);
     }
     parser_end_call(a, a->at + 1, true);
@@ -226,74 +216,12 @@ static bool object_ends(struct parser *a)
     return true;
 }
 
-/* ---- names that a mark ends ---- */
-
-static bool is_name_byte(char c)
+/* Reads a name from the byte at offset AT on, which is the next one to be read. */
+static bool begins_name(struct parser *a, size_t at)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c && strchr("_-.:", c)) || (unsigned char)c >= 0x80;
-}
-
-/* Sets c->name to the name in c->word. Returns false if it is none. */
-static bool name_ends(struct parser *a)
-{
-    struct parser_call *c = &a->call;
-    const char *prefix = a->o.calls->name_open, *s = c->word.data;
-    size_t n = c->word.len, n_prefix = prefix ? strlen(prefix) : 0;
-
-    while (n && utf8_is_blank(s[n - 1]))
-        n--;
-    if (n > n_prefix && n_prefix && memcmp(s, prefix, n_prefix) == 0) {
-        s += n_prefix;
-        n -= n_prefix;
-    }
-    for (size_t i = n; a->o.calls->is_numbered && i > 1; i--) {
-        if (s[i - 1] == ':' && i < n)
-            n = i - 1;
-        if (s[i - 1] < '0' || s[i - 1] > '9')
-            break;
-    }
-    call_json_object(c);
-    c->named = true;
-    buf_add(&c->name, s, n);
-    return n > 0 && n <= PARSER_MAX_NAME;
-}
-
-/* Reads a byte, or the mark behind the name. Returns false if more text is needed. */
-static bool named_step(struct parser *a)
-{
-    struct parser_call *c = &a->call;
-    const struct markup_calls *row = a->o.calls;
-    char ch = a->in.data[a->at];
-    size_t len;
-    enum parser_found m = parser_match_any(a, a->at, row->name_end, MARKUP_MAX_MARKS, &len);
-    bool is_blank = utf8_is_blank(ch),
-         was_blank = c->word.len && utf8_is_blank(c->word.data[c->word.len - 1]);
-
-    if (m == MAY_MATCH)
-        return false;
-    if (m == IS_MATCH || (row->no_mark && ch == '{')) {
-        if (!name_ends(a)) {
-            parser_misfit(a);
-            return true;
-        }
-        c->state = AT_ARGS;
-        a->at += len;
-    } else if ((is_blank || (is_name_byte(ch) && !was_blank)) && c->word.len <= 2 * PARSER_MAX_NAME) {
-        if (!is_blank || c->word.len)
-            buf_char(&c->word, ch);
-        a->at++;
-    } else {
-        parser_misfit(a);
-    }
-    return true;
-}
-
-static bool begins_named(struct parser *a)
-{
-    a->call.state = IN_NAMED;
-    parser_clear(&a->call, &a->call.word);
-    a->at--; /* read this byte again */
+    a->call.state = IN_FUNCTION;
+    a->call.word.len = 0;
+    a->at = at - 1;
     return true;
 }
 
@@ -313,9 +241,7 @@ static bool close_byte(struct parser *a, char ch)
         call_json_object(c);
         return true;
     }
-    if (row->no_mark && c->named && more_calls && is_name_byte(ch))
-        return begins_named(a);
-    return false;
+    return row->no_mark && c->named && more_calls && call_is_name(row, ch) && begins_name(a, a->at);
 }
 
 /* Reads the first byte of a call. Returns false if none begins with it. */
@@ -329,15 +255,10 @@ static bool head_byte(struct parser *a, char ch)
         c->state = AT_ITEM;
     } else if (ch == '{' && shapes & MARKUP_OBJECT) {
         call_json_object(c);
-    } else if (shapes & MARKUP_NAMED) {
-        return begins_named(a);
-    } else if (shapes & (MARKUP_XML | MARKUP_PYTHON | MARKUP_BRACES)) {
-        c->state = shapes & MARKUP_XML ? XML_NAME : WORDS_NAME;
-        c->list = ch == '[' && shapes & MARKUP_PYTHON;
-        parser_clear(c, &c->word);
-        a->at -= !c->list; /* read this byte again */
     } else {
-        return false;
+        c->list = ch == '[' && shapes & MARKUP_PYTHON;
+        return shapes & ~(unsigned)(MARKUP_OBJECT | MARKUP_LIST | MARKUP_KEYED) &&
+               begins_name(a, a->at + c->list);
     }
     return true;
 }
@@ -349,7 +270,7 @@ static bool value_byte(struct parser *a, char ch)
     char bytes[8];
 
     if (c->state == IN_ARGS) {
-        args_bytes(a, &ch, 1);
+        parser_args(a, &ch, 1);
         if (call_nest(&c->nesting, ch)) {
             args_end(a);
             c->state = AFTER_VALUE;
@@ -361,7 +282,7 @@ static bool value_byte(struct parser *a, char ch)
             args_end(a);
             c->state = AFTER_VALUE;
         } else {
-            args_bytes(a, bytes, call_decode(&c->escapes, ch, bytes));
+            parser_args(a, bytes, call_decode(&c->escapes, ch, bytes));
         }
     } else if (c->nesting.depth || c->nesting.quoted) {
         if (call_nest(&c->nesting, ch))
@@ -385,11 +306,10 @@ static bool structure_byte(struct parser *a, char ch)
     case AT_OPEN:
     case AT_HEAD: return head_byte(a, ch);
     case AT_ITEM: call_json_object(c); return ch == '{' && a->n_calls < PARSER_MAX_CALLS;
-    case AT_FIRST:
     case AT_KEY:
         c->state = IN_KEY;
         c->escapes = (struct parser_escapes){0};
-        parser_clear(c, &c->word);
+        c->word.len = 0;
         return ch == '"';
     case AT_COLON: c->state = AT_VALUE; return ch == ':';
     case AT_VALUE: return value_begins(a, ch);
@@ -411,7 +331,7 @@ static bool structure_byte(struct parser *a, char ch)
             return false;
         args_begin(a, IN_ARGS);
         call_nest(&c->nesting, ch);
-        args_bytes(a, &ch, 1);
+        parser_args(a, &ch, 1);
         return true;
     default: return close_byte(a, ch);
     }
@@ -424,7 +344,6 @@ bool call_json_step(struct parser *a)
     bool fits;
 
     switch (c->state) {
-    case IN_NAMED: return named_step(a);
     case IN_KEY:
     case IN_NAME: fits = word_byte(a, ch); break;
     case IN_VALUE:

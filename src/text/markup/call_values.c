@@ -153,6 +153,14 @@ void call_levels(struct parser *a)
     }
 }
 
+void call_open(struct parser *a)
+{
+    if (a->call.begun)
+        return;
+    parser_begin_call(a);
+    parser_args(a, "{", 1);
+}
+
 bool call_push(struct parser *a, char open, char close, char end)
 {
     struct parser_call *c = &a->call;
@@ -169,11 +177,10 @@ void call_release(struct parser *a)
 {
     struct parser_call *c = &a->call;
 
-    if (!c->holds)
-        return;
     c->holds = 0;
-    parser_args(a, c->held.data ? c->held.data : "", c->held.len);
-    parser_clear(c, &c->held);
+    if (c->held.len)
+        parser_args(a, c->held.data, c->held.len);
+    c->held.len = 0;
 }
 
 void call_pop(struct parser *a)
@@ -257,20 +264,16 @@ void call_string(struct parser *a, const char *s, size_t n)
     parser_args(a, s + from, n - from);
 }
 
-static size_t digits(const char *s, size_t n, size_t i)
-{
-    while (i < n && s[i] >= '0' && s[i] <= '9')
-        i++;
-    return i;
-}
-
 /* Writes S [n] as an integer. Returns false if it is none. */
 static bool put_integer(struct parser *a, const char *s, size_t n)
 {
     size_t i = n && (*s == '-' || *s == '+');
 
-    if (i == n || digits(s, n, i) != n)
+    if (i == n)
         return false;
+    for (size_t k = i; k < n; k++)
+        if (s[k] < '0' || s[k] > '9')
+            return false;
     if (n && *s == '-')
         parser_args(a, "-", 1);
     while (i + 1 < n && s[i] == '0')
@@ -279,23 +282,22 @@ static bool put_integer(struct parser *a, const char *s, size_t n)
     return true;
 }
 
-/* Returns whether S [n] is a number in JSON. */
-static bool is_json_number(const char *s, size_t n)
+/* Returns whether S [n] is JSON. */
+static bool is_json(const char *s, size_t n)
 {
-    size_t i = n && *s == '-', end = digits(s, n, i);
+    struct json_pull j;
+    struct arena arena; /* for strings with escapes */
+    struct err e;
+    bool is_valid;
 
-    if (end == i || (s[i] == '0' && end > i + 1))
-        return false;
-    i = end;
-    if (i < n && s[i] == '.' && (end = digits(s, n, i + 1)) > i + 1)
-        i = end;
-    if (i < n && (s[i] | 32) == 'e') {
-        size_t from = i + 1 + (i + 1 < n && (s[i + 1] == '-' || s[i + 1] == '+'));
-
-        end = digits(s, n, from);
-        i = end > from ? end : i;
+    arena_init(&arena, MEM_TEXT);
+    is_valid = json_pull_open(&j, s, n, "", &arena, &e) == 0;
+    if (is_valid) {
+        json_pull_skip(&j);
+        is_valid = json_pull_finish(&j) == 0;
     }
-    return i == n;
+    arena_fini(&arena);
+    return is_valid;
 }
 
 /* Writes S [n] as a number; a whole one without a fraction. Returns false if it is none. */
@@ -317,7 +319,7 @@ static bool put_number(struct parser *a, const char *s, size_t n)
     v = strtod(copy, &end);
     if (*end || !isfinite(v))
         return false;
-    if (is_json_number(s, n) && v != floor(v)) {
+    if (v != floor(v) && is_json(s, n)) {
         parser_args(a, s, n);
         return true;
     }
@@ -325,7 +327,7 @@ static bool put_number(struct parser *a, const char *s, size_t n)
         buf_fmt(&out, "%.0f", v);
     else
         buf_json_real(&out, v);
-    a->call.lost |= out.oom;
+    a->out.oom |= out.oom;
     parser_args(a, out.data ? out.data : "", out.len);
     buf_fini(&out);
     return true;
@@ -339,27 +341,6 @@ static bool is_word(const char *s, size_t n, const char *word)
     while (i < n && word[i] && (s[i] | 32) == word[i])
         i++;
     return i == n && !word[i];
-}
-
-/* Returns whether S [n] is JSON of a type in TYPES. */
-static bool is_json(const char *s, size_t n, unsigned types)
-{
-    struct json_pull j;
-    struct arena arena; /* for strings with escapes */
-    struct err e;
-    bool is_valid = n && ((*s == '{' && types & VALUE_OBJECT) || (*s == '[' && types & VALUE_ARRAY) ||
-                          (*s == '"' && types == VALUE_ANY));
-
-    if (!is_valid)
-        return false;
-    arena_init(&arena, MEM_TEXT);
-    is_valid = json_pull_open(&j, s, n, "", &arena, &e) == 0;
-    if (is_valid) {
-        json_pull_skip(&j);
-        is_valid = json_pull_finish(&j) == 0;
-    }
-    arena_fini(&arena);
-    return is_valid;
 }
 
 static bool put_boolean(struct parser *a, const char *s, size_t n, bool has_digits)
@@ -397,7 +378,10 @@ void call_value(struct parser *a, unsigned types, const char *text, size_t n_tex
              (types & VALUE_NUMBER && put_number(a, s, n)) ||
              (types & VALUE_BOOLEAN && put_boolean(a, s, n, true)))
         return;
-    else if (is_json(s, n, types))
+    else if (n &&
+             ((*s == '{' && types & VALUE_OBJECT) || (*s == '[' && types & VALUE_ARRAY) ||
+              (*s == '"' && types == VALUE_ANY)) &&
+             is_json(s, n))
         parser_args(a, s, n);
     else if (n == 0 && !(types & VALUE_STRING) && types & (VALUE_OBJECT | VALUE_ARRAY))
         parser_args(a, types & VALUE_OBJECT ? "{}" : "[]", 2);
@@ -406,4 +390,72 @@ void call_value(struct parser *a, unsigned types, const char *text, size_t n_tex
         call_string(a, text, n_text);
         parser_args(a, "\"", 1);
     }
+}
+
+/* ---- texts that are read byte by byte ---- */
+
+void call_text_begin(struct parser *a, bool is_held)
+{
+    struct parser_call *c = &a->call;
+
+    c->is_led = c->has_line_end = false;
+    c->is_held = is_held;
+    c->word.len = 0;
+    if (!is_held)
+        parser_args(a, "\"", 1);
+}
+
+/* Puts out the text that was held back as the beginning of a string. */
+static void release(struct parser *a)
+{
+    struct parser_call *c = &a->call;
+
+    c->is_held = false;
+    parser_args(a, "\"", 1);
+    for (size_t i = 0; i < c->word.len; i++)
+        call_text(a, c->word.data[i]);
+}
+
+void call_text(struct parser *a, char ch)
+{
+    struct parser_call *c = &a->call;
+
+    if (c->is_held) {
+        buf_char(&c->word, ch);
+        /* a value of string or null is one of the two when the text cannot become null any more */
+        if (c->types == (VALUE_STRING | VALUE_NULL) && !utf8_is_blank(ch) &&
+            (c->word.len > 4 || memcmp("null", c->word.data ? c->word.data : "", c->word.len) != 0))
+            release(a);
+        return;
+    }
+    if (c->has_line_end)
+        call_string(a, "\n", 1);
+    c->has_line_end = c->is_led && ch == '\n'; /* it may belong to the markup */
+    if (!c->has_line_end)
+        call_string(a, &ch, 1);
+}
+
+void call_text_end(struct parser *a)
+{
+    struct parser_call *c = &a->call;
+    size_t n = c->word.len;
+
+    if (!c->is_held) {
+        parser_args(a, "\"", 1);
+        return;
+    }
+    n -= c->is_led && n && c->word.data[n - 1] == '\n';
+    call_value(a, c->types, c->word.data ? c->word.data : "", n);
+}
+
+void call_text_cut(struct parser *a)
+{
+    struct parser_call *c = &a->call;
+
+    if (!c->is_held || !c->word.len)
+        return;
+    if (c->types & VALUE_STRING)
+        release(a);
+    else
+        parser_args(a, c->word.data, c->word.len);
 }

@@ -31,59 +31,12 @@ static void trim_word(struct parser_call *c)
         c->word.len--;
 }
 
-/* Reads a byte of the name, or the bracket behind it: f( or call:f{. */
-static void name_byte(struct parser *a, char ch)
-{
-    struct parser_call *c = &a->call;
-    bool was_blank = c->word.len && utf8_is_blank(c->word.data[c->word.len - 1]);
-    const char *colon;
-    size_t from = 0;
-
-    if (ch != '(' && (ch != '{' || is_python(a))) {
-        if (c->word.len > 2 * PARSER_MAX_NAME ||
-            !(utf8_is_blank(ch) || (is_word_byte(ch) && !was_blank) || (ch == ':' && !is_python(a)))) {
-            parser_misfit(a);
-            return;
-        }
-        if (c->word.len || !utf8_is_blank(ch))
-            buf_char(&c->word, ch);
-        a->at++;
-        return;
-    }
-    trim_word(c);
-    colon = c->word.len && !is_python(a) ? memchr(c->word.data, ':', c->word.len) : NULL;
-    if (colon)
-        from = (size_t)(colon - c->word.data) + 1;
-    parser_clear(c, &c->name);
-    if (c->word.len > from)
-        buf_add(&c->name, c->word.data + from, c->word.len - from);
-    if (c->name.len == 0 || c->name.len > PARSER_MAX_NAME || memchr(c->name.data, ':', c->name.len) ||
-        (c->bare && a->o.n_names && !parser_knows(a, c->name.data, c->name.len)) ||
-        a->n_calls >= PARSER_MAX_CALLS) {
-        parser_misfit(a);
-        return;
-    }
-    parser_clear(c, &c->args);
-    call_levels(a);
-    c->level[0].end = ch == '(' ? ')' : '}';
-    c->state = WORDS_KEY;
-    a->at++;
-}
-
-static void open_arguments(struct parser *a)
-{
-    if (a->call.begun)
-        return;
-    parser_begin_call(a);
-    parser_args(a, "{", 1);
-}
-
 /* Ends the innermost object or list, or the call. */
 static void close_level(struct parser *a)
 {
     struct parser_call *c = &a->call;
 
-    open_arguments(a);
+    call_open(a);
     call_pop(a);
     a->at++;
     c->state = WORDS_AFTER;
@@ -124,39 +77,10 @@ static void begin_string(struct parser *a, size_t len, bool is_key)
     a->at += len;
     c->state = WORDS_STRING;
     c->is_key = is_key;
+    c->types = is_key ? 0 : c->types;
     c->escapes = (struct parser_escapes){0};
-    parser_clear(c, &c->word);
     /* a string at the outermost level may stand for a value of another type */
-    c->is_held = is_key || (!is_python(a) && c->depth == 1 && c->types != VALUE_STRING);
-    if (!c->is_held)
-        parser_args(a, "\"", 1);
-}
-
-static void string_bytes(struct parser *a, const char *s, size_t n)
-{
-    if (a->call.is_held)
-        buf_add(&a->call.word, s, n);
-    else
-        call_string(a, s, n);
-}
-
-static void key_ends(struct parser *a)
-{
-    struct parser_call *c = &a->call;
-
-    open_arguments(a);
-    call_key(a, c->word.data, c->word.len);
-}
-
-static void string_ends(struct parser *a)
-{
-    struct parser_call *c = &a->call;
-
-    c->state = c->is_key ? WORDS_COLON : WORDS_AFTER;
-    if (!c->is_held)
-        parser_args(a, "\"", 1);
-    else if (!c->is_key)
-        call_value(a, c->types, c->word.data ? c->word.data : "", c->word.len);
+    call_text_begin(a, is_key || (!is_python(a) && c->depth == 1 && c->types != VALUE_STRING));
 }
 
 /* Reads a byte of a string in Python. */
@@ -164,6 +88,7 @@ static void python_byte(struct parser *a, char ch)
 {
     struct parser_escapes *s = &a->call.escapes;
     char bytes[8];
+    size_t n;
 
     if (s->begun && (ch == 'x' || ch == 'U')) {
         s->begun = false;
@@ -173,10 +98,12 @@ static void python_byte(struct parser *a, char ch)
         s->begun = false; /* the line goes on */
     } else if (s->begun && !strchr("\\'\"nrtbfu", ch)) {
         s->begun = false; /* Python keeps the backslash of an unknown escape */
-        string_bytes(a, "\\", 1);
-        string_bytes(a, &ch, 1);
+        call_text(a, '\\');
+        call_text(a, ch);
     } else {
-        string_bytes(a, bytes, call_decode(s, ch, bytes));
+        n = call_decode(s, ch, bytes);
+        for (size_t i = 0; i < n; i++)
+            call_text(a, bytes[i]);
     }
 }
 
@@ -196,11 +123,13 @@ static bool string_step(struct parser *a)
         return false;
     if (m == IS_MATCH) {
         a->at += len;
-        string_ends(a);
+        c->state = c->is_key ? WORDS_COLON : WORDS_AFTER;
+        if (!c->is_key)
+            call_text_end(a);
     } else if (is_python(a)) {
         python_byte(a, a->in.data[a->at++]);
     } else {
-        string_bytes(a, &a->in.data[a->at++], 1);
+        call_text(a, a->in.data[a->at++]);
     }
     return true;
 }
@@ -225,7 +154,8 @@ static bool key_step(struct parser *a)
         begin_string(a, len, true);
         return true;
     }
-    parser_clear(c, &c->word);
+    c->word.len = 0;
+    c->is_key = false;
     if (is_word_byte(ch))
         c->state = WORDS_IN_KEY;
     else
@@ -233,7 +163,7 @@ static bool key_step(struct parser *a)
     return true;
 }
 
-/* Reads a byte of a key without quotes, or the mark behind it. */
+/* Reads a byte of a key without quotes, or the mark behind a key. */
 static void key_byte(struct parser *a, char ch)
 {
     struct parser_call *c = &a->call;
@@ -241,12 +171,15 @@ static void key_byte(struct parser *a, char ch)
     bool was_blank = c->word.len && utf8_is_blank(c->word.data[c->word.len - 1]);
 
     if (ch == separator) {
-        trim_word(c);
-        key_ends(a);
+        if (!c->is_key)
+            trim_word(c);
+        call_open(a);
+        call_key(a, c->word.data, c->word.len);
         c->state = WORDS_VALUE;
         a->at++;
-    } else if (c->word.len < PARSER_MAX_NAME && (utf8_is_blank(ch) || (!was_blank && is_word_byte(ch)) ||
-                                                 (!is_python(a) && ch && !strchr(",{}[]()", ch)))) {
+    } else if (c->state == WORDS_IN_KEY && c->word.len < PARSER_MAX_NAME &&
+               (utf8_is_blank(ch) || (!was_blank && is_word_byte(ch)) ||
+                (!is_python(a) && ch && !strchr(",{}[]()", ch)))) {
         buf_char(&c->word, ch);
         a->at++;
     } else {
@@ -292,7 +225,7 @@ static bool value_step(struct parser *a)
     if (m == IS_MATCH) {
         begin_string(a, len, false);
     } else if (!opens(a, ch)) {
-        parser_clear(c, &c->word);
+        c->word.len = 0;
         c->state = WORDS_BARE;
     }
     return true;
@@ -360,8 +293,8 @@ static void next_byte(struct parser *a, char ch)
     } else if (ch == ',') {
         a->at++;
     } else if (is_word_byte(ch) && a->n_calls < PARSER_MAX_CALLS) {
-        parser_clear(c, &c->word);
-        c->state = WORDS_NAME;
+        c->word.len = 0;
+        c->state = IN_FUNCTION;
     } else {
         a->at = c->start;
         c->state = AT_CLOSE;
@@ -373,24 +306,14 @@ bool call_words_step(struct parser *a)
     struct parser_call *c = &a->call;
     char ch = a->in.data[a->at];
 
-    if (c->state != WORDS_NAME && c->state != WORDS_IN_KEY && c->state != WORDS_STRING &&
-        c->state != WORDS_BARE && utf8_is_blank(ch)) {
+    if (c->state != WORDS_IN_KEY && c->state != WORDS_STRING && c->state != WORDS_BARE && utf8_is_blank(ch)) {
         a->at++;
         return true;
     }
     switch (c->state) {
-    case WORDS_NAME: name_byte(a, ch); return true;
     case WORDS_KEY: return key_step(a);
-    case WORDS_IN_KEY: key_byte(a, ch); return true;
-    case WORDS_COLON:
-        if (ch != ':') {
-            break_off(a);
-            return true;
-        }
-        key_ends(a);
-        c->state = WORDS_VALUE;
-        a->at++;
-        return true;
+    case WORDS_IN_KEY:
+    case WORDS_COLON: key_byte(a, ch); return true;
     case WORDS_VALUE: return value_step(a);
     case WORDS_STRING: return string_step(a);
     case WORDS_BARE: bare_byte(a, ch); return true;

@@ -11,55 +11,6 @@ enum {
 
 /* ---- names and keys ---- */
 
-/* Sets *S [*n] to the first value of the text in c->word: all of it or, if the row has attributes, up to its
- * end in quotes or a blank. *REST [*n_rest] is the text behind it. */
-static void first_value(struct parser *a, char **s, size_t *n, char **rest, size_t *n_rest)
-{
-    char *p = a->call.word.data, *end = p ? p + a->call.word.len : p;
-    char quote;
-
-    while (p < end && utf8_is_blank(*p))
-        p++;
-    while (end > p && utf8_is_blank(end[-1]))
-        end--;
-    *s = *rest = p;
-    *n = (size_t)(end - p);
-    *n_rest = 0;
-    if (!a->o.calls->quoted || p == end)
-        return;
-    quote = *p == '"' || *p == '\'' ? *p : 0;
-    *s = p += quote != 0;
-    while (p < end && (quote ? *p != quote : !utf8_is_blank(*p)))
-        p++;
-    *n = (size_t)(p - *s);
-    *rest = p;
-    *n_rest = (size_t)(end - p);
-}
-
-/* Decodes the entities of S [n] in place. Returns the new length. */
-static size_t decode_entities(char *s, size_t n)
-{
-    static const struct {
-        const char *entity;
-        char c;
-    } all[] = {{"&quot;", '"'}, {"&apos;", '\''}, {"&lt;", '<'}, {"&gt;", '>'}, {"&amp;", '&'}};
-    size_t to = 0;
-
-    for (size_t i = 0; i < n; i++, to++) {
-        s[to] = s[i];
-        for (size_t k = 0; s[i] == '&' && k < sizeof(all) / sizeof(all[0]); k++) {
-            size_t len = strlen(all[k].entity);
-
-            if (n - i >= len && memcmp(s + i, all[k].entity, len) == 0) {
-                s[to] = all[k].c;
-                i += len - 1;
-                break;
-            }
-        }
-    }
-    return to;
-}
-
 /* Finds the attribute NAME="VALUE" in S [n]. Returns its value, and its length in *LEN; NULL: there is
  * none. */
 static const char *attribute(const char *s, size_t n, const char *name, size_t *len)
@@ -78,9 +29,7 @@ static const char *attribute(const char *s, size_t n, const char *name, size_t *
     return NULL;
 }
 
-/* Returns whether a mark before a key begins at offset AT. In a tree, `/` behind it makes it the end of a
- * value. */
-static enum parser_found key_match(const struct parser *a, size_t at, size_t *len)
+enum parser_found call_xml_key(const struct parser *a, size_t at, size_t *len)
 {
     enum parser_found m = parser_match_any(a, at, a->o.calls->key_open, MARKUP_MAX_MARKS, len);
 
@@ -117,7 +66,7 @@ static enum parser_found ends_before(const struct parser *a, size_t at)
         return IS_MATCH;
     if (at == a->in.len)
         return a->finishing ? IS_MATCH : MAY_MATCH;
-    found = key_match(a, at, &len);
+    found = call_xml_key(a, at, &len);
     for (size_t i = 0; i < 4 && found != IS_MATCH; i++) {
         enum parser_found m =
             parser_match_any(a, at, lists[i], i < 3 ? MARKUP_MAX_MARKS : MARKUP_MAX_OPEN, &len);
@@ -130,78 +79,17 @@ static enum parser_found ends_before(const struct parser *a, size_t at)
     return found;
 }
 
-static bool is_name(const char *s, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!s[i] || strchr(" \t\r\n<>{}[]()\"'", s[i]))
-            return false;
-    return n > 0 && n <= PARSER_MAX_NAME;
-}
-
-/* Sets c->name to the name in c->word. Returns false if it is none. */
-static bool name_ends(struct parser *a)
-{
-    struct parser_call *c = &a->call;
-    char *s, *rest;
-    size_t n, n_rest;
-
-    first_value(a, &s, &n, &rest, &n_rest);
-    n = a->o.calls->quoted ? decode_entities(s, n) : n;
-    if (!is_name(s, n))
-        return false;
-    parser_clear(c, &c->name);
-    buf_add(&c->name, s, n);
-    c->state = XML_NEXT;
-    return true;
-}
-
-/* Reads a byte or the end of the name. Returns false if more text is needed. */
-static bool name_step(struct parser *a)
-{
-    struct parser_call *c = &a->call;
-    size_t len;
-    enum parser_found m = parser_match_any(a, a->at, a->o.calls->name_end, MARKUP_MAX_MARKS, &len),
-                      next = NO_MATCH;
-    size_t n;
-
-    if (m != IS_MATCH && (next = key_match(a, a->at, &n)) == NO_MATCH)
-        next = parser_match(a, a->at, a->o.calls->call_close[0], &n);
-    if (m == MAY_MATCH || next == MAY_MATCH)
-        return false;
-    if (m == IS_MATCH || next == IS_MATCH) {
-        if (!name_ends(a))
-            parser_misfit(a);
-        else
-            a->at += m == IS_MATCH ? len : 0;
-    } else if (c->word.len > 2 * PARSER_MAX_NAME) {
-        parser_misfit(a);
-    } else {
-        buf_char(&c->word, a->in.data[a->at++]);
-    }
-    return true;
-}
-
-static void open_arguments(struct parser *a)
-{
-    if (a->call.begun)
-        return;
-    parser_begin_call(a);
-    call_levels(a);
-    parser_args(a, "{", 1);
-}
-
 /* Writes the key in c->word, and what precedes it. */
 static void key_ends(struct parser *a)
 {
     struct parser_call *c = &a->call;
     const struct markup_calls *row = a->o.calls;
     struct parser_level *l;
-    char *s, *rest;
-    const char *type;
-    size_t n, n_rest, len;
+    char *s;
+    const char *type, *rest;
+    size_t n = call_word(a, &s, &rest), n_rest = (size_t)(c->word.data + c->word.len - rest), len;
 
-    first_value(a, &s, &n, &rest, &n_rest);
-    open_arguments(a);
+    call_open(a);
     l = &c->level[c->depth - 1];
     if (!l->close) { /* the first element of a value: `item` and the like are those of a list */
         bool is_list = n == 4 && memcmp(s, "item", 4) == 0;
@@ -213,7 +101,7 @@ static void key_ends(struct parser *a)
         l->close = is_list ? ']' : '}';
         parser_args(a, is_list ? "[" : "{", 1);
     }
-    call_key(a, s, row->quoted ? decode_entities(s, n) : n);
+    call_key(a, s, n);
     type = row->type_attribute ? attribute(rest, n_rest, row->type_attribute, &len) : NULL;
     if (type && strcmp(row->type_attribute, "string") == 0)
         c->types = len == 4 && memcmp(type, "true", 4) == 0 ? VALUE_STRING : VALUE_ANY;
@@ -223,75 +111,6 @@ static void key_ends(struct parser *a)
 }
 
 /* ---- values ---- */
-
-/* Returns whether the text held back may be the null that a value of string or null begins with. */
-static bool may_be_null(const struct parser_call *c)
-{
-    return c->types == (VALUE_STRING | VALUE_NULL) && c->word.len <= 4 &&
-           memcmp("null", c->word.len ? c->word.data : "", c->word.len) == 0;
-}
-
-/* Appends a byte to a string. A line end that may belong to the markup is held back. */
-static void string_byte(struct parser *a, char ch)
-{
-    struct parser_call *c = &a->call;
-    if (c->has_line_end)
-        call_string(a, "\n", 1);
-    c->has_line_end = c->is_led && ch == '\n';
-    if (!c->has_line_end)
-        call_string(a, &ch, 1);
-}
-
-/* Puts out the value that was held back as the beginning of a string. */
-static void release(struct parser *a)
-{
-    struct parser_call *c = &a->call;
-
-    c->is_held = false;
-    parser_args(a, "\"", 1);
-    for (size_t i = 0; i < c->word.len; i++)
-        string_byte(a, c->word.data[i]);
-}
-
-static void value_begins(struct parser *a)
-{
-    struct parser_call *c = &a->call;
-
-    c->is_led = c->has_line_end = false;
-    c->is_held = c->types != VALUE_STRING;
-    parser_clear(c, &c->word);
-    if (!c->is_held)
-        parser_args(a, "\"", 1);
-    c->state = XML_VALUE;
-}
-
-static void value_byte(struct parser *a, char ch)
-{
-    struct parser_call *c = &a->call;
-
-    if (!c->is_held) {
-        string_byte(a, ch);
-        return;
-    }
-    buf_char(&c->word, ch);
-    if (c->types == (VALUE_STRING | VALUE_NULL) && !may_be_null(c) && !utf8_is_blank(ch))
-        release(a);
-}
-
-static void value_ends(struct parser *a)
-{
-    struct parser_call *c = &a->call;
-    size_t n = c->word.len;
-
-    if (!c->is_held) {
-        parser_args(a, "\"", 1);
-    } else {
-        if (c->is_led && n && c->word.data[n - 1] == '\n')
-            n--;
-        call_value(a, c->types, c->word.data ? c->word.data : "", n);
-    }
-    c->state = XML_NEXT;
-}
 
 /* Decides whether a value, before its first byte, is a list or an object of further elements, which begin at
  * *AT. */
@@ -304,7 +123,7 @@ static enum parser_found tree_match(const struct parser *a, size_t *at)
         ++*at;
     if (*at == a->in.len)
         return a->finishing || *at == end ? NO_MATCH : MAY_MATCH;
-    return key_match(a, *at, &len);
+    return call_xml_key(a, *at, &len);
 }
 
 /* Reads what stands before the first byte of a value. Returns false if more text is needed. */
@@ -330,7 +149,8 @@ static bool begin_step(struct parser *a)
     m = parser_match(a, a->at, cdata, &len);
     if (m == MAY_MATCH)
         return false;
-    value_begins(a);
+    call_text_begin(a, c->types != VALUE_STRING);
+    c->state = XML_VALUE;
     if (m == IS_MATCH) {
         a->at += len;
         c->state = XML_CDATA;
@@ -356,14 +176,13 @@ static bool value_step(struct parser *a)
         return false;
     if (m == IS_MATCH) {
         a->at += len;
-        if (is_cdata)
-            c->state = XML_VALUE;
-        else
-            value_ends(a);
+        c->state = is_cdata ? XML_VALUE : XML_NEXT;
+        if (!is_cdata)
+            call_text_end(a);
     } else if (is_cut(a, a->at, &a->o.calls->value_close, 1)) {
         a->at = a->in.len;
     } else {
-        value_byte(a, a->in.data[a->at++]);
+        call_text(a, a->in.data[a->at++]);
     }
     return true;
 }
@@ -372,7 +191,7 @@ static bool value_step(struct parser *a)
 
 static void end(struct parser *a, size_t behind, bool complete)
 {
-    open_arguments(a);
+    call_open(a);
     while (complete && a->call.depth)
         call_pop(a);
     call_release(a);
@@ -403,8 +222,8 @@ static bool next_step(struct parser *a)
         a->at += len;
         return true;
     }
-    if (m == NO_MATCH && (m = key_match(a, a->at, &len)) == IS_MATCH) {
-        parser_clear(c, &c->word);
+    if (m == NO_MATCH && (m = call_xml_key(a, a->at, &len)) == IS_MATCH) {
+        c->word.len = 0;
         c->state = XML_KEY;
         a->at += len;
         return true;
@@ -429,19 +248,18 @@ static bool next_step(struct parser *a)
     return true;
 }
 
-/* Collects bytes in c->word up to the mark END. Returns false if more text is needed; *ENDS: END was
- * skipped. */
-static bool collect(struct parser *a, const char *mark, bool *ends)
+/* Reads a byte of a key, or the mark behind it. Returns false if more text is needed. */
+static bool key_step(struct parser *a)
 {
     struct parser_call *c = &a->call;
     size_t len;
-    enum parser_found m = parser_match(a, a->at, mark, &len);
+    enum parser_found m = parser_match(a, a->at, a->o.calls->key_end, &len);
 
-    *ends = m == IS_MATCH;
     if (m == MAY_MATCH)
         return false;
     if (m == IS_MATCH) {
         a->at += len;
+        key_ends(a);
     } else if (c->word.len < MAX_KEY) {
         buf_char(&c->word, a->in.data[a->at++]);
     } else if (c->begun) {
@@ -452,64 +270,44 @@ static bool collect(struct parser *a, const char *mark, bool *ends)
     return true;
 }
 
-/* Reads the marks between a key and its value. Returns false if more text is needed. */
+/* Reads a byte or mark between a key and its value. Returns false if more text is needed. */
 static bool open_step(struct parser *a)
 {
     const struct markup_calls *row = a->o.calls;
+    const char *s = a->in.data + a->at;
+    enum parser_found m, typed = NO_MATCH;
+    unsigned type;
     size_t len;
-    enum parser_found m, type;
 
-    if (utf8_is_blank(a->in.data[a->at])) {
-        a->at++;
-        return true;
-    }
-    m = parser_match(a, a->at, row->value_open, &len);
-    if (m == IS_MATCH) {
-        a->at += len;
-        a->call.state = XML_BEGIN;
-        return true;
-    }
-    type = parser_match(a, a->at, row->type_open, &len);
-    if (m == MAY_MATCH || type == MAY_MATCH)
+    if ((m = parser_match(a, a->at, row->value_open, &len)) == NO_MATCH)
+        typed = parser_match(a, a->at, row->value_type, &len);
+    if (m == MAY_MATCH || typed == MAY_MATCH)
         return false;
-    if (type == IS_MATCH) {
-        a->at += len;
-        parser_clear(&a->call, &a->call.word);
-        a->call.state = XML_TYPE;
+    if (m == IS_MATCH) {
+        a->call.state = XML_BEGIN;
+    } else if (typed == IS_MATCH) {
+        type = call_type_named(s + (strchr(row->value_type, MARKUP_ANY) - row->value_type),
+                               len + 1 - strlen(row->value_type));
+        a->call.types = type ? type : a->call.types;
+    } else if (utf8_is_blank(*s)) {
+        len = 1;
     } else {
         end(a, a->at, false);
+        return true;
     }
+    a->at += len;
     return true;
-}
-
-static void type_ends(struct parser *a)
-{
-    struct parser_call *c = &a->call;
-    unsigned type = call_type_named(c->word.data ? c->word.data : "", c->word.len);
-
-    c->types = type ? type : c->types;
-    c->state = XML_OPEN;
 }
 
 bool call_xml_step(struct parser *a)
 {
-    bool ends, goes;
-
     switch (a->call.state) {
-    case XML_NAME: return name_step(a);
     case XML_NEXT: return next_step(a);
+    case XML_KEY: return key_step(a);
     case XML_OPEN: return open_step(a);
     case XML_BEGIN: return begin_step(a);
-    case XML_VALUE:
-    case XML_CDATA: return value_step(a);
-    default: break;
+    default: return value_step(a);
     }
-    goes = collect(a, a->call.state == XML_KEY ? a->o.calls->key_end : a->o.calls->type_close, &ends);
-    if (goes && ends && a->call.state == XML_KEY)
-        key_ends(a);
-    else if (goes && ends)
-        type_ends(a);
-    return goes;
 }
 
 void call_xml_finish(struct parser *a)
@@ -520,11 +318,7 @@ void call_xml_finish(struct parser *a)
         end(a, a->at, true);
         return;
     }
-    if ((c->state == XML_VALUE || c->state == XML_CDATA) && c->is_held && c->word.len) {
-        if (c->types & VALUE_STRING)
-            release(a);
-        else
-            parser_args(a, c->word.data, c->word.len);
-    }
+    if (c->state == XML_VALUE || c->state == XML_CDATA)
+        call_text_cut(a);
     end(a, a->at, false);
 }

@@ -12,8 +12,8 @@ size_t markup_calls_marks(const struct markup_calls *row, const char **mark)
 {
     const char *const *const lists[] = {row->open,       row->call,     row->close,
                                         row->call_close, row->name_end, row->key_open};
-    const char *const single[] = {row->key_end,   row->value_open, row->value_close,
-                                  row->type_open, row->type_close, row->quote};
+    const char *const single[] = {row->key_end, row->value_open, row->value_close, row->value_type,
+                                  row->quote};
     size_t n = 0;
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
@@ -84,14 +84,42 @@ size_t markup_match(const char *s, size_t n, const char *mark, bool *more)
     return at;
 }
 
-bool markup_is_fixed(const char *mark)
-{
-    return !strchr(mark, MARKUP_ANY);
-}
-
 const char *markup_fixed(const char *mark)
 {
-    return mark && markup_is_fixed(mark) ? mark : NULL;
+    return mark && !strchr(mark, MARKUP_ANY) ? mark : NULL;
+}
+
+/* Appends TEXT of a form. WORD (NULL: none) stands for MARKUP_ANY, and TYPE for MARKUP_TYPE. */
+static void write_part(struct buf *out, const char *text, const char *word, const char *type)
+{
+    for (; text && *text; text++)
+        if (*text == MARKUP_TYPE)
+            buf_str(out, type);
+        else if (*text == MARKUP_ANY)
+            buf_str(out, word ? word : text[1] == '>' ? "" : "f");
+        else if (*text != MARKUP_NUMBER)
+            buf_char(out, *text == MARKUP_BLANK ? ' ' : *text);
+}
+
+void markup_example(const struct markup_calls *row, struct buf *out)
+{
+    const char *type = row->type_attribute && strcmp(row->type_attribute, "string") == 0 ? "false" : "number";
+
+    write_part(out, row->form.open, NULL, NULL);
+    write_part(out, row->form.before, NULL, NULL);
+    buf_char(out, 'f');
+    write_part(out, row->form.between, NULL, NULL);
+    if (row->key_between) {
+        write_part(out, row->key_open[0], NULL, NULL);
+        buf_str(out, *row->key_between == '"' ? "\"a" : "a"); /* an attribute */
+        write_part(out, row->key_between, NULL, type);
+        buf_char(out, '1');
+        write_part(out, row->value_after, row->shapes & MARKUP_TREE ? "a" : NULL, NULL);
+    } else {
+        buf_str(out, "{\"a\": 1}");
+    }
+    write_part(out, row->form.after, NULL, NULL);
+    write_part(out, row->form.close, NULL, NULL);
 }
 
 static bool shows(const char *template, const char *what)
@@ -110,7 +138,7 @@ static bool shows_parts(const char *template, const char *mark)
     char part[128];
     size_t n;
 
-    if (!markup_is_fixed(mark) || strlen(mark) >= sizeof(part))
+    if (!markup_fixed(mark) || strlen(mark) >= sizeof(part))
         return false;
     for (; *mark; mark += n) {
         n = *mark == '<' ? strcspn(mark, ">") : strcspn(mark, "<");

@@ -28,9 +28,15 @@ enum markup_shape {
     MARKUP_BRACES = 128, /* call:f{a:1,b:{...}} */
 };
 
-/* In a mark: any text of at most MARKUP_MOST_ANY characters without white space, brackets, quotes and
- * bars. */
-enum { MARKUP_ANY = 1, MARKUP_MOST_ANY = 64 };
+/* Bytes with a meaning in the marks and forms of a row. */
+enum {
+    MARKUP_ANY =
+        1, /* a text of at most MARKUP_MOST_ANY characters without white space, brackets, quotes and bars */
+    MARKUP_TYPE = 2,     /* in a form: the type of the value that follows */
+    MARKUP_NUMBER = 3,   /* in a form, before a digit: any number, such as the index of a call */
+    MARKUP_BLANK = '\t', /* in a form: an optional blank */
+    MARKUP_MOST_ANY = 64
+};
 
 enum { MARKUP_MAX_OPEN = 3, MARKUP_MAX_MARKS = 2, MARKUP_MAX_STOP = 2 };
 
@@ -47,11 +53,11 @@ struct markup_calls {
     const char *call_close[MARKUP_MAX_MARKS];
     const char *close[MARKUP_MAX_MARKS];    /* marks that close tool calls, optional in an answer */
     const char *name_key, *args_key;        /* OBJECT, LIST: further names of the members */
-    const char *name_open;                  /* NAMED: a beginning of names that is dropped */
-    const char *name_end[MARKUP_MAX_MARKS]; /* NAMED, XML: marks behind a name */
+    const char *name_open;                  /* a beginning of names that is dropped */
+    const char *name_end[MARKUP_MAX_MARKS]; /* marks behind a name */
     const char *key_open[MARKUP_MAX_MARKS], *key_end, *value_open, *value_close; /* XML */
-    /* XML: marks around the type of a value, optional before VALUE_OPEN */
-    const char *type_open, *type_close;
+    /* XML: marks with the type of a value, MARKUP_ANY, between them; optional before VALUE_OPEN */
+    const char *value_type;
     const char *type_attribute; /* XML: the attribute of a key that gives the type of its value */
     const char *quote;          /* BRACES: the mark around strings */
     /* '{' or '[': an answer that begins with it may consist of calls without marks, separated by ';' */
@@ -65,12 +71,17 @@ struct markup_calls {
     bool special; /* marks may be special tokens, so special tokens must be kept in the text */
     /* OpenAI's harmony format: a header before each message states its channel and recipient */
     bool channels;
-    bool short_id;         /* ids of calls have 9 letters and digits, as the family's templates require */
+    bool short_id; /* ids of calls have 9 letters and digits, as the family's templates require */
+    /* How a call is written: OPEN (BEFORE name BETWEEN arguments AFTER) SEPARATOR (BEFORE name ...) CLOSE. Arguments
+     * that are no JSON have, for each key, its mark, the key, KEY_BETWEEN, the value and VALUE_AFTER. */
+    struct {
+        const char *open, *before, *between, *after, *close;
+    } form;
+    const char *key_between, *value_after;
     const char *separator; /* between two calls; NULL: as the shape has it */
     /* Tokens that end an answer after a tool call, besides the model's end tokens. */
     const char *stop[MARKUP_MAX_STOP];
-    const char *models;  /* families that write this markup, for documentation */
-    const char *example; /* an example of the markup, for documentation and tests: f is called with a = 1 */
+    const char *models; /* families that write this markup, for documentation */
 };
 
 struct markup_reasoning {
@@ -80,7 +91,7 @@ struct markup_reasoning {
     /* Marks around content, and marks between the parts of an answer */
     const char *text_open[MARKUP_MAX_MARKS], *text_close[MARKUP_MAX_MARKS], *skip[MARKUP_MAX_MARKS];
     bool implied;  /* an answer begins inside reasoning unless its prompt closes it, as with DeepSeek R1 */
-    bool special;  /* marks may be special tokens, as in markup_calls */
+    bool special;  /* as in markup_calls */
     bool channels; /* OpenAI's harmony format, as in markup_calls */
     const char *models; /* families that write this markup, for documentation */
 };
@@ -94,13 +105,14 @@ extern const size_t markup_n_calls_rows, markup_n_reasoning_rows;
  * is decided whether it begins with MARK. */
 size_t markup_match(const char *s, size_t n, const char *mark, bool *more);
 
-/* Returns whether the text of MARK is fixed, so that it can be searched, and generated, as it stands. */
-bool markup_is_fixed(const char *mark);
+/* Appends a call of f with a = 1 as ROW writes it, for documentation and tests. */
+void markup_example(const struct markup_calls *row, struct buf *out);
 
-/* Returns MARK if its text is fixed; otherwise, and for NULL, returns NULL. */
+/* Returns MARK if its text is fixed, so that it can be searched, and generated, as it stands; otherwise, and for NULL,
+ * returns NULL. */
 const char *markup_fixed(const char *mark);
 
-enum { MARKUP_MOST_MARKS = MARKUP_MAX_OPEN + 5 * MARKUP_MAX_MARKS + 6 };
+enum { MARKUP_MOST_MARKS = MARKUP_MAX_OPEN + 5 * MARKUP_MAX_MARKS + 5 };
 
 /* Sets MARK [MARKUP_MOST_MARKS] to the marks of ROW, and returns their number. */
 size_t markup_calls_marks(const struct markup_calls *row, const char **mark);

@@ -16,12 +16,6 @@
 #include "text/markup/parser_priv.h"
 #include "text/tok/tok.h"
 
-void parser_clear(struct parser_call *c, struct buf *b)
-{
-    c->lost |= b->oom;
-    buf_clear(b);
-}
-
 /* ---- pieces ---- */
 
 void parser_put(struct parser *a, enum parser_kind kind, const char *s, size_t n)
@@ -126,7 +120,7 @@ static void put_blanks(struct parser *a)
     else if (a->blanks.len > skip)
         parser_put(a, PARSER_CONTENT, a->blanks.data + skip, a->blanks.len - skip);
     a->separate = false;
-    parser_clear(&a->call, &a->blanks);
+    a->blanks.len = 0;
 }
 
 static void plain_content(struct parser *a, char c)
@@ -150,7 +144,7 @@ static void put_line_ends(struct parser *a)
     a->line_ends = 0;
     if (a->blanks.len)
         parser_put(a, PARSER_REASONING, a->blanks.data, a->blanks.len);
-    parser_clear(&a->call, &a->blanks);
+    a->blanks.len = 0;
 }
 
 static void plain(struct parser *a, char c)
@@ -175,7 +169,7 @@ static void add_special_mark(struct parser *a, const char *mark)
 {
     size_t from = 0, n = mark ? tok_special_prefix(a->o.tok, mark) : 0;
 
-    if (mark && !n && !markup_is_fixed(mark)) {
+    if (mark && !n && !markup_fixed(mark)) {
         from = (size_t)(strchr(mark, MARKUP_ANY) - mark) + 1;
         n = tok_special_prefix(a->o.tok, mark + from);
     }
@@ -292,13 +286,12 @@ static void begin_call(struct parser *a, size_t len, enum parser_call_state stat
     c->start = a->at;
     c->mark_len = len;
     c->bare = c->list = c->named = c->begun = false;
-    parser_clear(c, &c->source);
-    parser_clear(c, &c->held);
+    c->held.len = 0;
     c->holds = 0;
     call_json_object(c);
     c->state = state;
     a->machine = CALL;
-    a->at += len;
+    a->source = a->at += len;
 }
 
 /* Skips a mark of the reasoning row, of LEN bytes. */
@@ -310,11 +303,11 @@ static void enter(struct parser *a, enum mark_kind kind, size_t len)
     if (kind == MARK_OPEN) {
         a->mode = PARSER_REASONING;
         a->line_ends = a->reasoning_begun;
-        parser_clear(&a->call, &a->blanks);
+        a->blanks.len = 0;
         return;
     }
     if (was_reasoning || kind != MARK_CLOSE)
-        parser_clear(&a->call, &a->blanks);
+        a->blanks.len = 0;
     a->after_reasoning |= was_reasoning;
     a->ended_by_call = false;
     a->mode = PARSER_CONTENT;
@@ -332,7 +325,7 @@ static bool skip_echo(struct parser *a)
     if (m == MAY_MATCH)
         return false;
     a->at += len;
-    parser_clear(&a->call, &a->echo);
+    a->echo.len = 0;
     return true;
 }
 
@@ -427,10 +420,10 @@ void parser_begin_call(struct parser *a)
         a->mode = PARSER_CONTENT;
         a->ended_by_call = true;
         a->line_ends = 0;
-        parser_clear(c, &a->blanks);
+        a->blanks.len = 0;
     }
     if (a->n_calls)
-        parser_clear(c, &a->blanks); /* white space between two calls */
+        a->blanks.len = 0; /* white space between two calls */
     a->text_mark = NULL;
     parser_put_call(a, c->name.data, c->name.len);
     c->begun = true;
@@ -438,7 +431,7 @@ void parser_begin_call(struct parser *a)
 
 void parser_args(struct parser *a, const char *s, size_t n)
 {
-    if (a->call.holds)
+    if (a->call.holds || !a->call.begun)
         buf_add(&a->call.held, s, n);
     else
         parser_put(a, PARSER_ARGUMENTS, s, n);
@@ -458,11 +451,9 @@ static enum parser_found close_match(struct parser *a)
     enum parser_found m = parser_match_any(a, a->at, row->close, MARKUP_MAX_MARKS, &len);
 
     if (m == IS_MATCH) {
-        if (row->echoes && a->call.source.len) {
-            buf_add(&a->echo, a->call.source.data + 1, a->call.source.len - 1);
-            buf_add(&a->echo, a->in.data + a->at, len);
-        }
         a->at += len;
+        if (row->echoes)
+            buf_add(&a->echo, a->in.data + a->source + 1, a->at - a->source - 1);
         a->machine = TEXT;
         a->in_section = false;
         return m;
@@ -506,21 +497,10 @@ static bool call_step(struct parser *a)
         parser_misfit(a);
         return true;
     }
-    return c->state >= WORDS_NAME ? call_words_step(a)
-           : c->state >= XML_NAME ? call_xml_step(a)
-                                  : call_json_step(a);
-}
-
-/* Notes what call_step() reads in c->source, if the row needs it. */
-static bool noted_step(struct parser *a)
-{
-    struct parser_call *c = &a->call;
-    size_t before = a->at;
-    bool goes = call_step(a);
-
-    if (a->o.calls->echoes && a->machine == CALL && a->at > before && c->source.len < PARSER_MAX_HELD)
-        buf_add(&c->source, a->in.data + before, a->at - before);
-    return goes;
+    return c->state >= WORDS_KEY     ? call_words_step(a)
+           : c->state >= XML_NEXT    ? call_xml_step(a)
+           : c->state == IN_FUNCTION ? call_name_step(a)
+                                     : call_json_step(a);
 }
 
 /* Ends a call that is incomplete at the end of the text. */
@@ -529,7 +509,7 @@ static void finish_call(struct parser *a)
     struct parser_call *c = &a->call;
 
     if (streaming(c)) {
-        if (c->state >= XML_NAME && c->state < WORDS_NAME)
+        if (c->state >= XML_NEXT && c->state < WORDS_KEY)
             call_xml_finish(a);
         else
             parser_put_call_end(a, false);
@@ -550,7 +530,7 @@ static bool step(struct parser *a)
 {
     switch (a->machine) {
     case TEXT: return text_step(a);
-    case CALL: return noted_step(a);
+    case CALL: return call_step(a);
     default: return channels_step(a);
     }
 }
@@ -570,6 +550,8 @@ static void compact(struct parser *a)
         keep = a->header;
     else if (a->machine == CALL && !streaming(&a->call))
         keep = a->call.start;
+    if (a->machine == CALL && a->o.calls->echoes && keep > a->source)
+        keep = a->source;
     if (keep == 0)
         return;
     memmove(a->in.data, a->in.data + keep, a->in.len - keep);
@@ -580,15 +562,16 @@ static void compact(struct parser *a)
     }
     a->at -= keep;
     a->header = 0;
-    a->call.start = 0;
+    a->call.start -= a->call.start < keep ? a->call.start : keep;
+    a->source -= a->source < keep ? a->source : keep;
 }
 
 static int check(const struct parser *a, struct err *e)
 {
     const struct parser_call *c = &a->call;
 
-    if (a->in.oom || a->origin.oom || a->out.oom || a->blanks.oom || a->echo.oom || c->source.oom ||
-        c->word.oom || c->name.oom || c->args.oom || c->held.oom || c->lost)
+    if (a->in.oom || a->origin.oom || a->out.oom || a->blanks.oom || a->echo.oom || c->word.oom ||
+        c->name.oom || c->held.oom)
         return err_nomem(e, "the parts of an answer");
     return 0;
 }
@@ -627,7 +610,7 @@ static bool behind_call(const struct parser *a)
         return a->at == a->in.len ||
                parser_match_any(a, a->at, row->close, MARKUP_MAX_MARKS, &len) == MAY_MATCH ||
                parser_match_any(a, a->at, row->call_close, MARKUP_MAX_MARKS, &len) == MAY_MATCH;
-    return c->list || c->bare || c->state == WORDS_NAME;
+    return c->list || c->bare || (c->state == IN_FUNCTION && row->shapes & MARKUP_PYTHON);
 }
 
 /* Ends the call, or drops it with the white space before it if its arguments are incomplete. */
@@ -715,7 +698,7 @@ int parser_open(struct parser **out, const struct parser_options *o, struct err 
     if (!a)
         return err_nomem(e, "the parts of an answer");
     a->in.tag = a->out.tag = a->blanks.tag = a->origin.tag = MEM_TEXT;
-    a->call.word.tag = a->call.name.tag = a->call.args.tag = a->call.source.tag = a->echo.tag = MEM_TEXT;
+    a->call.word.tag = a->call.name.tag = a->echo.tag = MEM_TEXT;
     a->call.held.tag = MEM_TEXT;
     a->o = *o;
     a->o.tools = o->calls && o->calls->shapes & (MARKUP_XML | MARKUP_BRACES)
@@ -746,8 +729,6 @@ void parser_close(struct parser *a)
     buf_fini(&a->blanks);
     buf_fini(&a->call.word);
     buf_fini(&a->call.name);
-    buf_fini(&a->call.args);
-    buf_fini(&a->call.source);
     buf_fini(&a->call.held);
     buf_fini(&a->echo);
     json_decref((json_t *)(uintptr_t)a->o.tools);

@@ -1,6 +1,6 @@
 /* parser_priv.h - the state of a parser, and the functions that its parts share: parser.c (text and marks), a
- * part for each shape of calls (call_json.c, call_xml.c, call_words.c), call_values.c (values as JSON), and
- * channels.c.
+ * part for each shape of calls (call_json.c, call_xml.c, call_words.c), call_name.c, call_values.c (values as
+ * JSON), and channels.c.
  *
  * A part for a shape reads from the next byte on and returns whether it did: false means that more text is
  * needed. It reads a call until its name and the beginning of its arguments are known; then
@@ -21,13 +21,13 @@ enum {
 enum parser_machine { TEXT, CALL, HEADER, BODY, BETWEEN };
 
 enum parser_call_state {
-    AT_OPEN,  /* after the mark that opens tool calls: the mark of a call follows */
-    AT_HEAD,  /* after the mark of a call */
-    AT_CLOSE, /* after a complete call: a closing mark or another call may follow */
+    AT_OPEN,     /* after the mark that opens tool calls: the mark of a call follows */
+    AT_HEAD,     /* after the mark of a call */
+    AT_CLOSE,    /* after a complete call: a closing mark or another call may follow */
+    IN_FUNCTION, /* inside the name of a function that is not in JSON (call_name.c) */
     /* call_json.c */
     AT_ITEM,     /* in a list of calls: '{' must follow */
-    AT_FIRST,    /* after '{': the first key follows */
-    AT_KEY,      /* after ',': the next key follows */
+    AT_KEY,      /* after '{' or ',': a key follows */
     IN_KEY,      /* inside a key string */
     AT_COLON,    /* after a key */
     AT_VALUE,    /* after ':' */
@@ -37,19 +37,15 @@ enum parser_call_state {
     IN_QUOTED,   /* inside arguments that are a string with JSON text */
     AFTER_VALUE, /* ',' or '}' must follow */
     AFTER_ITEM,  /* ',' or ']' must follow */
-    IN_NAMED,    /* inside a name that a mark ends */
-    AT_ARGS,     /* after this mark: '{' must follow */
+    AT_ARGS,     /* after the mark behind a name: '{' must follow */
     /* call_xml.c */
-    XML_NAME,  /* inside the name */
     XML_NEXT,  /* a key or the end of the call follows */
     XML_KEY,   /* inside a key */
     XML_OPEN,  /* after a key: the mark of the value follows */
-    XML_TYPE,  /* inside the type of the value */
     XML_BEGIN, /* before the first byte of the value */
     XML_VALUE, /* inside the value */
     XML_CDATA, /* inside <![CDATA[ of the value */
     /* call_words.c */
-    WORDS_NAME,   /* inside the name */
     WORDS_KEY,    /* a key or the end of an object follows */
     WORDS_IN_KEY, /* inside a key without quotes */
     WORDS_COLON,  /* after a key in quotes */
@@ -106,22 +102,20 @@ struct parser_call {
     size_t mark_len;
     bool bare, list, named;
     enum parser_member member;
-    struct buf word;   /* a key, a name, or a value that is not decided yet */
-    struct buf name;   /* name of the function; empty: unknown yet */
-    struct buf args;   /* arguments that were read before the name */
-    struct buf source; /* what was read of all calls behind their mark (markup_calls.echoes) */
+    struct buf word; /* a key, a name, or a value that is not decided yet */
+    struct buf name; /* name of the function; empty: unknown yet */
     struct parser_nesting nesting;
     struct parser_escapes escapes;
     bool begun;    /* the piece PARSER_CALL was put out */
     bool has_args; /* the arguments have begun */
     bool args_done;
-    bool lost; /* memory ran out for a buffer that was cleared since */
     /* The following members are used by formats that are no JSON. */
     struct parser_level level[PARSER_MAX_DEPTH];
     size_t depth;         /* number of levels */
     unsigned types;       /* of the value that is being read */
     const json_t *schema; /* of this value */
-    /* Arguments from the level number HOLDS on, which has no schema: its repeated keys become lists. 0: none */
+    /* Arguments that were read before the name, and those from the level number HOLDS on, which has no schema: its
+     * repeated keys become lists. 0: none */
     struct buf held;
     size_t holds;
     bool is_held;           /* the value is put out when it ends, because its type is not decided */
@@ -166,6 +160,7 @@ struct parser {
     size_t line_ends;     /* number of line ends held back in reasoning: the closing mark may follow */
     unsigned n_calls;
     struct parser_call call;
+    size_t source;         /* offset in `in` of the calls behind their mark */
     struct buf echo;       /* what the model may repeat now, behind its calls (markup_calls.echoes) */
     const char *text_mark; /* the mark that ended content right before a call that has not begun; or NULL */
     /* put a line end before further content, because a tool call, a mark or a message separates it from
@@ -196,9 +191,6 @@ enum parser_found parser_match_any(const struct parser *a, size_t at, const char
 /* Returns whether a function of the request is called NAME. */
 bool parser_knows(const struct parser *a, const char *name, size_t n);
 
-/* Clears B, and remembers in C->lost if memory had run out for it. */
-void parser_clear(struct parser_call *c, struct buf *b);
-
 /* Puts the call c->name out. */
 void parser_begin_call(struct parser *a);
 
@@ -208,7 +200,7 @@ void parser_end_call(struct parser *a, size_t behind, bool complete);
 /* Handles a byte that cannot be part of the call: ends a call that has begun, or treats the text as plain. */
 void parser_misfit(struct parser *a);
 
-/* Appends the text S [n] to the arguments. */
+/* Appends the text S [n] to the arguments, or to c->held. */
 void parser_args(struct parser *a, const char *s, size_t n);
 
 /* ---- the shapes ---- */
@@ -217,6 +209,20 @@ bool call_json_step(struct parser *a);
 bool call_xml_step(struct parser *a);
 bool call_words_step(struct parser *a);
 void call_xml_finish(struct parser *a); /* no more text follows, and the arguments have begun */
+
+/* Reads a byte of the name of a function, or its end. Returns false if more text is needed. */
+bool call_name_step(struct parser *a);
+
+/* Returns whether C may be part of a name in the calls of ROW. */
+bool call_is_name(const struct markup_calls *row, char c);
+
+/* Sets *WORD to the text in c->word without white space around it or, if the row has attributes, to its first value,
+ * which may be in quotes. *REST is what follows. Returns the length. */
+size_t call_word(struct parser *a, char **word, const char **rest);
+
+/* Returns whether a mark before a key begins at offset AT, and its length in *LEN. In a tree, `/` behind it makes it
+ * the end of a value. */
+enum parser_found call_xml_key(const struct parser *a, size_t at, size_t *len);
 
 /* Begins an object of call_json.c. */
 void call_json_object(struct parser_call *c);
@@ -234,6 +240,9 @@ unsigned call_types(const json_t *root, const json_t *schema);
 
 /* Returns the type called WORD [n]; 0: there is none. */
 unsigned call_type_named(const char *word, size_t n);
+
+/* Puts out the call and the beginning of its arguments, unless that has happened. */
+void call_open(struct parser *a);
 
 /* Begins the arguments of the call: its first level is the object of the arguments of c->name. */
 void call_levels(struct parser *a);
@@ -253,6 +262,13 @@ void call_string(struct parser *a, const char *s, size_t n);
 
 /* Writes the text S [n] as a value of one of TYPES, or as a string. */
 void call_value(struct parser *a, unsigned types, const char *s, size_t n);
+
+/* A text that is read byte by byte and becomes a value of c->types; IS_HELD: when it ends, otherwise a string as it
+ * comes. The last function is for a text that is cut. */
+void call_text_begin(struct parser *a, bool is_held);
+void call_text(struct parser *a, char ch);
+void call_text_end(struct parser *a);
+void call_text_cut(struct parser *a);
 
 /* Writes the number or literal S [n] of JSON or Python. Returns false if it is none. */
 bool call_literal(struct parser *a, const char *s, size_t n);

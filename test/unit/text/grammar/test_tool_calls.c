@@ -255,13 +255,14 @@ static void every_form_writes_the_example_of_its_markup(void **state)
     for (size_t i = 0; markup_calls_row(i); i++) {
         const struct markup_calls *row = markup_calls_row(i);
 
-        char text[500];
+        struct buf text = {.tag = MEM_TEXT};
 
-        snprintf(text, sizeof(text), "%s", row->example);
+        markup_example(row, &text);
         if (row->stop[0]) /* the token that ends an answer is not part of it */
-            text[strlen(text) - strlen(row->stop[0])] = 0;
-        if (!accepts(row->name, "p", text))
-            fail_msg("%s refuses \"%s\"", row->name, text);
+            text.data[text.len - strlen(row->stop[0])] = 0;
+        if (!accepts(row->name, "p", text.data))
+            fail_msg("%s refuses \"%s\"", row->name, text.data);
+        buf_fini(&text);
     }
     assert_false(tool_calls_form_named("none", &none));
 }
@@ -535,7 +536,7 @@ static void names_are_escaped_where_they_stand_in_json(void **state)
 {
     const struct tool_calls_function function = {.name = "a\"\\\n"};
     struct tool_calls calls = {.function = &function, .n = 1};
-    static const char text[] = "{\"name\": \"a\\\"\\\\\\u000a\", \"parameters\": {}}";
+    static const char text[] = "{\"name\": \"a\\\"\\\\\\n\", \"parameters\": {}}";
     struct grammar g;
     struct recognizer r;
     uint32_t start;

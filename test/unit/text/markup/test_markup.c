@@ -193,7 +193,9 @@ static void each_row_reads_its_own_example(void **state)
             struct buf text = {.tag = MEM_TEXT};
             char *t;
 
-            buf_fmt(&text, "%s%s%s", is_alone ? "" : "Before <x\n", row->example, is_alone ? "" : "\n{After");
+            buf_str(&text, is_alone ? "" : "Before <x\n");
+            markup_example(row, &text);
+            buf_str(&text, is_alone ? "" : "\n{After");
             t = transcript_of(&o, text.data, text.len, way & 1 ? everywhere : nowhere, NULL, false);
             if (is_alone)
                 assert_string_equal(t, "[call f]{\"a\": 1}[end]");
@@ -268,7 +270,7 @@ static void read_file(const char *path, struct buf *out)
 
 static void the_tables_of_the_documents_are_those_of_the_code(void **state)
 {
-    struct buf doc = {.tag = MEM_TEXT}, line = {.tag = MEM_TEXT};
+    struct buf doc = {.tag = MEM_TEXT}, line = {.tag = MEM_TEXT}, example = {.tag = MEM_TEXT};
     const struct markup_calls *c;
     const struct markup_reasoning *r;
 
@@ -276,7 +278,9 @@ static void the_tables_of_the_documents_are_those_of_the_code(void **state)
     for (size_t i = 0; (c = markup_calls_row(i)) != NULL; i++) {
         buf_clear(&line);
         add_names(&line, c->name, c->aliases);
-        add_code(&line, c->example);
+        markup_example(c, &example);
+        add_code(&line, example.data);
+        buf_clear(&example);
         buf_str(&line, " | ");
         add_html(&line, c->models, false);
         buf_str(&line, " |\n");
@@ -299,6 +303,7 @@ static void the_tables_of_the_documents_are_those_of_the_code(void **state)
     }
     buf_fini(&doc);
     buf_fini(&line);
+    buf_fini(&example);
 }
 
 int main(void)
