@@ -1,12 +1,12 @@
-/* draw.c - token masks of constraints, and the tokens that follow the wanted rows of a step. */
+/* draw.c - computes the token masks of a step, and samples tokens from the logits of its rows. */
 #include "engine/draw.h"
 
 #include <string.h>
 
 /* ---- masks ---- */
 
-/* Sets the masks of the last known token of S and of its guesses. A guess whose mask cannot be made, or would take much
- * work, is dropped. */
+/* Sets the token masks of S: of the token after the known tokens, and of the token after each guess. A guess is dropped
+ * if the mask after it cannot be made, or only with much work. */
 static void set_masks(void *ctx, struct seq *s)
 {
     size_t n_known = s->run.n, n = s->guess.n;
@@ -43,8 +43,8 @@ void draw_masks(struct step *g, size_t n)
 
 /* ---- tokens ---- */
 
-/* Lists in g->row the rows of the step that need logits or a hidden state. Rows of one task are drawn in order by one
- * thread: those of a sequence whose draws depend on counts of its earlier tokens. */
+/* Fills g->row with the rows of the N sequences that need logits or a hidden state. Rows with the same `task` are
+ * sampled in order by one thread: those of a sequence whose penalties count the guesses before each row. */
 static void list_rows(struct step *g, size_t n)
 {
     size_t task = 0;
@@ -77,7 +77,8 @@ static int32_t forced_token(const struct seq *s)
     return id >= 0 && s->mask && !(s->mask[id / 32] >> id % 32 & 1) ? -1 : id;
 }
 
-/* Returns the history with which the token that R predicts is drawn. Guesses before it were added to s->history. */
+/* Returns the counts and the token mask for sampling the token that R predicts. Guesses before it have been added to
+ * s->history. */
 static struct sample_history history_of(const struct step_row *r)
 {
     const struct seq *s = r->seq;
@@ -88,11 +89,12 @@ static struct sample_history history_of(const struct step_row *r)
     return h;
 }
 
-/* Copies the rows that the events of R's token show to the memory of its sequence. */
+/* Copies the logits and probabilities that the event of R's token contains to the memory of its sequence. */
 static void keep_rows(const struct step *g, struct step_row *r, struct sample_scratch *sampler)
 {
     const struct seq *s = r->seq;
-    size_t n_vocab = g->x->caps.n_vocab, at = r->position - s->n_known; /* unless it is a row of the prompt */
+    /* not used for rows of the prompt */
+    size_t n_vocab = g->x->caps.n_vocab, at = r->position - s->n_known;
     struct sample_history h;
     float *to = NULL;
 
@@ -135,7 +137,7 @@ static void draw_row(const struct step *g, struct step_row *r, struct sample_scr
     }
 }
 
-/* Returns whether R chooses the token with the largest logit, and its request wants to know nothing else. */
+/* Returns whether the token of R is the argmax of its logits, and no log-probabilities or rows of it are requested. */
 static bool is_plain(const struct step *g, const struct step_row *r)
 {
     const struct seq *s = r->seq;
@@ -155,7 +157,7 @@ static void choose(struct step *g, size_t i, struct sample_scratch *sampler)
     struct step_row *r = &g->row[i];
     const struct seq *s = r->seq;
     struct sample_top *top = g->top + i * SAMPLING_MAX_LOGPROBS;
-    int32_t forced = r->is_known ? forced_token(s) : -1; /* no token behind a guess is forced */
+    int32_t forced = r->is_known ? forced_token(s) : -1; /* no token after a guess is forced */
 
     r->code = 0;
     if (r->position < s->n_prompt)
@@ -172,7 +174,7 @@ static void choose(struct step *g, size_t i, struct sample_scratch *sampler)
         keep_rows(g, r, sampler);
 }
 
-/* Task of the pool: draws the rows of a thread's tasks. */
+/* Task of the pool: samples those of rows [piece, piece_end) whose `task` belongs to THREAD. */
 static void choose_rows(void *ctx, int thread, int n_threads)
 {
     struct step *g = ctx;
@@ -183,8 +185,8 @@ static void choose_rows(void *ctx, int thread, int n_threads)
             choose(g, i, &g->sampler[thread]);
 }
 
-/* Computes the logits of rows [piece, piece_end), and samples or scores their tokens. Returns false if the executor has
- * failed. */
+/* Computes the logits of rows [g->piece, g->piece_end), and samples or scores their tokens. Returns false if the
+ * executor has failed. */
 static bool choose_piece(struct step *g)
 {
     const float *logits = g->x->logits(g->x->ctx, g->piece, g->piece_end - g->piece);
@@ -200,8 +202,8 @@ static bool choose_piece(struct step *g)
     return true;
 }
 
-/* Takes the best tokens of rows [piece, piece_end), for which is_plain() holds, or draws from their logits if there is
- * one without. Returns false if the executor has failed. */
+/* Takes the argmax tokens of rows [g->piece, g->piece_end), for which is_plain() holds, from the executor. If the
+ * executor does not know one of them, samples all from their logits. Returns false if the executor has failed. */
 static bool take_best(struct step *g)
 {
     size_t n = g->piece_end - g->piece;
@@ -218,7 +220,7 @@ static bool take_best(struct step *g)
     return best != NULL;
 }
 
-/* Adds the hidden states of rows [piece, piece_end) to the sums of their sequences. */
+/* Adds the hidden states of rows [g->piece, g->piece_end) to the sums of their sequences. */
 static bool pool_piece(struct step *g)
 {
     const float *hidden = g->x->hidden(g->x->ctx, g->piece, g->piece_end - g->piece);
@@ -231,7 +233,7 @@ static bool pool_piece(struct step *g)
     return true;
 }
 
-/* What is needed of a row. */
+/* The result of a row that is needed from the executor. */
 enum needs { NEEDS_HIDDEN, NEEDS_BEST, NEEDS_LOGITS };
 
 static enum needs needs_of(const struct step *g, const struct step_row *r)
@@ -239,8 +241,8 @@ static enum needs needs_of(const struct step *g, const struct step_row *r)
     return r->seq->pooling ? NEEDS_HIDDEN : is_plain(g, r) ? NEEDS_BEST : NEEDS_LOGITS;
 }
 
-/* Samples, scores or pools the rows of g->row, in pieces of at most max_logits rows that need the same. Returns false
- * if the executor has failed, at row g->piece. */
+/* Samples, scores or pools the rows of g->row, in groups of at most max_logits rows with the same `needs`. Returns
+ * false if the executor has failed, at row g->piece. */
 static bool take_pieces(struct step *g)
 {
     bool is_done;

@@ -46,14 +46,14 @@ int engine_submit(struct gallop *g, const struct gallop_request *r, const struct
 /* Returns whether no request is submitted, waiting or running, and no event is left to take. */
 bool engine_is_idle(const struct gallop *g);
 
-/* Returns whether submitting R compiles no constraint, which may take seconds. */
+/* Returns whether R can be submitted without compiling a constraint, which may take seconds. */
 bool engine_is_compiled(struct gallop *g, const struct gallop_request *r);
 
 /* Waits up to WAIT_S seconds for a submission. For callers that measure the time of gallop_step() without its
  * waiting. */
 void engine_await(struct gallop *g, double wait_s);
 
-/* The state of the executor, and what became of the programs of one with fixed shapes. */
+/* The state of the executor and, if it has fixed shapes, of its compiled programs. */
 struct engine_executor {
     bool is_down; /* a run has failed, and it is being opened again (schedule/outage.h) */
     uint64_t n_restarts;
@@ -66,7 +66,7 @@ struct engine_executor {
 struct engine_program {
     const char *kind;                /* "prompt", "decode", "head" (logits of scored prompts) or "copy" */
     size_t n_seqs, n_rows, n_seen;   /* sequences of a frame, rows of each, and cached rows that it reads */
-    uint64_t n_runs, n_padding_rows; /* so far, and rows of padding in all of them */
+    uint64_t n_runs, n_padding_rows; /* runs so far, and rows of padding in them */
 };
 
 /* Any thread may ask for the state. Programs are numbered from 0 to n_programs - 1. */

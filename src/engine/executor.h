@@ -85,7 +85,7 @@ struct executor_prefix {
     const uint8_t *salt;
 };
 
-/* Negative results of ahead(), which are not handles. EXECUTOR_LATER is also one of reopen(). */
+/* Results of ahead() that are not handles. reopen() also returns EXECUTOR_LATER. */
 enum { EXECUTOR_NOTHING = -1, EXECUTOR_LATER = -2 };
 
 struct executor {
@@ -109,8 +109,8 @@ struct executor {
     /* Empties SLOT. Its rows, which were computed from TOKEN [n], may stay in the prefix cache (TOKEN NULL: they do
      * not). */
     void (*release)(void *ctx, size_t slot, const int32_t *token, size_t n);
-    /* Returns true if rows that were computed for a sequence of LAST_TOTAL tokens are invalid for TOTAL
-     * tokens. */
+    /* Returns true if COMPUTED rows that were computed for a sequence of LAST_TOTAL tokens are invalid for TOTAL
+     * tokens, because RoPE depends on the length. */
     bool (*is_stale)(void *ctx, size_t computed, size_t last_total, size_t total);
     /* Starts to read KV blocks of P from the store, so that begin() finds them in memory. Returns a handle,
      * and in [*from, *to) the rows of the blocks; the ids of P are borrowed until the read ends.
@@ -126,9 +126,9 @@ struct executor {
      * failed, and the rows of all slots are lost. Then release() follows for each slot that is in use, with TOKEN
      * NULL, and ahead_end() for each read, and no other function but clock_s() until reopen() has returned 0. */
     int (*run)(void *ctx, const struct executor_rows *rows, size_t n, struct err *e);
-    /* Opens the executor again, after run() has failed: begins or goes on, and returns soon. Returns 0: it computes
-     * again, and all slots are empty; EXECUTOR_LATER: it is not open yet; or an error code, after which the next call
-     * begins anew. NULL, like the next function: run() does not fail. */
+    /* Opens the executor again after run() has failed, in several calls, each of which returns soon. Returns 0: it
+     * computes again, and all slots are empty; EXECUTOR_LATER: it is not open yet; or an error code, after which the
+     * next call starts anew. NULL, like the next function: run() never fails. */
     int (*reopen)(void *ctx, struct err *e);
     void (*reopen_wait)(void *ctx, double seconds); /* waits SECONDS, or until reopen() has a result */
     /* Makes the first N rows of SLOT final, which belong to TOKEN [n], and drops later rows. The rows may now be
@@ -138,12 +138,13 @@ struct executor {
      * max_logits. Valid until the next call of run(), logits() or hidden(). NULL: the executor has failed, and all
      * is as if run() had returned the error that failure() writes to *E. */
     const float *(*logits)(void *ctx, size_t first, size_t n);
-    /* Returns the token [n] with the largest logit of each of these rows, of equal logits the lowest id, or -1 if
-     * logits() must tell. It costs less than logits(), and nothing is changed for it. Valid until the next call of
-     * run(). NULL as for logits(). The function is NULL if it is not supported. */
+    /* Returns the argmax tokens [n] of the wanted rows FIRST to FIRST + N - 1 (of equal logits the lowest id); -1: the
+     * row needs logits(). This costs less than logits(), and logits() may still be called. Valid until the next call of
+     * run(). NULL as for logits(). The member is NULL if this is not supported. */
     const int32_t *(*best)(void *ctx, size_t first, size_t n);
     void (*failure)(void *ctx,
-                    struct err *e); /* NULL: logits() never returns NULL; so if there is hidden() */
+                    /* NULL: logits() never returns NULL. It must be NULL if there is hidden(). */
+                    struct err *e);
     /* Returns the hidden states [n, n_hidden] after the final norm of the wanted rows FIRST to FIRST + N - 1,
      * without computing logits. */
     const float *(*hidden)(void *ctx, size_t first, size_t n);

@@ -47,12 +47,12 @@ struct gallop {
     struct frames *frames;         /* the executor "pjrt"; NULL: llm.h computes */
     struct plugin_source plugin;   /* of the executor "pjrt" */
     struct engine_info info;
-    struct gallop_model_info model; /* of `info` */
+    struct gallop_model_info model; /* info.model points to it */
     struct sampling config;         /* values of generation_config.json, with the model's end tokens */
     struct arena config_arena;
-    struct texts texts;          /* closed in engines of engine_open() */
+    struct texts texts;          /* not used by engines of engine_open() */
     _Atomic uint64_t last_id;    /* id of the newest request; also read by gallop_cancel() */
-    struct rng_seeds seeds;      /* of requests without a seed */
+    struct rng_seeds seeds;      /* seeds for requests that give none */
     _Atomic(struct seq *) inbox; /* list of submitted sequences that no step has accepted, newest first */
     _Atomic bool sleeping;       /* gallop_step() waits for the condition `submitted` */
     pthread_mutex_t lock;        /* protects this wait only */
@@ -199,7 +199,7 @@ static int open_guesses(struct gallop *g, const struct gallop_options *o, struct
     return rc;
 }
 
-/* SIGBUS stays as it is: the plugin maps files of its own. */
+/* Does not unblock SIGBUS, because the plugin maps its files itself. */
 int engine_open_executor(struct executor *x, struct frames **frames, struct plugin_source *plugin,
                          struct llm *m, const struct gallop_options *o, size_t most_rows, size_t most_guesses,
                          struct err *e)
@@ -316,7 +316,7 @@ int engine_open(struct gallop **out, const struct gallop_options *o, struct chec
     return 0;
 }
 
-/* Opens the texts of G. SIGBUS is unblocked as in engine_open_llm(). */
+/* Opens g->texts, the data of the functions of gallop.h about texts. SIGBUS is unblocked as in engine_open_llm(). */
 static int open_texts(struct gallop *g, const struct gallop_options *o, struct err *e)
 {
     sigset_t old;
@@ -349,7 +349,7 @@ void gallop_close(struct gallop *g)
     step_close(&g->step);
     guess_sources_close(g->guesses);
     if (!frames_close(g->frames))
-        return; /* a thread still uses the rest */
+        return; /* a call of the plugin that has not returned still uses the rest of G */
     plugin_source_fini(&g->plugin);
     texts_close(&g->texts);
     constraints_close(&g->constraints);
@@ -461,7 +461,8 @@ static int write_choices(const struct gallop_structured_outputs *o, struct buf *
     return out->oom ? err_nomem(e, "a request") : 0;
 }
 
-/* Describes the constraint of R in *SOURCE; CHOICES keeps its text. *IS_GIVEN: R has one. */
+/* Describes the constraint of R in *SOURCE, which may borrow text from CHOICES. Sets *IS_GIVEN to whether R has a
+ * constraint. */
 static int describe_constraint(const struct gallop_request *r, struct constraint_source *source,
                                struct buf *choices, bool *is_given, struct err *e)
 {
@@ -541,9 +542,8 @@ bool engine_is_compiled(struct gallop *g, const struct gallop_request *r)
     return has;
 }
 
-/* Refuses a beam search of SR that cannot fit into the KV cache if it comes to the number of tokens that USER
- * asks for. A search whose request gives no max_new_tokens is not refused: it may end before the cache is
- * full. */
+/* Refuses a beam search of SR that cannot fit into the KV cache with the number of tokens that USER asks for. A search
+ * whose request gives no max_new_tokens is not refused: it may end before the cache is full. */
 static int check_beams(const struct gallop *g, const struct sampling *user, const struct seq_request *sr,
                        struct err *e)
 {
@@ -555,7 +555,7 @@ static int check_beams(const struct gallop *g, const struct sampling *user, cons
     return ask_fits(&g->step.x->caps, sr->n_ids, n, sr->n_beams, e);
 }
 
-/* Reads which rows of logits and probabilities the events of R show. */
+/* Reads which rows of logits and probabilities the events of R contain. */
 static int read_kept(const struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
                      struct err *e)
 {
@@ -643,8 +643,8 @@ static uint64_t post(struct gallop *g, struct seq *s)
     return id;
 }
 
-/* Sets the prompt of SR to the ids of R, or to the tokens of the text of R, which are stored in IDS. X: what
- * is done to the prompt of an embedding; NULL: nothing. */
+/* Sets the prompt of SR to the ids of R, or to the tokens of the text of R, which are stored in IDS. X: the settings
+ * for the prompt of an embedding; NULL: none. */
 static int read_ids(const struct gallop *g, const struct gallop_request *r, const struct embedder *x,
                     struct seq_request *sr, struct tok_ids *ids, struct err *e)
 {
@@ -678,7 +678,8 @@ static int read_ids(const struct gallop *g, const struct gallop_request *r, cons
     return rc;
 }
 
-/* Adds the tokens that end a filling to the end tokens of S, in memory of A. */
+/* Adds the tokens that end the middle of a fill-in-the-middle prompt to the end tokens of S. Memory is allocated in
+ * A. */
 static int add_infill_ends(const struct gallop *g, const struct gallop_request *r, struct sampling *s,
                            struct arena *a, struct err *e)
 {

@@ -149,7 +149,7 @@ void gallop_executor_close(struct gallop_executor *x)
     if (!x)
         return;
     if (!frames_close(x->frames))
-        return; /* a thread still uses the rest */
+        return; /* a call of the plugin that has not returned still uses the rest of X */
     for (size_t i = 0; i < x->n_samplers; i++)
         sample_close(&x->sampler[i]);
     mem_free(x->sampler);

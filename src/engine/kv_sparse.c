@@ -46,7 +46,7 @@ int kv_sparse_read(struct kv_sparse *s, const char *text, struct err *e)
     return 0;
 }
 
-/* Refuses models whose rows depend on absolute positions or on the length of the sequence. */
+/* Refuses models whose KV rows depend on absolute positions or on the length of the sequence. */
 static int check(const struct model *m, struct err *e)
 {
     if (m->info.fixed_positions)

@@ -92,7 +92,7 @@ static int read_kv_dtype(struct llm *m, const struct gallop_options *o, struct e
                      o->kv_cache_dtype);
 }
 
-/* Opens the op sinks and the scratch of steps. */
+/* Opens the op sinks (op.h) and the scratch memory of steps. */
 static int open_sink(struct llm *m, struct err *e)
 {
     const struct model_info *i = &m->model.info;
@@ -174,8 +174,8 @@ static int refuse_kv(const struct llm *m, const char *type, const struct kv_limi
         (double)(size_t)((double)room / gib * unit) / unit);
 }
 
-/* Returns the default number of rows: all sequences at the context length, limited to half of ROOM bytes and,
- * unless UNBOUNDED, to default_kv_bytes, but at least one sequence. The limit exists because the prefix cache
+/* Returns the default number of KV rows: enough for all sequences at the context length, limited to half of ROOM bytes
+ * and, unless UNBOUNDED, to default_kv_bytes, but at least for one sequence. There is a limit because the prefix cache
  * of a server fills its pool sooner or later. */
 static size_t default_kv(const struct llm *m, bool unbounded, const char *type, const struct kv_limits *lim,
                          size_t room)
@@ -216,7 +216,7 @@ static int check_one_fits(const char *type, const struct kv_limits *lim, size_t 
         digits, (double)needs / gib + (digits == 6 ? 1e-6 : 1e-2), lim->pool_tokens);
 }
 
-/* Sets the number of rows of the cache: the number in the options, if it fits into memory, or the default. */
+/* Sets lim->pool_tokens: as the options say, if that fits into memory, or to the default. */
 static int size_kv(const struct llm *m, const struct gallop_options *o, const char *type,
                    struct kv_limits *lim, struct err *e)
 {
@@ -338,7 +338,7 @@ static int open_kv(struct llm *m, const struct gallop_options *o, bool no_prefix
         (rc = size_kv(m, o, type, &lim, e)) != 0)
         return rc;
     if ((rc = model_pack(&m->model, e)) !=
-        0) /* weights are read after the check that everything fits into memory */
+        0) /* weights are read only now, when all sizes are known to fit into memory */
         return rc;
     if ((rc = open_store(m, o, type, &lim, e)) != 0)
         return rc;
@@ -353,7 +353,7 @@ static int read_types(const struct gallop_options *o, struct model_options *mo, 
     return quant_read(&mo->quant, o->quant, e);
 }
 
-/* Warns of a calibration file that the quantization does not use. */
+/* Warns if a calibration file is given that the quantization does not use. */
 static void say_unused(const struct calibration *s, const struct model_options *mo)
 {
     bool used = false;
@@ -517,8 +517,8 @@ void llm_layers(struct llm *m, const struct model *with, struct model_work *work
     model_layers(with, &m->timed.sink, &b, work);
 }
 
-/* Computes the last norm of the wanted rows FIRST to FIRST + N - 1 of the last run, and their LOGITS unless
- * NULL. */
+/* Computes the final norm of the wanted rows FIRST to FIRST + N - 1 of the last run and, unless LOGITS is NULL, their
+ * logits. */
 static void run_tail(struct llm *m, const struct model *with, struct model_work *work, size_t first, size_t n,
                      float *logits)
 {
@@ -573,7 +573,7 @@ static bool has_room(void *ctx, const struct executor_want *want, size_t n)
     return slots_has_room(&m->slots, want, n);
 }
 
-/* Returns a number that differs between sequences with different RoPE frequencies. */
+/* Returns a number for the RoPE frequencies of P. Sequences with different numbers must not share KV rows. */
 static uint64_t regime(const struct llm *m, const struct executor_prefix *p)
 {
     return rope_regime(m->model.info.rope, m->model.info.n_ropes, p->n_prompt, rope_total(m, p->n));

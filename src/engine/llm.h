@@ -24,7 +24,7 @@ struct llm_source {
     /* the opened checkpoint, which outlives the llm. NULL: llm_open() opens it */
     struct checkpoint *checkpoint;
     struct pool *pool;        /* threads of another engine to share; NULL: own threads are started */
-    struct pack_writer *save; /* a packed checkpoint is written to it; NULL: none is written */
+    struct pack_writer *save; /* receives a packed checkpoint of the model; NULL: none is written */
     bool no_prefixes;         /* there is no prefix cache */
     size_t most_len;          /* limit of max_len, unless the option max_model_len is given; 0: no limit */
 };
@@ -32,7 +32,8 @@ struct llm_source {
 struct llm {
     struct pool *pool;
     struct model model;
-    /* read while the model is opened, and later, if its weights are streamed; else zeroed */
+    /* calibration statistics, read while weights are quantized: at open, or later for streamed weights; zeroed if there
+     * are none */
     struct calibration scales;
     struct tok *tok;        /* NULL: the checkpoint has no tokenizer */
     struct err tok_missing; /* the reason why `tok` is NULL */
@@ -50,7 +51,8 @@ struct llm {
     size_t store_bytes; /* bytes of the store's read and write buffers */
     size_t other_bytes; /* bytes of the memory regions of other engines */
     int32_t *id, *pos;  /* [max_tokens] tokens of the current step and their positions */
-    uint32_t *wanted;   /* [n_wanted] indexes of the wanted rows of the last run; room for max_tokens */
+    /* [n_wanted] indices of the rows of the last run that need logits or hidden states; room for max_tokens */
+    uint32_t *wanted;
     size_t n_wanted;
     struct batch_seq *seq; /* [max_seqs] */
     double load_s;
@@ -68,8 +70,8 @@ void llm_close(struct llm *m); /* M may be zeroed */
  * n_wanted, V], in the order of ROWS. */
 void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n);
 
-/* Computes all decoder layers for ROWS [n] with the weights WITH, which have the shapes of m->model, and WORK.
- * llm_tail() then computes the logits of the wanted rows FIRST to FIRST + N - 1 into m->logits. */
+/* Computes all decoder layers for ROWS [n] with the model WITH, whose weights have the shapes of those of m->model, and
+ * its scratch WORK. llm_tail() then computes the logits of the wanted rows FIRST to FIRST + N - 1 into m->logits. */
 void llm_layers(struct llm *m, const struct model *with, struct model_work *work,
                 const struct executor_rows *rows, size_t n);
 void llm_tail(struct llm *m, const struct model *with, struct model_work *work, size_t first, size_t n);
@@ -77,7 +79,7 @@ void llm_tail(struct llm *m, const struct model *with, struct model_work *work, 
 /* Initializes *X as the executor of M, which it borrows. */
 void llm_executor(struct llm *m, struct executor *x);
 
-/* Returns ERR_UNSUPPORTED if M cannot compute, because its weights are on a device. */
+/* Returns ERR_UNSUPPORTED if M cannot compute on this machine, because its weights are on a device only. */
 int llm_check_computes(const struct llm *m, struct err *e);
 
 /* Returns the name of a backend of M with which the bits of a row may depend on the number of rows that are computed

@@ -8,7 +8,7 @@
 
 struct row {
     struct param param;
-    bool is_for_engines; /* executors do not have the option */
+    bool is_for_engines; /* struct gallop_executor does not have the option */
 };
 
 /* clang-format off */

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "engine/guess/lookup.h"
 
-enum { USUAL_TEXT = 256 }; /* initial bytes of the text buffers; longer text of a step allocates more */
+enum { USUAL_TEXT = 256 }; /* initial size of the text buffers; a step with longer text allocates more */
 
 static int check_ids(const struct seq_request *r, size_t n_vocab, size_t max_len, struct err *e)
 {
@@ -269,7 +269,8 @@ static int new_common(struct seq_common **out, const struct seq_request *r, cons
     rc = fill_common(c, r, n_vocab, max_len, e);
     if (rc == 0 && r->n_beams)
         rc = fill_rules(c, r->n_beams, e);
-    if (rc == 0 && c->stop.limit > 1 && !r->n_beams) { /* the last token is never guessed */
+    /* the last token of the output is never guessed, and there are no guesses with beam search */
+    if (rc == 0 && c->stop.limit > 1 && !r->n_beams) {
         c->most_guesses = r->most_guesses;
         c->lookup_length = r->most_guesses ? r->lookup_length : 0;
     }
@@ -379,7 +380,7 @@ static int fill_guesses(struct seq *s)
     return s->accepted_at ? 0 : ERR_NOMEM;
 }
 
-/* Allocates the rows that S keeps for its events. */
+/* Allocates the rows of logits and probabilities that the events of S contain. */
 static int fill_kept(struct seq *s)
 {
     const struct seq_common *c = s->common;
@@ -499,7 +500,7 @@ int seq_make_ready(struct seq *s)
     uint32_t client = mem_set_client(s->common->client);
     bool ready = true;
 
-    for (size_t i = s->common->rules.width; i-- > 1 && ready;) /* the lanes behind the head */
+    for (size_t i = s->common->rules.width; i-- > 1 && ready;) /* the lanes after the head */
         ready = make_ready(s->common->lane[i]);
     ready = ready && make_ready(s);
     mem_set_client(client);

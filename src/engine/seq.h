@@ -51,11 +51,11 @@ enum seq_state { SEQ_WAITING, SEQ_READING, SEQ_RUNNING, SEQ_DONE };
 
 enum seq_pooling { SEQ_POOL_NONE, SEQ_POOL_LAST, SEQ_POOL_MEAN };
 
-/* The data that all answers to a request share. Constant after seq_new(), except for the index of the
- * prompt, which belongs to the engine's thread. Freed with the last answer. */
+/* The data that all answers to a request share. Constant after seq_new(), except for prompt_index, which only the
+ * engine's thread uses. Freed with the last answer. */
 struct seq_common {
     atomic_uint n_users;
-    uint32_t client; /* mem_client() of the request, whose memory the answers use */
+    uint32_t client; /* the client (mem_client()) to which the memory of the answers is charged */
     struct arena arena;
     struct sampling sampling; /* validated; has the seed of the first answer */
     int32_t *prompt;          /* [n_prompt] */
@@ -64,10 +64,10 @@ struct seq_common {
     struct sample_word *bad; /* [n_bad] tokens of the bad words */
     size_t n_bad;
     struct constraints *constraints;      /* borrowed; the owner of `constraint` */
-    struct constraints_entry *constraint; /* constraint on the answers, counted; NULL: none */
+    struct constraints_entry *constraint; /* constraint on the answers, a counted reference; NULL: none */
     size_t most_guesses;  /* maximum number of guessed tokens of an answer in a step; 0: no speculation */
     size_t lookup_length; /* maximum length of a match for guesses by lookup; 0: no lookup */
-    /* The index of the prompt if there are several answers, made when the first of them runs. */
+    /* Lookup index (match.h) of the prompt if several answers share it, made when the first of them runs. */
     struct match *prompt_index;
     struct reasoning reasoning; /* the budget for reasoning */
     struct stop stop;           /* the initial state of each answer's stop rules */
@@ -75,20 +75,22 @@ struct seq_common {
     bool skip_special;          /* texts do not include special tokens */
     struct beam_rules rules;    /* of beam search; width 0: there is none */
     struct seq **lane; /* [rules.width] the sequences of the request, by `choice`, if there is beam search */
-    size_t n_results;  /* lanes that have events; the others only help to search */
-    bool keeps_logits, keeps_probs; /* TOKEN events have rows of logits or probabilities */
-    size_t n_kept_prompt;     /* maximum rows of the prompt in a step, whose logits are kept; 0: none are */
+    /* lanes whose outputs are results and have events; the other lanes only widen the search */
+    size_t n_results;
+    bool keeps_logits, keeps_probs; /* TOKEN events contain the row of logits or of probabilities */
+    /* maximum number of prompt rows of a step whose logits are kept for events; 0: none are kept */
+    size_t n_kept_prompt;
     size_t n_vocab, n_hidden; /* n_hidden: floats of a hidden state, for pooling */
 };
 
 /* The state of a beam search. */
 struct seq_beams {
     struct beam_search search;
-    /* [width] the lanes of the running hypotheses, in their order; search.n_running of them */
+    /* [width] the lanes of the running hypotheses, best first; search.n_running of them */
     struct seq **running;
     struct seq **next; /* [width] scratch */
     bool has_ended;    /* the finished hypotheses are the results */
-    /* Scratch to find stop strings in continuations; the request has no stop strings: NULL. */
+    /* Scratch for finding stop strings in continuations. NULL: the request has no stop strings. */
     struct tok_stream *detok;
     struct stop stop;
     struct buf text;
@@ -115,37 +117,42 @@ struct seq {
     size_t n_reached;  /* largest n_computed so far; after a preemption, rows below it are computed again */
     size_t n_cached;   /* rows that were taken from the prefix cache when the sequence first ran */
     size_t last_total; /* n_known at the last step */
-    size_t n_charged;  /* tokens charged to `wait.key` that are not computed yet */
-    size_t n_lost;     /* failed runs with rows of the sequence since it last had a new row */
-    bool begun;        /* the sequence has run before */
-    bool asked;        /* the store was searched for KV blocks of the sequence */
+    /* tokens whose rows were charged to wait.key (waiting_charge()), but are not computed yet */
+    size_t n_charged;
+    /* number of failed runs that included the sequence since it last computed a new row */
+    size_t n_lost;
+    bool begun; /* the sequence has run before */
+    bool asked; /* the store was searched for KV blocks of the sequence */
     /* In the state SEQ_READING: the executor's handle of the read, or EXECUTOR_LATER. */
     int handle;
     double ahead_until;          /* time limit of the read, on the executor's clock */
-    size_t ahead_from, ahead_to; /* the last read contains the rows [ahead_from, ahead_to) */
+    size_t ahead_from, ahead_to; /* the last read from the store has the rows [ahead_from, ahead_to) */
     size_t n_stored;             /* rows of n_cached that were read from the store */
     size_t slot;                 /* valid in the state SEQ_RUNNING */
     enum seq_state state;
-    struct guess guess;          /* the guessed tokens of the next step, in `token` behind the known ones */
-    uint32_t *accepted_at;       /* [most_guesses] right guesses by position */
-    struct guess_lookup *lookup; /* for guesses by lookup; NULL: none */
-    size_t n_right;              /* guesses of the last step that were right */
+    /* the guesses of the next step; their tokens are in `token`, after the known ones */
+    struct guess guess;
+    uint32_t *accepted_at;            /* [most_guesses] number of right guesses by their position in a step */
+    struct guess_lookup *lookup;      /* for guesses by lookup; NULL: none */
+    size_t n_right;                   /* guesses of the last step that were right */
     struct guess_counts guess_counts; /* results of the guesses so far */
-    struct seq_beams *beams;          /* of the head, allocated when it first runs */
-    /* Beam search: the tokens that may follow this lane, which are valid until the next step. */
+    /* of the head only: the state of the beam search, allocated when it first runs */
+    struct seq_beams *beams;
+    /* Beam search: the likeliest next tokens of this lane, valid until the next step. */
     struct beam_list list;
-    float *logprob;            /* beam search: [limit] log-probabilities of the output tokens */
-    double score, sum_logprob; /* beam search: of the output, at the end (engine/beams/beam.h) */
-    size_t n_shown;            /* beam search: output tokens that have had their events */
-    bool has_score;            /* the sequence is a result of beam search */
+    float *logprob; /* beam search: [limit] log-probabilities of the output tokens */
+    /* beam search: score and sum of log-probabilities of the finished output (engine/beams/beam.h) */
+    double score, sum_logprob;
+    size_t n_shown; /* beam search: number of output tokens whose events were emitted */
+    bool has_score; /* the sequence is a result of beam search */
     struct sample_history history;
     struct constraint_run run; /* state of the constraint, if there is one and it is not lent (late.h) */
     size_t mask_words;
-    /* [1 + most_guesses, mask_words] bit masks of the tokens that the constraint allows next, and behind each guess;
-     * set in a step. NULL: no constraint. */
+    /* [1 + most_guesses, mask_words] token masks of the constraint: for the token after the known ones, and after each
+     * guess; set in each step. NULL: no constraint. */
     uint32_t *mask;
-    struct late_mask *next_mask; /* the mask behind the known tokens, where it is made */
-    /* whether the answer is complete is known when `next_mask` is made, and ends it if so */
+    struct late_mask *next_mask; /* the mask of the token after the known ones, while it is computed */
+    /* the answer may be complete, which is known when `next_mask` is made, and ends it then */
     bool may_be_complete;
     struct reasoning_run reasoning;
     double mask_s; /* seconds of work on the constraint for the next token */
@@ -153,7 +160,7 @@ struct seq {
     struct tok_stream *detok; /* NULL: the model has no tokenizer, and no text is produced */
     struct buf piece;         /* scratch: text of the last token, before stop strings are checked */
     struct buf text;          /* the bytes of the last step's TEXT events */
-    /* 1 for each byte of `text`, and then of held text, that a special token wrote, else 0 */
+    /* [bytes of `text`, then of the text held back] 1: a special token wrote the byte; else 0 */
     struct buf special;
     bool context_cuts; /* the context length limits the output, and not the request */
     bool queued;       /* the sequence counts in step.n_queued */
@@ -161,23 +168,24 @@ struct seq {
     uint8_t salt[16]; /* executor_prefix.salt */
     /* Number of likeliest tokens to report with each token of the prompt; -1: no prompt log-probabilities. */
     int prompt_logprobs;
-    /* Rows [n_vocab] of the last step for its events; NULL: none are kept. Raw logits and probabilities
-     * [1 + most_guesses], raw logits of the prompt [n_kept_prompt]. */
+    /* Rows [n_vocab] of the last step that its events contain; NULL: not requested. kept_logits and kept_probs have 1 +
+     * most_guesses rows of raw logits and of probabilities, kept_prompt has n_kept_prompt rows of raw logits of the
+     * prompt. */
     float *kept_logits, *kept_probs, *kept_prompt;
     /* Pooling of the prompt's hidden states. With pooling, no tokens are generated. */
     enum seq_pooling pooling;
     double *sum;   /* [n_hidden] sum of the hidden states so far */
     float *pooled; /* [n_hidden] the embedding */
-    /* First answer: list of the other answers, until the prompt is computed, or with beam search until the end; then
-     * the lanes that are no results. */
+    /* Of the first answer: list of the other answers until the prompt is computed. With beam search: until the end, and
+     * afterwards list of the lanes that are no results. */
     struct seq *sibling;
     unsigned choice;    /* number of this answer, from 0 */
     double deadline_s;  /* deadline on the executor's clock, if limit_s > 0 */
     double limit_s;     /* seconds from submission to the deadline; 0: no deadline */
     bool overdue;       /* the sequence ended by its deadline */
     struct err fault;   /* the error that ended the sequence; code 0: none */
-    bool limits_itself; /* the constraint has reached a limit of its own, which is the error in `fault` */
-    bool forbids_all;   /* the request excludes every token, which is the error in `fault` */
+    bool limits_itself; /* `fault` says that the constraint has exceeded one of its own limits */
+    bool forbids_all;   /* `fault` says that the request excludes every token */
     /* Times of the first step, the first token and the latest token, on the executor's clock. */
     double t_first, t_token, t_last;
 };
@@ -189,7 +197,7 @@ struct seq_request {
     const struct sampling *sampling;
     bool keep_special;
     int prompt_logprobs; /* -1: none */
-    /* As in struct seq_common; with n_kept_prompt, prompt_logprobs is 0 or more. */
+    /* As in struct seq_common. If n_kept_prompt is not 0, prompt_logprobs is 0 or more. */
     bool keeps_logits, keeps_probs;
     size_t n_kept_prompt;
     enum seq_pooling pooling;
@@ -216,10 +224,7 @@ int seq_new(struct seq **out, const struct seq_request *r, size_t n, const struc
 /* Allocates the memory that S needs to run, unless it is allocated already; for the head of a beam search, also that
  * of the other lanes. ERR_NOMEM: S is unchanged. */
 int seq_make_ready(struct seq *s);
-/* Clears the text of the last step's events, and not the text that is held back. */
-void seq_clear_text(struct seq *s);
-
-/* Clears the text of the last step's events, and not the text that is held back. */
+/* Clears the text of the last step's events, but not the text that is held back. */
 void seq_clear_text(struct seq *s);
 
 void seq_free(struct seq *s);      /* frees S, which may be NULL, and its siblings */
@@ -233,12 +238,13 @@ bool seq_forbids(const struct seq *s);
  * pooling). */
 bool seq_wants_all(const struct seq *s);
 
-/* Returns the known tokens of S, which are borrowed; all rows but the last may be taken from other sequences. */
+/* Returns the known tokens of S, borrowed, as a prefix of which all rows but the last may be taken from other
+ * sequences. */
 struct executor_prefix seq_prefix(const struct seq *s);
 
 size_t seq_n_output(const struct seq *s);
 /* Returns the maximum number of tokens that may be guessed in the next step of S: each guess needs a row, and the token
- * behind the last guess must not exceed the limit of the output. */
+ * after the last guess must not exceed the limit of the output. */
 size_t seq_most_guesses(const struct seq *s);
 /* Returns the maximum number of KV rows that S can need. The last output token needs no row. */
 size_t seq_most_rows(const struct seq *s);

@@ -33,7 +33,7 @@ struct sim_executor_spec {
     double token_bytes;      /* bytes of the KV rows of a token, in all layers */
     /* Probabilities of faults: reserve() returns ERR_NOSPACE, reserve() returns ERR_NOMEM, a step is slow. */
     double p_no_room, p_no_memory, p_slow;
-    /* And: run() fails and its rows are lost, reopen() fails, reopen() is not finished. */
+    /* Probabilities of faults: run() fails and all rows are lost, reopen() fails, reopen() has not finished. */
     double p_dead, p_stays_dead, p_opening;
     uint64_t seed;
     size_t n_vocab; /* tokens of the vocabulary; 0: one */
@@ -46,7 +46,7 @@ struct sim_executor {
     double now_s;
     float *logits; /* [max_wanted, n_vocab] zeros */
     bool is_dead;
-    const char *kv_type; /* of the cache, for reopen() */
+    const char *kv_type; /* type of the cache, for reopen() */
     struct kv_limits kv_lim;
     uint64_t n_draws;
 };

@@ -14,12 +14,13 @@
 enum {
     STEP_IDS = 1 << 14,
     EVENTS_A_SEQ = 4,
-    FIRST_DRAFTS = 16, /* so many times a sequence computes all its guesses, to learn times and chances */
-    TRIAL = 64,        /* every so many steps guesses are computed that are not expected to pay */
-    TRIAL_PLAIN = 256  /* every so many steps no guesses are computed */
+    /* number of first steps of sequences with guesses in which all guesses are computed, to learn times and chances */
+    FIRST_DRAFTS = 16,
+    TRIAL = 64,       /* period, in steps, in which guesses that are not expected to pay are tried */
+    TRIAL_PLAIN = 256 /* period, in steps, in which one step computes no guesses */
 };
 
-/* Share of the time that such guesses may take. */
+/* Share of the time of all steps that guesses which are not expected to pay may take. */
 static const double trial_share = 1.0 / 256;
 
 /* Maximum seconds that a step waits for the store, or for an executor that is opened again. */
@@ -179,7 +180,7 @@ int step_take_place(struct step *g, size_t n_tokens, struct err *e)
     return 0;
 }
 
-/* Gives back the room that step_take_place() reserved. */
+/* Removes S from the counts of step_take_place(). */
 static void leave_queue(struct step *g, struct seq *s)
 {
     if (s->queued) {
@@ -280,8 +281,8 @@ static void add_done(struct step *g, struct seq *s)
     g->n_finished++;
 }
 
-/* Ends the other lanes of the head S, and appends those that are results to the list g->done. The others are freed with
- * S. */
+/* Ends the other lanes of the head S, and appends the results among them to the list g->done. The other lanes are freed
+ * with S. */
 static void end_lanes(struct step *g, struct seq *s)
 {
     struct seq *q = s->sibling;
@@ -381,7 +382,8 @@ static struct step_event *add_event(struct step *g, enum step_event_type type, s
     return ev;
 }
 
-/* Adds the new text of S, s->piece, to its output. Returns true if a stop string is complete. */
+/* Passes the new text of S, s->piece, through the stop strings to s->text. Returns true if a stop string is
+ * complete. */
 static bool put_piece(struct seq *s)
 {
     size_t n = tok_stream_n_special(s->detok);
@@ -417,7 +419,7 @@ static void emit_token(struct step *g, enum step_event_type type, const struct s
     ev->probs = r->probs;
 }
 
-/* Emits the events of output token number N (from 1), which R chose, and applies the stop rules. */
+/* Emits the events of output token number N (from 1), which was sampled for row R, and applies the stop rules. */
 static enum stop_why show(struct step *g, struct seq *s, const struct step_row *r, size_t n)
 {
     size_t from = s->text.len;
@@ -495,8 +497,8 @@ bool step_has_events(const struct step *g)
 
 /* ---- admission ---- */
 
-/* Returns the rows of S in SLOT for which there must be room when a sequence is admitted: with "optimistic"
- * the known tokens and STEP_AHEAD blocks, with "worst-case" all rows that S can need. */
+/* Returns the KV rows of S, in SLOT, for which the cache must have room when a sequence is admitted: with "optimistic"
+ * those of the known tokens and STEP_AHEAD blocks, with "worst-case" all rows that S can need. */
 static struct executor_want ahead(const struct step *g, const struct seq *s, size_t slot)
 {
     size_t n = s->n_known + STEP_AHEAD * g->x->caps.block, most = seq_most_rows(s);
@@ -504,8 +506,9 @@ static struct executor_want ahead(const struct step *g, const struct seq *s, siz
     return (struct executor_want){.slot = slot, .n = g->opt.worst_case || n > most ? most : n};
 }
 
-/* Appends the demands of S to g->want [n] and returns the new length. STARTS: S has no slots yet and would get the next
- * free ones. A lane without rows will be forked, and then shares the full blocks of the prompt. */
+/* Appends the KV rows that the lanes of S need (ahead()) to g->want [n] and returns the new length. STARTS: S has no
+ * slots yet, and the next free ones are assumed. A lane without rows will be forked and then share the full blocks of
+ * the prompt, which are not counted for it. */
 static size_t add_wants(struct step *g, struct seq *s, bool starts, size_t n)
 {
     size_t block = g->x->caps.block;
@@ -543,7 +546,8 @@ static const struct seq *first_answer(struct step *g, const struct seq *s)
     return NULL;
 }
 
-/* Returns S as a prefix whose rows may be taken from other sequences, unless all of them are wanted. */
+/* Returns the tokens of S as a prefix whose KV rows may be taken from other sequences, unless S needs results of all
+ * its rows. */
 static struct executor_prefix prefix_of(const struct seq *s)
 {
     struct executor_prefix p = seq_prefix(s);
@@ -552,8 +556,8 @@ static struct executor_prefix prefix_of(const struct seq *s)
     return p;
 }
 
-/* Fills the slot of S with existing rows, of the request's first answer or of the prefix cache. Returns the
- * number of these rows. */
+/* Starts the slot of S with existing KV rows: those of the first answer to the request, or of the prefix cache. Returns
+ * their number. */
 static size_t rows_there(struct step *g, struct seq *s)
 {
     const struct executor_prefix p = prefix_of(s);
@@ -697,7 +701,7 @@ static void admit(struct step *g)
         struct seq *s = of_wait(w);
 
         if (g->n_free < lanes_n(s) || (g->n_running && (g->opt.one_by_one || !step_has_room(g, s))))
-            return; /* admitting later, smaller sequences instead could starve S */
+            return; /* later sequences are not admitted instead, even if they fit, because S could starve */
         if (g->x->ahead && !s->asked && g->n_reading == g->opt.max_seqs)
             return; /* the list of reads is full */
         if (g->x->ahead && !s->asked && start_reading(g, s, now))
@@ -721,22 +725,24 @@ static void wait_for_rows(struct step *g)
 
 /* ---- masks ---- */
 
-/* Returns true if the constraint of S, if it has one, lets it choose a token in this step. */
+/* Returns true unless S must sit out this step, because its constraint is lent or the mask of its next token is not
+ * made. */
 static bool has_mask(const struct seq *s)
 {
     return !s->mask || !s->stop.limit ||
            (!constraints_is_lent(s->common->constraint) && s->next_mask->is_made);
 }
 
-/* Work of masks_run(). */
+/* Function `work` of masks_run(): makes the mask of the next token of S. */
 static void make_next(void *ctx, struct seq *s)
 {
     (void)ctx;
-    if (!s->next_mask->is_made) /* or a thread has made it */
+    if (!s->next_mask->is_made) /* otherwise a thread of late.h has made it */
         late_mask_make(s->next_mask, &s->run);
 }
 
-/* Handles the result of s->next_mask, which is made: the end of an answer, or its error. */
+/* Handles the complete mask s->next_mask: ends S if its answer is complete, or if the constraint has reached a
+ * limit. */
 static void take_mask(struct step *g, struct seq *s)
 {
     struct late_mask *x = s->next_mask;
@@ -756,8 +762,8 @@ static void take_mask(struct step *g, struct seq *s)
         end(g, s);
 }
 
-/* Lends the constraints of those of the sequences in g->masks whose masks are not made. Sequences of one constraint are
- * neighbours. */
+/* Lends the constraints of the sequences in g->masks whose masks are late to the threads of late.h. Sequences with the
+ * same constraint are neighbours. */
 static void lend_late(struct step *g)
 {
     struct masks *m = &g->masks;
@@ -778,7 +784,7 @@ static void lend_late(struct step *g)
     }
 }
 
-/* Makes the masks that running sequences lack, as far as the step has steps of work for them, and lends the constraints
+/* Makes the masks that running sequences lack, within the work limit of a step (MASKS_STEPS), and lends the constraints
  * of the others. */
 static void make_masks(struct step *g)
 {
@@ -818,7 +824,7 @@ size_t step_most_rows(const struct step *g)
     return g->opt.max_tokens < most || !g->x->caps.chunks ? g->opt.max_tokens : most;
 }
 
-/* Returns how many tokens of S may be guessed for the next step. */
+/* Returns the maximum number of guesses of S in the next step. */
 static size_t room_for_guesses(const struct step *g, const struct seq *s)
 {
     size_t most = seq_most_guesses(s), free_of_force = reasoning_run_free(&s->reasoning);
@@ -827,13 +833,15 @@ static size_t room_for_guesses(const struct step *g, const struct seq *s)
         return 0;
     most = most < g->guesser->most ? most : g->guesser->most;
     most = most < free_of_force ? most : free_of_force;
-    /* All rows of a step have the RoPE factors of one length. */
+    /* The rows of guesses are computed with the RoPE factors of the known tokens, which must be valid for the longer
+     * sequence. */
     while (most && g->x->is_stale(g->x->ctx, s->n_known, s->n_known, s->n_known + most))
         most--;
     return most;
 }
 
-/* Drops the guesses of S from the first one that cannot be right, and those behind one that would end the answer. */
+/* Drops the guesses of S from the first one that its constraint excludes, and those after a guess that would end the
+ * answer. */
 static void cut_guesses(const struct step *g, struct seq *s)
 {
     const struct sampling *p = &s->sampling;
@@ -857,10 +865,10 @@ static void cut_guesses(const struct step *g, struct seq *s)
         constraint_run_truncate(&s->run, n_known);
 }
 
-/* The time of a step with guesses of a draft model. */
+/* The time of a step with guesses of a draft model, in seconds. */
 struct depth_time {
-    double passes_s; /* of the draft */
-    double rows_s;   /* predicted for the step with the rows of the guesses */
+    double passes_s; /* passes of the draft model */
+    double rows_s;   /* predicted time of the target's step with the rows of the guesses */
 };
 
 /* Returns the times with K guesses of the draft M for each of the N sequences in g->guessing. */
@@ -874,8 +882,8 @@ static struct depth_time depth_time(const struct step *g, const struct guess_mak
                                .rows_s = cost_predict(&g->cost, &step)};
 }
 
-/* Returns a larger number of guesses than BEST, which is the best one as far as is known, if g->trial_s is enough for
- * the time that they add, and takes the time of the draft from it. Otherwise returns BEST. */
+/* Returns the largest number of guesses above BEST, the number that is best by the current estimates, whose additional
+ * time g->trial_s allows, and subtracts the additional passes of the draft from g->trial_s. BEST: there is none. */
 static size_t trial_depth(struct step *g, const struct guess_maker *m, size_t n, size_t best)
 {
     const struct depth_time usual = depth_time(g, m, n, best);
@@ -892,8 +900,8 @@ static size_t trial_depth(struct step *g, const struct guess_maker *m, size_t n,
     return best;
 }
 
-/* Returns the number of guesses of a draft model for each of the N sequences in g->guessing that gives the most
- * tokens per second, or now and then a larger one. */
+/* Returns how many tokens the draft model is to guess for each of the N sequences in g->guessing: the number with the
+ * most expected tokens per second, or, in every TRIAL-th step, a larger one. */
 static size_t draft_depth(struct step *g, size_t n)
 {
     const struct guess_maker *m = g->guesser;
@@ -919,7 +927,7 @@ static size_t draft_depth(struct step *g, size_t n)
     return g->n_steps % TRIAL == 0 ? trial_depth(g, m, n, best) : best;
 }
 
-/* Guesses tokens of the decoding sequences. */
+/* Writes guesses for the decoding sequences, and their chances. */
 static void step_guess(struct step *g)
 {
     size_t n = 0;
@@ -943,14 +951,14 @@ static void step_guess(struct step *g)
     }
 }
 
-/* Returns true if the next step computes no guesses, so that the time of such a step stays known. */
+/* Returns true if the next step must compute no guesses, so that the time of steps without them stays known. */
 static bool is_without_guesses(const struct step *g)
 {
     return g->guesser->adaptive &&
            (g->n_steps == 4 || g->n_steps == 16 || g->n_steps % TRIAL_PLAIN == TRIAL_PLAIN / 3);
 }
 
-/* Releases the rows of S if they are invalid for its number of tokens. */
+/* If the KV rows of S are invalid for its number of tokens (is_stale()), replaces them by existing valid ones. */
 static void renew_rows(struct step *g, struct seq *s)
 {
     const struct seq *first = lanes_search(s) ? s->beams->running[0] : s;
@@ -963,13 +971,14 @@ static void renew_rows(struct step *g, struct seq *s)
     s->last_total = s->n_known;
 }
 
-/* Offers the planner the first KNOWN tokens of S, a sequence or a lane. */
+/* Adds S, a sequence or a lane, to the planner's input with its first KNOWN tokens. */
 static void add_rows(struct step *g, struct seq *s, size_t known)
 {
     size_t first = s->n_computed > s->n_reached ? s->n_computed : s->n_reached;
 
     if (s->kept_prompt && first < s->n_prompt && known - first > s->common->n_kept_prompt)
-        known = first + s->common->n_kept_prompt; /* there is memory for the logits of so many rows */
+        /* the memory for the logits of prompt rows is limited to n_kept_prompt rows */
+        known = first + s->common->n_kept_prompt;
     g->sched[g->n_lacking] = (struct sched_seq){.computed = s->n_computed,
                                                 .known = known,
                                                 .all_wanted = seq_wants_all(s) && s->n_reached < s->n_prompt,
@@ -978,20 +987,21 @@ static void add_rows(struct step *g, struct seq *s, size_t known)
     g->lacking[g->n_lacking++] = s;
 }
 
-/* Offers the planner the rows of S. Lanes that lack one row each are decoding sequences, and the planner takes all of
- * these or none. */
+/* Adds S, or its lanes, to the planner's input. If all lanes of a beam search lack one row, they are decoding
+ * sequences, and the planner takes all of them or none. */
 static void add_lacking(struct step *g, struct seq *s)
 {
     if (!has_mask(s)) {
         g->n_late++;
-        if (g->x->caps.chunks && s->n_computed + 1 < s->n_known) /* the last row chooses a token */
+        /* the last row, which samples a token, has to wait for the mask */
+        if (g->x->caps.chunks && s->n_computed + 1 < s->n_known)
             add_rows(g, s, s->n_known - 1);
     } else if (!lanes_search(s)) {
         add_rows(g, s, s->n_known);
     } else if (!lanes_are_level(s)) {
         struct seq *lane = lanes_behind(s, g->x);
 
-        if (lane) /* else the missing rows were found in the cache */
+        if (lane) /* NULL: all missing rows were found in the cache */
             add_rows(g, lane, lane->n_known - 1);
     }
     if (lanes_search(s) && lanes_are_level(s))
@@ -1023,7 +1033,8 @@ static size_t step_plan(struct step *g)
     }
     if (g->guesser && caps->guesses && !is_without_guesses(g))
         step_guess(g);
-    lim.trial_s = g->n_steps % TRIAL == 0 ? g->trial_s : 0; /* less the time of a draft's trial */
+    /* after trial_depth() has subtracted the time of the draft */
+    lim.trial_s = g->n_steps % TRIAL == 0 ? g->trial_s : 0;
     g->n_lacking = g->n_late = 0;
     for (size_t i = 0; i < g->n_running; i++)
         add_lacking(g, g->running[i]);
@@ -1082,7 +1093,7 @@ static void reserve_rows(struct step *g, struct seq *s, size_t n)
     }
 }
 
-/* Returns how many rows of PICK are those of known tokens of S. The others are rows of guesses. */
+/* Returns how many rows of PICK belong to known tokens of S. The others belong to guesses. */
 static size_t known_rows(const struct seq *s, const struct sched_pick *pick)
 {
     size_t lack = s->n_known - s->n_computed;
@@ -1134,7 +1145,7 @@ static size_t n_wanted(const struct seq *s, size_t n)
     return 1 + end - s->n_known; /* the last known token and the guesses */
 }
 
-/* Sets the number of guesses of S to that of the plan, which has N rows of S. */
+/* Limits the guesses of S to those among the N rows that the plan computes for it. */
 static void set_guesses(struct seq *s, size_t n)
 {
     size_t end = s->n_computed + n;
@@ -1173,9 +1184,9 @@ static void count_rows(struct step *g, struct seq *s, size_t n)
         g->n_prompt_tokens += s->n_reached - before;
 }
 
-/* Adds a share of the SECONDS of a step of N sequences to the time for guesses that are not expected to pay. Time that
- * a trial did not use, because a guess takes longer, is kept for the next one, up to the time of a step and of a pass
- * of the draft. */
+/* Adds a share of the SECONDS of a step with N sequences to g->trial_s, the time for guesses that are not expected to
+ * pay. If the time was too short for a guess, it accumulates, up to the time of one step and one pass of the draft
+ * model; a trial uses it up. */
 static void add_trial_time(struct step *g, size_t n, double seconds)
 {
     bool is_used = false;
@@ -1186,7 +1197,7 @@ static void add_trial_time(struct step *g, size_t n, double seconds)
                       seconds + (g->guesser ? g->guesser->pass_s : 0));
 }
 
-/* Ends S, because the executor WHAT with the error E. */
+/* Ends S with the error "the executor WHAT: E". */
 static void end_by_executor(struct step *g, struct seq *s, const char *what, const struct err *e)
 {
     s = lanes_head(s);
@@ -1195,7 +1206,7 @@ static void end_by_executor(struct step *g, struct seq *s, const char *what, con
     end(g, s);
 }
 
-/* Ends all waiting sequences, because the executor WHAT with the error E. */
+/* Ends all waiting sequences with the error "the executor WHAT: E". */
 static void end_waiting(struct step *g, const char *what, const struct err *e)
 {
     struct waiting_entry *w;
@@ -1204,8 +1215,9 @@ static void end_waiting(struct step *g, const char *what, const struct err *e)
         end_by_executor(g, of_wait(w), what, e);
 }
 
-/* A run with the plan of N sequences has failed with the error E: puts all running sequences back into the queue, or
- * ends them if too many of their runs have failed. All end if OUTAGE_TRIES runs have failed one after the other. */
+/* Handles the error E of a run with the N sequences of the plan: puts all running sequences back into the queue, but
+ * ends those that were in OUTAGE_RUNS failed runs. If OUTAGE_TRIES runs in succession have failed, all sequences
+ * end. */
 static void lose_rows(struct step *g, size_t n, const struct err *e)
 {
     outage_begin(&g->outage, g->x->clock_s(g->x->ctx));
@@ -1259,18 +1271,16 @@ static bool step_compute(struct step *g, size_t n)
         count_rows(g, g->picked[i], g->rows[i].n - g->picked[i]->guess.n);
     }
     seconds = g->x->clock_s(g->x->ctx) - start;
-    if (g->n_steps >
-        0) /* the first step touches memory for the first time, and takes up to 1000 times as long */
+    if (g->n_steps > 0) /* the first step, which touches new memory pages, takes up to 1000 times as long */
         cost_learn(&g->cost, &step, seconds);
     add_trial_time(g, n, seconds);
     g->n_steps++;
     return true;
 }
 
-/* Advances the constraint of S by its new token ID. The mask behind the token is made here if the answer may be
- * complete
- * (no further token is then allowed, and it ends), and else before the next step. Returns false if that is not known
- * yet: the steps of work are used up, and S sits out until it is. */
+/* Advances the constraint of S by its new token ID. If the answer may be complete, the mask of the next token is made
+ * now, because an answer ends when no further token is allowed; otherwise it is made before the next step. Returns
+ * false if the work limit of the step is reached before that is known; S then sits out steps until it is. */
 static bool follow_constraint(struct step *g, struct seq *s, int32_t id)
 {
     struct late_mask *x = s->next_mask;
@@ -1298,7 +1308,7 @@ static void note_tokens(struct step *g, struct seq *s, size_t n_tokens)
     waiting_charge(&g->waiting, s->wait.key, (int64_t)n_tokens);
 }
 
-/* Appends the token that R chose to S, applies the stop rules and emits the events. */
+/* Appends the token that was sampled for R to S, applies the stop rules and emits the events. */
 static void deliver(struct step *g, struct seq *s, const struct step_row *r)
 {
     int32_t id = r->result.id;
@@ -1348,7 +1358,8 @@ static void take_row(struct step *g, const struct step_row *r)
         if (s->n_known != r->position || s->token[r->position - 1] != r->given)
             return; /* this guess, or a guess before it, is wrong */
         if (s->may_be_complete)
-            return; /* the answer may have ended with the guess; it is drawn again otherwise */
+            /* the answer may have ended with this guess; if not, the token is sampled again in a later step */
+            return;
         s->n_right++;
     }
     if (s->state != SEQ_RUNNING) /* an earlier row of this step has ended the sequence */
@@ -1356,7 +1367,8 @@ static void take_row(struct step *g, const struct step_row *r)
     if (!r->is_known)
         count_rows(g, s, 1);
     if (r->code == ERR_NOSPACE && lanes_search(s) && r->position >= s->n_prompt) {
-        s->list = (struct beam_list){.list = r->result.top}; /* other hypotheses may go on */
+        /* no candidates for this lane; other hypotheses may continue */
+        s->list = (struct beam_list){.list = r->result.top};
     } else if (r->code) {
         s->forbids_all = r->code == ERR_NOSPACE && seq_forbids(s);
         fault(s, r->code,
@@ -1420,7 +1432,7 @@ static void step_settle(struct step *g, size_t n)
     }
 }
 
-/* Emits the tokens of the wanted rows. */
+/* Processes the results of all rows in g->row. N is the number of sequences in the plan. */
 static void take_rows(struct step *g, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -1431,7 +1443,8 @@ static void take_rows(struct step *g, size_t n)
         take_row(g, &g->row[i]);
 }
 
-/* Extends the hypotheses of beam searches whose lanes are among the N sequences of the plan and have drawn. */
+/* Extends the hypotheses of the beam searches, among the N sequences of the plan, whose lanes have candidates for the
+ * next token. */
 static void step_search(struct step *g, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -1446,7 +1459,7 @@ static void step_search(struct step *g, size_t n)
     }
 }
 
-/* Goes on opening the executor, which has failed, again. Returns true if it computes now. */
+/* Starts or continues to open the failed executor again. Returns true if it computes now. */
 static bool step_reopen(struct step *g)
 {
     const struct executor *x = g->x;

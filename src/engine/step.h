@@ -55,20 +55,22 @@ struct step_event {
     size_t rank;                  /* PROMPT: number of tokens at least as likely, including this token */
     const struct sample_top *top; /* TOKEN, PROMPT: [n_top] the likeliest tokens, in descending order */
     size_t n_top;
-    const float *logits, *probs; /* TOKEN, PROMPT: rows of the sequence, or NULL */
-    size_t text, text_len;       /* TEXT: range in seq->text */
+    /* TOKEN, PROMPT: [V] raw logits and probabilities, if requested; else NULL */
+    const float *logits, *probs;
+    size_t text, text_len; /* TEXT: range in seq->text */
 };
 
 /* A row of the step whose logits or hidden state are used. */
 struct step_row {
     struct seq *seq;
     const float *logits; /* [V] */
-    int32_t given;       /* the token of this row: a known token of `seq`, or a guess */
+    int32_t given;       /* the token from which the row is computed: a known token of `seq`, or a guess */
     bool is_known;
-    size_t position;           /* position in `seq` of the token that this row predicts */
-    size_t index;              /* number of the row among those of `seq`, from 0 */
-    const float *kept, *probs; /* rows that `seq` keeps for the event of the token, or NULL */
-    size_t task;               /* rows with equal numbers are drawn in order by one thread */
+    size_t position; /* position in `seq` of the token that this row predicts */
+    size_t index;    /* index of the row among the rows of `seq` in g->row */
+    /* [V] raw logits and probabilities for the event of the token, in memory of `seq`; NULL: not requested */
+    const float *kept, *probs;
+    size_t task; /* rows with equal numbers are drawn in order by one thread */
     struct sample_result result;
     int code; /* error code of sampling or scoring, 0: none */
 };
@@ -81,7 +83,7 @@ struct step_options {
     enum waiting_policy policy;
     enum sched_order order;
     bool worst_case;                  /* admission "worst-case" */
-    bool one_by_one;                  /* a sequence, or a beam search, starts when no other runs */
+    bool one_by_one;                  /* a sequence, or a beam search, starts only when no other runs */
     double target_s;                  /* target time of a step with decoding sequences; 0: no target */
     double step_guess_s, row_guess_s; /* initial estimates for cost_init() */
 };
@@ -95,10 +97,10 @@ struct step {
     struct outage outage;
     struct guess_maker *guesser; /* borrowed; NULL: no speculative decoding */
     struct guess_chances chances;
-    double trial_s; /* seconds that a step may spend on guesses that are not expected to pay */
+    double trial_s; /* seconds that have accumulated for guesses that are not expected to pay */
     struct guess_counts guess_counts;
     uint64_t n_accepted_at[GUESS_MOST]; /* accepted guesses by position */
-    float *chance;                      /* [max_seqs, GUESS_MOST] arrays of seq.guess.chance */
+    float *chance;                      /* [max_seqs, GUESS_MOST] memory of seq.guess.chance */
     struct seq **guessing;              /* [max_seqs] sequences that ask for guesses */
     struct seq **of_id;                 /* [STEP_IDS] hash table of all sequences by id, with chains */
     struct seq **running;               /* [max_seqs] running sequences, in order of precedence */
@@ -109,20 +111,22 @@ struct step {
     size_t n_free;
     struct seq *done, **last_done; /* list of ended sequences whose FINISHED event is not emitted yet */
     struct sched_seq *sched;       /* [max_seqs] the sequences that lack rows, for the planner */
-    struct seq **lacking;          /* [max_seqs] these sequences: running ones, and lanes of beam searches */
+    /* [max_seqs] the sequences of `sched`: running ones, and lanes of beam searches */
+    struct seq **lacking;
     size_t n_lacking;
-    struct sched_pick *pick;        /* [max_seqs] the plan */
-    struct seq **picked;            /* [max_seqs] the sequences of the plan */
-    struct executor_want *want;     /* [max_seqs] */
-    struct executor_rows *rows;     /* [max_seqs] the rows of the plan */
-    struct masks masks;             /* the sequences whose constraints are worked on */
-    struct late_work late;          /* masks that take more work than a step has for them */
-    size_t n_late;                  /* running sequences that sit out this step for their masks */
+    struct sched_pick *pick;    /* [max_seqs] the plan */
+    struct seq **picked;        /* [max_seqs] the sequences of the plan */
+    struct executor_want *want; /* [max_seqs] */
+    struct executor_rows *rows; /* [max_seqs] the rows of the plan */
+    struct masks masks;         /* the sequences whose masks are being made */
+    struct late_work late;      /* the threads that make late masks (late.h) */
+    /* number of running sequences that sit out this step, because their masks are late */
+    size_t n_late;
     struct step_row *row;           /* [n_rows] the wanted rows of the last step */
     struct sample_top *top;         /* [n_rows, SAMPLING_MAX_LOGPROBS] likeliest tokens of each row */
     struct sample_scratch *sampler; /* [n_samplers] one for each thread */
     size_t n_samplers, n_rows;
-    size_t piece, piece_end;  /* rows [piece, piece_end) are being sampled or pooled */
+    size_t piece, piece_end;  /* elements [piece, piece_end) of `row` are being sampled or pooled */
     struct step_event *event; /* [n_events] events of the last step; next_event is the next to take */
     size_t n_events, cap_events, next_event;
     /* Number of sequences that have never run, counted from step_take_place() on, and the total number of

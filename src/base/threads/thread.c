@@ -65,5 +65,6 @@ void thread_detach(struct thread *t)
 
 void thread_give_way(void)
 {
-    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICE); /* Linux: of this thread */
+    /* on Linux the calls apply to this thread only */
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICE);
 }

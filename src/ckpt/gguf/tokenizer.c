@@ -337,8 +337,8 @@ static const struct {
                      {"xtc_threshold", "xtc_threshold", false, false, 0},
                      {"penalty_repeat", "repetition_penalty", false, false, 1}};
 
-/* Warns of the keys whose effect in llama.cpp Gallop does not have: mirostat, the order of samplers, and a
- * number of last tokens to which the repetition penalty is limited. Sets *NO_PENALTY if that number is 0. */
+/* Warns of keys of llama.cpp that Gallop does not support: mirostat, the order of samplers, and the number of last
+ * tokens to which the repetition penalty is limited. Sets *NO_PENALTY if that number is 0. */
 static int read_unsupported(struct gguf *g, bool *no_penalty, struct err *e)
 {
     double mirostat, last_n;

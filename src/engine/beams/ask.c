@@ -63,7 +63,7 @@ int ask_read(const struct gallop_request *r, const struct sampling *user, struct
 
 int ask_fits(const struct executor_caps *caps, size_t n_prompt, size_t n_new, size_t width, struct err *e)
 {
-    /* Caches that share no blocks have regions of tiles. */
+    /* A cache that shares no blocks gives each sequence a region of whole tiles. */
     size_t block = caps->shares ? caps->block : KERN_TILE, most = caps->pool_rows, end = n_prompt + n_new - 1,
            shared = caps->shares ? (n_prompt - 1) / block * block : 0,
            own = (end - shared + block - 1) / block * block;

@@ -61,8 +61,8 @@ static float score_of(const struct beam_search *b, float sum, size_t n)
     return sum / (float)pow((double)n, b->rules.length_penalty);
 }
 
-/* Adds the continuation C, which ends, of the hypothesis PARENT to the finished hypotheses, unless `width` better ones
- * are finished. */
+/* Adds the continuation C of the hypothesis PARENT, which ends there, to the finished hypotheses, unless `width` better
+ * ones are finished. */
 static void add_finished(struct beam_search *b, const struct beam_next *c, const struct beam_text *parent)
 {
     float score = score_of(b, c->sum, b->n_output + 1);
@@ -73,7 +73,7 @@ static void add_finished(struct beam_search *b, const struct beam_next *c, const
         return;
     b->n_finished += b->n_finished < width;
     at = b->n_finished - 1;
-    t = b->finished[at].text; /* of the worst hypothesis, which is replaced, or not in use yet */
+    t = b->finished[at].text; /* the arrays of the worst hypothesis, which is replaced, or unused ones */
     for (; at > 0 && score > b->finished[at - 1].score; at--)
         b->finished[at] = b->finished[at - 1];
     memcpy(t.token, parent->token, b->n_output * sizeof(*t.token));

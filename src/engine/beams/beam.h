@@ -1,16 +1,17 @@
-/* beam.h - beam search: scores, finished hypotheses and the end of the search, without rows and models.
+/* beam.h - beam search: scores, finished hypotheses and the end of the search. It knows neither KV rows nor models.
  *
- * The rules are those of Hugging Face's generate() (transformers 5, _beam_search), in fp32 as there. A hypothesis is
- * an output; its sum is the sum of the log-probabilities of its tokens. `width` hypotheses run. A step ranks the
+ * The rules are those of Hugging Face's generate() (transformers 5, _beam_search), in fp32 as there. A hypothesis is an
+ * output; its sum is the sum of the log-probabilities of its tokens. `width` hypotheses run. A step ranks the
  * continuations of all of them by their sums and takes the best `n_ranked`, which are max(2, 1 + number of end tokens)
  * for each hypothesis, so that `width` of them do not end. Of the first `width` continuations, those that end become
- * finished hypotheses; ends behind them are dropped. The best `width` continuations that do not end run on. The score
- * of a finished hypothesis is its sum / (number of its tokens, with the end token) ^ length_penalty, and the best
+ * finished hypotheses; later ones that end are dropped. The best `width` continuations that do not end run on. The
+ * score of a finished hypothesis is its sum / (number of its tokens, with the end token) ^ length_penalty, and the best
  * `width` of them are kept. At the limit of the output every continuation ends.
  *
- * The search ends when `width` hypotheses are finished and the best running one cannot beat the worst of them. What
- * early_stopping says of this: true does not try; false compares the score that the best running hypothesis has now;
- * "never" compares, if length_penalty is positive, the score that the sum would have at the limit.
+ * The search ends when `width` hypotheses are finished and the best running one cannot beat the worst of them.
+ * early_stopping says how the best running one is judged. true: it is not, the search ends. false: by the score that it
+ * has now. "never": by the score that its sum would have at the limit of the output if length_penalty is positive,
+ * otherwise as with false.
  */
 #ifndef GALLOP_ENGINE_BEAMS_BEAM_H
 #define GALLOP_ENGINE_BEAMS_BEAM_H
@@ -68,7 +69,7 @@ struct beam_search {
 /* Returns max(2, 1 + n_ends) * width. */
 size_t beam_n_ranked(size_t width, size_t n_ends);
 
-/* Starts a search with one running hypothesis, which has no tokens. The memory is of A. ERR_NOMEM. */
+/* Starts a search with one running hypothesis, which has no tokens. Memory is allocated in A. ERR_NOMEM. */
 int beam_init(struct beam_search *b, const struct beam_rules *rules, struct arena *a);
 
 /* The tokens that may follow a running hypothesis: LIST [n], by descending log-probability. */
@@ -77,13 +78,13 @@ struct beam_list {
     size_t n;
 };
 
-/* Ranks the continuations by LIST [n_running] into b->next, of which none ends. Continuations of equal sums are in
- * the order of their parents. */
+/* Writes the `n_ranked` continuations with the largest sums to b->next, without setting `ends`. LIST [n_running] has
+ * the next tokens of each running hypothesis. Continuations with equal sums are in the order of their parents. */
 void beam_rank(struct beam_search *b, const struct beam_list *list);
 
-/* Finishes hypotheses and replaces the running ones by those continuations that do not end, which it moves to the
- * front of b->next; their number is n_running. Before, the caller has set `ends` of b->next [n_next]. RUNNING
- * [n_running] are the texts of the hypotheses before the step. Returns true if the search has ended. */
+/* Turns the continuations b->next [n_next], whose `ends` the caller has set, into finished hypotheses and into the new
+ * running hypotheses, which become the first n_running elements of b->next. RUNNING [n_running] are the outputs of the
+ * old running hypotheses. Returns true if the search has ended. */
 bool beam_step(struct beam_search *b, const struct beam_text *running);
 
 #endif

@@ -44,7 +44,7 @@ bool lanes_are_level(const struct seq *head)
     return true;
 }
 
-/* Releases the rows of LANE, which do not stay in the prefix cache. */
+/* Releases the KV rows of LANE without keeping them in the prefix cache. */
 static void drop_rows(struct seq *lane, const struct executor *x)
 {
     if (lane->n_computed)
@@ -58,7 +58,8 @@ void lanes_drop_rows(struct seq *s, const struct executor *x)
         drop_rows(lanes_at(s, i), x);
 }
 
-/* Returns the number of tokens with which both A and B begin, but at most the rows of A. */
+/* Returns the number of first KV rows of A that B can use: those of the tokens with which both begin, except the last
+ * token of B. */
 static size_t shared_rows(const struct seq *a, const struct seq *b)
 {
     size_t n = a->n_computed < b->n_known - 1 ? a->n_computed : b->n_known - 1, same = 0;
@@ -68,7 +69,8 @@ static size_t shared_rows(const struct seq *a, const struct seq *b)
     return same;
 }
 
-/* Gives the empty LANE the rows that it shares with another running lane, or those of the prefix cache. */
+/* Gives LANE, which has no KV rows, those of the prefix cache, or those that it shares with a running lane if these are
+ * more. */
 static void find_rows(struct seq *head, struct seq *lane, const struct executor *x)
 {
     const struct seq_beams *b = head->beams;
@@ -84,7 +86,7 @@ static void find_rows(struct seq *head, struct seq *lane, const struct executor 
             from = b->running[i];
         }
     }
-    x->release(x->ctx, lane->slot, NULL, 0); /* an earlier begin() may have found no rows */
+    x->release(x->ctx, lane->slot, NULL, 0); /* the slot may be in use after a begin() that found no rows */
     lane->n_computed = x->begin(x->ctx, lane->slot, &p);
     if (lane->n_computed < most) {
         x->release(x->ctx, lane->slot, NULL, 0);
@@ -129,7 +131,7 @@ static int copy_hypothesis(struct seq *to, const struct seq *from)
     return from->detok ? tok_stream_copy(to->detok, from->detok, &e) : 0;
 }
 
-/* Moves the hypothesis of FROM to the empty lane TO, too. If its rows cannot be forked, TO has no rows. */
+/* Copies the hypothesis of FROM and its KV rows to the empty lane TO. If the rows cannot be forked, TO has none. */
 static int fork_lane(struct seq *to, const struct seq *from, const struct executor *x)
 {
     int rc = copy_hypothesis(to, from);
@@ -155,7 +157,8 @@ static struct seq *free_lane(struct seq *head, struct seq **lane, size_t n)
     return NULL;
 }
 
-/* Chooses the lane of each hypothesis: the first that continues a hypothesis keeps its lane. NULL: a fork. */
+/* Sets b->next to the lane of each continuation: the first continuation of a hypothesis keeps its lane; NULL: a later
+ * one, which is forked. */
 static void keep_lanes(struct seq_beams *b)
 {
     for (size_t i = 0; i < b->search.n_running; i++) {
@@ -187,7 +190,8 @@ static int extend(struct seq *lane, const struct beam_next *c)
     return rc;
 }
 
-/* Re-arranges the lanes for the continuations in search.next. Returns 0 or ERR_NOMEM. */
+/* Gives each continuation in search.next a lane, forking hypotheses with several continuations, and appends its token.
+ * Returns 0 or ERR_NOMEM. */
 static int rearrange(struct seq *head, const struct executor *x)
 {
     struct seq_beams *b = head->beams;
@@ -219,7 +223,7 @@ static int rearrange(struct seq *head, const struct executor *x)
 
 /* ---- ends ---- */
 
-/* Returns true if the token ID behind the hypothesis of LANE completes a stop string. */
+/* Returns true if the token ID after the hypothesis of LANE completes a stop string. */
 static bool completes_stop(struct seq_beams *b, struct seq *lane, int32_t id)
 {
     struct err e = {0};
@@ -233,7 +237,8 @@ static bool completes_stop(struct seq_beams *b, struct seq *lane, int32_t id)
            stop_text(&b->stop, lane->piece.data ? lane->piece.data : "", lane->piece.len, &b->text);
 }
 
-/* Returns true if the output of LANE ends with the token ID, for another reason than its length. */
+/* Returns true if the token ID ends the output of LANE by being an end token or a stop token, or by completing a stop
+ * string. */
 static bool ends_with(struct seq_beams *b, struct seq *lane, int32_t id)
 {
     struct stop st = lane->stop;
@@ -269,7 +274,7 @@ bool lanes_step(struct seq *head, const struct executor *x)
     return head->fault.code != 0;
 }
 
-/* Gives the finished hypotheses to the lanes that are results. */
+/* Copies the finished hypotheses to the lanes that are results of the request. */
 static void finish(struct seq *head)
 {
     const struct seq_common *c = head->common;

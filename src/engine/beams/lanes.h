@@ -30,19 +30,20 @@ static inline bool lanes_search(const struct seq *s)
 /* Returns true if each running lane of HEAD lacks only the row of its last token. */
 bool lanes_are_level(const struct seq *head);
 
-/* Returns the lane that computes rows next if the lanes are not level. If it has no rows, first gives it the rows of
+/* Returns the lane that computes rows next; NULL: lanes_are_level(). If it has no rows, first gives it the rows of
  * another lane or of the prefix cache. */
 struct seq *lanes_behind(struct seq *head, const struct executor *x);
 
 /* Releases the rows of the lanes of S, except those of the head. */
 void lanes_drop_rows(struct seq *s, const struct executor *x);
 
-/* Extends the running hypotheses of HEAD, whose lanes have drawn their lists. Returns true if the search has ended. */
+/* Extends the running hypotheses of HEAD by the candidates that the step has written to seq.list of each running lane.
+ * Returns true if the search has ended. */
 bool lanes_step(struct seq *head, const struct executor *x);
 
-/* Ends the lanes of HEAD, which has ended and given back its slots, in the state of HEAD. If the search has ended, the
- * finished hypotheses replace those of the lanes that are results, the best that of the head; lanes for which there is
- * none get a fault. Without results, the lanes have no output. */
+/* Gives the lanes of HEAD, which has ended and left its slots, the state of HEAD. If the search is complete, the lanes
+ * that are results get the finished hypotheses, the head the best one; a result for which there is no hypothesis gets
+ * an error. Otherwise the outputs of all lanes become empty. */
 void lanes_end(struct seq *head);
 
 #endif

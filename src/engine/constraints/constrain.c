@@ -66,7 +66,7 @@ static bool is_required(const struct constrain_calls *c)
 
 /* ---- the constraint ---- */
 
-/* Appends function I to LIST in the engine's format. */
+/* Appends tool I to LIST, in the format of gallop_structured_outputs.tool_calls. */
 static int add_function(const struct constrain_calls *c, size_t i, json_t *list, struct err *e)
 {
     const json_t *function = json_object_get(json_array_get(c->tools, i), "function"),
@@ -145,7 +145,7 @@ int constrain_calls(struct gallop_structured_outputs *s, const struct constrain_
         return err_about(e, ERR_INPUT, "tool_choice", "found no `tools`, from which functions are chosen");
     if (json_array_size(c->tools) == 0 || (!is_chosen && !constrain_is_strict(c) && !structured_is_given(s)))
         return 0;
-    /* tools that are given to the template as they are were not checked before */
+    /* tools that the chat template gets unchanged have not been checked before */
     if (tools_check(c->tools, NULL, e) != 0 || check_names(c, e) != 0)
         return e->code;
     if (is_required(c) && structured_is_given(s))
@@ -163,7 +163,8 @@ int constrain_calls(struct gallop_structured_outputs *s, const struct constrain_
 
 /* ---- where the constraint begins ---- */
 
-/* Sets the constraint for answers in harmony's channels. The prompt must end with a message header. */
+/* Makes the constraint of S apply to a message in harmony's channels (GPT-OSS). The prompt must end with the header of
+ * the answer's message. */
 static int place_in_channels(struct gallop_structured_outputs *s, const char *prompt, size_t n, struct err *e)
 {
     static const char header[] = "<|start|>assistant";
@@ -194,7 +195,8 @@ int constrain_place(struct gallop_structured_outputs *s, const struct markup_rea
 
 /* ---- marks ---- */
 
-/* Returns whether a call begins right behind the marks of ROW, as the engine expects it. */
+/* Returns whether the JSON or the name of a tool call directly follows the opening mark of ROW, as the engine expects
+ * it. */
 static bool has_head(const struct markup_calls *row)
 {
     return row && !row->call[0] && !row->name_key && !row->args_key &&

@@ -21,32 +21,35 @@ struct constrain_calls {
     const struct markup *markup;
     const char *template; /* source of the chat template; NULL: none */
     const json_t *tools;  /* functions in the chat format; NULL: none */
-    /* An object for each tool, with the JSON pointer to its schema and its `strict`; NULL: TOOLS are as sent */
+    /* If TOOLS were converted from another format: an array of objects, one for each tool, with `pointer`, the JSON
+     * pointer to its schema in the request, and `strict` as the client sent it. NULL: TOOLS are as sent. */
     const json_t *origins;
     const json_t *names; /* names of the functions that tool_choice allows; NULL: all */
     enum tools_choice choice;
     bool is_parallel;
-    const char *field; /* the field of the request that may constrain the answer, for messages */
+    /* name of the field of the request that constrains the text of the answer, for messages */
+    const char *field;
 };
 
-/* Returns whether a function of C has `strict`. */
+/* Returns whether a tool of C has a `strict` that is neither null nor false. */
 bool constrain_is_strict(const struct constrain_calls *c);
 
 /* Sets s->tool_calls, allocated in A, if C has tools and at least one of these holds: tool calls are forced, or limited
- * to some functions, a function is strict, or S constrains the answer. Without markup of tool calls it is not set, and
- * a forced call is an error only if the user has chosen so. ERR_INPUT, ERR_UNSUPPORTED: the subject of *E is the field;
- * ERR_NOMEM. */
+ * to some functions, a function is strict, or S constrains the answer. Without markup of tool calls it is not set;
+ * calls that are forced or limited are then an error if the user has switched the parser of tool calls off. ERR_INPUT,
+ * ERR_UNSUPPORTED: the subject of *E is the field; ERR_NOMEM. */
 int constrain_calls(struct gallop_structured_outputs *s, const struct constrain_calls *c, struct arena *a,
                     struct err *e);
 
 /* Sets the members of S that say where in the answer its constraint begins: after reasoning, or in a message of
- * harmony. R and CALLS are the markup of the answer; NULL: none. PLACE: where the answer to PROMPT [n] begins.
- * ERR_UNSUPPORTED: the prompt ends inside a message of harmony. */
+ * harmony. R and CALLS are the markup of the answer; NULL: none. PLACE: whether the answer to PROMPT [n] begins before,
+ * inside or after reasoning. ERR_UNSUPPORTED: the prompt ends inside a message of harmony. */
 int constrain_place(struct gallop_structured_outputs *s, const struct markup_reasoning *r,
                     const struct markup_calls *calls, enum markup_place place, const char *prompt, size_t n,
                     struct err *e);
 
-/* Sets the marks of tool calls in the request R to those of ROW, whose texts stay valid. ROW may be NULL. */
+/* Sets the opening and closing marks of tool calls in the request R to those of ROW, which are borrowed, or to NULL if
+ * ROW is NULL or its calls begin with more than a mark. */
 void constrain_set_marks(const struct markup_calls *row, struct gallop_request *r);
 
 #endif

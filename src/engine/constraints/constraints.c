@@ -12,7 +12,7 @@ struct constraints_entry {
     struct constraint *constraint;
     struct constraint_source source; /* its texts are stored after this struct in the same allocation */
     size_t n_users;                  /* number of requests that use the entry, and 1 while it is lent */
-    bool is_lent;                    /* of the engine's thread */
+    bool is_lent;                    /* a thread of late.h works on it; used by the engine's thread only */
     size_t n_texts;                  /* bytes of the texts of `source` */
 };
 
@@ -48,7 +48,7 @@ void constraints_stats(struct constraints *c, struct gallop_stats *s)
 
 /* ---- refusals ---- */
 
-/* Why a constraint was refused. Its source is known by a digest only. */
+/* A refused constraint: a digest of its source, and the error. */
 struct constraints_refusal {
     uint8_t digest[DIGEST_BYTES];
     struct err err; /* code 0: none yet */
@@ -187,7 +187,7 @@ static struct constraints_entry *find_entry(struct constraints *c, const struct 
     return x;
 }
 
-/* Returns the memory of all entries above which those without users are freed. */
+/* Returns the limit of the bytes of all entries above which entries without users are freed. */
 static size_t most_kept(void)
 {
     size_t part = mem_budget() / 8;

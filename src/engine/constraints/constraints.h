@@ -47,9 +47,10 @@ struct constraints {
     struct constraints_entry *first, *last;   /* list of entries, most recently used first */
     size_t max_admit;                         /* CONSTRAINTS_MAX_ADMIT bytes; tests set other limits */
     struct constraints_refusal *refusal; /* [CONSTRAINTS_REFUSALS] the latest refusals; NULL: none so far */
-    uint64_t n_refused, n_refused_again; /* refusals in all, and how often one was remembered */
-    uint64_t n_queries, n_hits;          /* lookups, and lookups that found a compiled constraint */
-    struct gallop_durations compile;     /* times to compile constraints */
+    /* refused requests, and those of them that were answered from `refusal` */
+    uint64_t n_refused, n_refused_again;
+    uint64_t n_queries, n_hits;      /* lookups, and lookups that found a compiled constraint */
+    struct gallop_durations compile; /* times to compile constraints */
 };
 
 /* Adds SECONDS to the histogram D. */
@@ -59,10 +60,10 @@ void constraints_open(struct constraints *c, const struct tok *tok);
 /* Frees all entries. No request may use an entry any more. C may be zeroed. */
 void constraints_close(struct constraints *c);
 
-/* Finds or compiles the constraint of SOURCE, or remembers why it was refused. The caller passes *OUT to
- * constraints_put() when it is not used any
- * more. May be called from any thread. Errors are those of constraint_new(); ERR_UNSUPPORTED: the constraint exceeds a
- * limit; ERR_NOSPACE or ERR_NOMEM: the constraints of running requests take too much memory. */
+/* Sets *OUT to the compiled constraint of SOURCE: from the cache, or compiled now. If SOURCE was refused before, fails
+ * with the same error. The caller passes *OUT to constraints_put() when it has finished with it. May be called from any
+ * thread. Errors are those of constraint_new(); ERR_UNSUPPORTED: the constraint exceeds a limit; ERR_NOSPACE or
+ * ERR_NOMEM: the constraints of running requests take too much memory. */
 int constraints_get(struct constraints *c, const struct constraint_source *source,
                     struct constraints_entry **out, struct constraint_fault *fault, struct err *e);
 /* Returns whether constraints_get() would find SOURCE compiled. May be called from any thread. */

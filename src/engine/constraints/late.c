@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-/* A constraint that is lent. A thread makes one mask and then takes the next job, so that no constraint waits for all
- * masks of another one. The turn is that of the client for whose answer the mask is. */
+/* A constraint that is lent, with the masks to make. After each mask the job waits for its next turn, so that no
+ * constraint waits for all masks of another one. It waits as an item of the client whose answer needs the next mask. */
 struct late_job {
     struct turns_item turn;
     struct late_job *next; /* next finished job */
@@ -61,7 +61,7 @@ static struct late_job *take_first(struct late_work *w)
     return (struct late_job *)(void *)turns_take(&w->turns);
 }
 
-/* Makes a mask of JOB in its turn. */
+/* Makes the next mask of JOB. TURN is the number of the turn, for tests. */
 static void make_one(const struct late_work *w, struct late_job *job, size_t turn)
 {
     struct late_mask *x = job->at;

@@ -1,10 +1,11 @@
-/* late.h - the masks of constrained sequences behind their known tokens, and the threads that make those which take
- * long.
+/* late.h - token masks that take long: they are computed on threads of their own, while the steps go on without their
+ * sequences.
  *
- * The engine's thread makes a mask before a step, with limited work (masks.h). A mask that is not made then is late:
- * its constraint is lent to a thread of late_work, with the runs of all its sequences whose masks are late. While a
- * constraint is lent, its sequences sit out the steps, which go on for all others. The mask of a text does not depend
- * on who makes it or when, so that answers do not either.
+ * The engine's thread computes the masks of the next tokens before a step, with limited work (masks.h). A mask that is
+ * not complete then is late: its constraint is lent to a thread of late_work, with the runs of all its sequences whose
+ * masks are late. While a constraint is lent, its sequences sit out the steps, which go on for all others. A mask
+ * depends only on the text before it, so that answers do not depend on the thread that computes the mask, or on the
+ * time.
  *
  * The threads make one mask at a time. Clients take turns (base/threads/turns.h), however many constraints they have,
  * and so do the constraints of a client.
@@ -27,21 +28,21 @@
 
 enum { LATE_THREADS = 2 };
 
-/* The mask behind the known tokens of a sequence. */
+/* The mask of the token after the known tokens of a sequence, complete or not. */
 struct late_mask {
-    struct late_mask *next;      /* next of a job */
+    struct late_mask *next;      /* next mask of the same job */
     bool is_lent;                /* RUN and the members below it belong to a thread */
     bool was_lent;               /* a thread had it, and the step has not looked at it yet */
     bool is_orphan;              /* lent, and the sequence has ended */
     struct constraint_run run;   /* the sequence's run while it is lent */
-    struct constraint_run *home; /* where RUN comes back to */
+    struct constraint_run *home; /* the member of the sequence to which RUN is given back */
     bool has_token;              /* the run lacks TOKEN, the last known one */
     bool is_made;                /* the members below are set for all known tokens */
     int32_t token;
     size_t n_allowed;
-    uint32_t *mask; /* [mask_words] without end tokens; stored behind this struct */
+    uint32_t *mask; /* [mask_words] without end tokens; stored after this struct in the same allocation */
     struct err err; /* the constraint has reached a limit; code 0: no */
-    double seconds; /* time of a thread */
+    double seconds; /* time that threads have spent on it */
 };
 
 struct late_job;
@@ -52,32 +53,33 @@ struct late_work {
     size_t n_threads;
     pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t work, done;
-    struct turns turns; /* of jobs, each of which waits again after one mask */
+    struct turns turns; /* the waiting jobs; a job waits again after each mask */
     struct late_job *finished;
     _Atomic size_t n_finished; /* jobs in `finished`, read without the lock */
     bool stops;
     uint64_t n_masks; /* late masks so far */
     size_t n_turns;   /* turns of jobs so far */
-    /* For tests: a thread calls it before each mask, with the number of the turn and whose it is. NULL: nothing is
-     * called. */
+    /* For tests: called by a thread before each mask, with the number of the turn and the client. NULL: not called. */
     void (*door)(void *ctx, size_t turn, uint32_t client);
     void *door_ctx;
 };
 
 struct late_mask *late_mask_new(size_t mask_words);
-void late_mask_free(struct late_mask *x); /* X may be NULL, and lent */
+void late_mask_free(struct late_mask *x); /* X may be NULL; if X is lent, it is freed when it comes back */
 
-/* Adds the token that RUN lacks, and makes the mask of X. Returns false if the steps that RUN may do now do not
- * suffice; otherwise x->is_made, and x->err says whether a limit is reached. */
+/* Adds x->token to RUN if RUN lacks it, and computes the mask of X. Returns false if the work that RUN may do now does
+ * not suffice; otherwise x->is_made is set, and x->err tells whether the constraint has reached a limit. */
 bool late_mask_make(struct late_mask *x, struct constraint_run *run);
 
-/* Lends ENTRY of C to a thread: late_begin(), late_add() for each run of the constraint whose mask MASK is late, and
- * late_lend(). NULL: there is no memory or no thread, and nothing is lent. */
+/* Lends the constraint ENTRY of C to a thread in three calls: late_begin(), late_add() for each sequence with a late
+ * MASK and its RUN, and late_lend(). late_begin() returns NULL, and nothing is lent, if there is no memory or no
+ * thread. */
 struct late_job *late_begin(struct late_work *w, struct constraints *c, struct constraints_entry *entry);
 void late_add(struct late_job *job, struct late_mask *mask, struct constraint_run *run);
 void late_lend(struct late_work *w, struct late_job *job);
 
-/* Takes back the constraints that threads have finished with, and the runs. Those of ended sequences are freed. */
+/* Takes back the constraints whose masks the threads have made, and gives the runs back to their sequences; the runs of
+ * ended sequences are freed. */
 void late_take(struct late_work *w);
 
 /* Waits at most SECONDS for a thread to finish. */

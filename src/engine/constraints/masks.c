@@ -38,7 +38,7 @@ void masks_add(struct masks *m, struct seq *s)
     m->seq[at] = s;
 }
 
-/* Does the work of a thread's constraints. */
+/* Calls m->work for the sequences of THREAD. All sequences of a constraint belong to one thread. */
 static void masks_share(void *ctx, int thread, int n_threads)
 {
     const struct masks *m = ctx;

@@ -9,28 +9,30 @@
 #include "base/threads/pool.h"
 #include "engine/seq.h"
 
-/* Steps of work on constraints (constraint_run.steps), about 2 ms, that a thread does at most within a step of the
- * engine. What is not done then is late (late.h). */
-enum { MASKS_STEPS = 20000, MASKS_GUESS_STEPS = MASKS_STEPS / 16 /* for a guess of a draft */ };
+/* Maximum work on constraints (constraint_run.steps) of a thread within one step of the engine, about 2 ms. A mask that
+ * needs more is late (late.h). */
+/* for the mask of one guess of a draft model */
+enum { MASKS_STEPS = 20000, MASKS_GUESS_STEPS = MASKS_STEPS / 16 };
 
-/* Sequences with a constraint, and what is done with each. */
+/* The sequences with a constraint, and the function that is called for each. */
 struct masks {
     /* [n] with room for all running sequences; those with the same constraint are neighbours */
     struct seq **seq;
     size_t n;
-    /* [n_threads] the steps of each thread within this step of the engine, at most MOST. NULL: no limit. */
+    /* [n_threads] work of each thread in this step of the engine, at most MOST. NULL: no limit */
     struct constraint_steps *steps;
     size_t n_threads, most;
-    size_t most_done; /* largest number of steps that a thread has done within a step of the engine */
+    size_t most_done; /* largest work of a thread in one step of the engine */
     void (*work)(void *ctx, struct seq *s);
     void *ctx;
 };
 
-/* Opens M for N_SEQS sequences and the threads of POOL (NULL: the caller's), each of which may do MOST steps. */
+/* Opens M for N_SEQS sequences and the threads of POOL (NULL: the caller's), each of which may do MOST units of work
+ * (constraint_run.steps) in a step of the engine. */
 int masks_open(struct masks *m, size_t n_seqs, const struct pool *pool, size_t most, struct err *e);
 void masks_close(struct masks *m); /* M may be zeroed */
 
-/* Begins a step of the engine, of which all MOST steps of work are left. */
+/* Begins a step of the engine: each thread may do MOST units of work again. */
 void masks_begin(struct masks *m);
 
 void masks_add(struct masks *m, struct seq *s);
@@ -43,8 +45,8 @@ void masks_run(struct masks *m, struct pool *pool);
  * end, and removes what the request does not allow. */
 void masks_finish(struct seq *s, uint32_t *mask);
 
-/* Makes and finishes the MASK behind tokens of S that may be wrong. Returns false if the constraint has reached a
- * limit, or if the steps that are left do not suffice. */
+/* Computes the MASK of the token after guesses of S, as masks_finish() completes it. Returns false if the constraint
+ * has reached a limit, or if the work that is left does not suffice. */
 bool masks_guess(struct seq *s, uint32_t *mask);
 
 #endif

@@ -20,8 +20,8 @@ size_t embed_ids(const struct embedder *x, const int32_t **ids, size_t *n)
     return cut;
 }
 
-/* Cuts IDS, of which the first N_BEFORE and the last N_BEHIND are kept. Returns the number of tokens that
- * were cut. */
+/* Cuts IDS to the maximum length; the first N_BEFORE and the last N_BEHIND tokens are kept. Returns the number of
+ * tokens that were cut. */
 static size_t cut_text(const struct embedder *x, struct tok_ids *ids, size_t n_before, size_t n_behind)
 {
     size_t around = n_before + n_behind, keep = x->most > around ? x->most - around : 0, n = ids->n - around,
@@ -70,8 +70,8 @@ static int encode_message(const struct embedder *x, const struct tok *tok, const
     return rc;
 }
 
-/* Sets *N_BEHIND to the number of tokens at the end of IDS that the template writes behind a message: those
- * at which two short messages end alike. 0 if the messages do not differ. */
+/* Encodes a short message into BEHIND, and sets *N_BEHIND to the number of tokens at its end that the template writes
+ * after a message: the longest common end of the tokens of two short messages. 0 if the messages do not differ. */
 static int find_behind(const struct embedder *x, const struct tok *tok, struct tok_ids *behind,
                        size_t *n_behind, struct err *e)
 {
@@ -89,8 +89,8 @@ static int find_behind(const struct embedder *x, const struct tok *tok, struct t
     return rc;
 }
 
-/* Cuts the tokens IDS of a message. As in sentence-transformers, the tokens behind a message are written over
- * the last ones that are left. */
+/* Cuts the tokens IDS of a message. As in sentence-transformers, the tokens that the template writes after a message
+ * then replace the last tokens that are kept. */
 static int cut_message(const struct embedder *x, const struct tok *tok, struct tok_ids *ids, size_t *n_cut,
                        struct err *e)
 {

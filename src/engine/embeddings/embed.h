@@ -1,5 +1,5 @@
-/* embed.h - the steps from a text to the tokens whose hidden states are pooled, and from the pooled state to
- * the embedding, as an embedder says. Any thread may take them. */
+/* embed.h - encodes texts whose hidden states are pooled, and makes embeddings from the pooled states, by the settings
+ * of an embedder. Any thread may call these functions. */
 #ifndef GALLOP_ENGINE_EMBEDDINGS_EMBED_H
 #define GALLOP_ENGINE_EMBEDDINGS_EMBED_H
 
@@ -12,18 +12,18 @@ struct err;
 struct tok;
 struct tok_ids;
 
-/* Encodes TEXT [n] with the default prompt, and appends its tokens to IDS, which is empty. SPECIAL: add BOS
- * and similar tokens; without an effect on messages, whose template writes them. The tokens that the
- * tokenizer puts around a text, and what the template writes behind the message, are kept when the text is
- * cut. Sets *N_CUT to the number of tokens that were cut. */
+/* Encodes TEXT [n] with the default prompt, and appends its tokens to IDS, which is empty. SPECIAL: add BOS and similar
+ * tokens; no effect on texts that a chat template renders, because the template writes them. A text that is too long is
+ * cut, but not the tokens that the tokenizer or the template puts around it. Sets *N_CUT to the number of tokens that
+ * were cut. */
 int embed_text(const struct embedder *x, const struct tok *tok, const char *text, size_t n, bool special,
                struct tok_ids *ids, size_t *n_cut, struct err *e);
 
-/* Cuts a prompt of tokens: sets *IDS and *N to the part of them that is kept. Returns the number of the
- * others. */
+/* Cuts the prompt *IDS [*N] to the maximum length: sets *IDS and *N to the tokens that are kept. Returns the number of
+ * tokens that were cut. */
 size_t embed_ids(const struct embedder *x, const int32_t **ids, size_t *n);
 
-/* Returns the number of elements of an embedding that is made of a pooled state of N. X may be NULL. */
+/* Returns the number of elements of the embedding of a pooled hidden state with N elements. X may be NULL. */
 size_t embed_size(const struct embedder *x, size_t n);
 
 /* Returns the embedding [embed_size()] made of the pooled hidden state STATE [n] by the Dense modules, cut

@@ -191,8 +191,8 @@ static int read_kwargs(struct embedder *x, const json_t *kwargs, size_t *most, s
     return 0;
 }
 
-/* Reads how MESSAGE, modality_config.message of sentence_bert_config.json, is made of a text. *IS_AUTO: the
- * chat template decides about has_parts. */
+/* Reads from MESSAGE, which is modality_config.message of sentence_bert_config.json, how a text becomes a chat message.
+ * Sets *IS_AUTO if the chat template decides about has_parts. */
 static int read_message(struct embedder *x, const json_t *message, bool *is_auto, struct err *e)
 {
     const char *format = json_string_value(json_object_get(message, "format"));
@@ -259,7 +259,7 @@ static int read_about(struct embedder *x, struct folder in, struct err *e)
 /* Opens the chat template. IS_AUTO: it decides about has_parts. */
 static int open_template(struct embedder *x, struct checkpoint *c, bool is_auto, struct err *e)
 {
-    /* The signs of a template that reads a list, as sentence-transformers looks for them. */
+    /* Strings that show that a template expects content to be a list; sentence-transformers looks for the same ones. */
     static const char *const signs[] = {"content[0]", ".type", "'type'", "\"type\"", "message.content["};
     const char *source;
     int rc = checkpoint_chat(&x->chat, c, e);
@@ -363,7 +363,7 @@ void embedder_left_out(struct folder in)
         log_warn("modules.json: pooling leaves out %s, so embeddings are not those of sentence-transformers",
                  names);
     json_decref(modules);
-    read_about(&x, in, NULL); /* what cannot be read is left out, too */
+    read_about(&x, in, NULL); /* errors are ignored, because the contents are not used */
     if (x.prompt)
         log_warn(
             "config_sentence_transformers.json: pooling leaves out the default prompt, so embeddings are not those of "

@@ -10,15 +10,15 @@
 
 static const char subject[] = "speculative_config";
 
-/* Methods of vLLM and llama.cpp that are not built. */
+/* Methods of vLLM and llama.cpp that Gallop does not implement. */
 static const char *const unbuilt[] = {
     "eagle",  "eagle3",         "mtp",          "medusa", "dflash",
     "dspark", "mlp_speculator", "ngram_gpu",    "peagle", "extract_hidden_states",
     "custom", "ngram-mod",      "ngram-simple", NULL};
 
-/* Members of vLLM's configuration that change nothing here, and the values that ask for what is done anyway: a draft
- * model is on the threads of the target, guesses are verified exactly, so that the tokens of an answer are those
- * without guesses however these were drawn, and there are no graphs and no kernels to choose. */
+/* Members of vLLM's configuration without an effect, and their accepted values, which ask for what Gallop does anyway:
+ * a draft model runs on the threads of the target, guesses are verified exactly, so that the tokens of an answer do not
+ * depend on how guesses are drawn, and there are neither graphs nor kernels to choose. */
 static const struct {
     const char *name, *value[2];
 } idle[] = {{"draft_tensor_parallel_size", {"1"}},
@@ -164,7 +164,7 @@ static int read_member(struct guess_config *c, const char *name, const json_t *v
     return err_about(e, ERR_INPUT, subject, "the member \"%.60s\" is not known", name);
 }
 
-/* Sets what was not given, and checks the members together. */
+/* Sets the defaults of missing members, and checks the members together. */
 static int complete(struct guess_config *c, struct err *e)
 {
     bool has_draft = false;

@@ -32,21 +32,21 @@ struct guess_config {
     } range[GUESS_MAX_RANGES]; /* [n_ranges] in ascending order */
     size_t n_ranges;
     size_t lookup_min, lookup_max; /* ngram: lengths of matches */
-    /* suffix: the longest match, the number of requests that are remembered (0: none but the own), the maximum
-     * number of guesses for each token of a match, and the least share of the occurrences of a match that
-     * continue with the guessed token. */
+    /* suffix: the longest match, the number of requests whose tokens are remembered (0: matches are only searched in
+     * the own tokens), the maximum number of guesses for each token of a match, and the least share of the occurrences
+     * of a match that continue with the guessed token. */
     size_t max_tree_depth, max_cached_requests;
     double max_spec_factor, min_token_prob;
     /* draft_model: model and revision, as options of an engine. */
     const char *model, *revision, *quant;
     size_t max_model_len; /* 0: not given */
-    /* parallel_drafting: the draft model guesses all tokens in one pass if it was trained for it (PARD), and must have
-     * been trained for it if the member is given as true. */
+    /* parallel_drafting: the draft model guesses all tokens in one pass if it was trained for it (PARD), and if the
+     * member is given as true, other models are refused. */
     bool is_parallel, must_be_parallel;
     double kv_memory; /* GiB of the draft model's KV cache; 0: not given */
 };
 
-/* Reads TEXT into *C. ERR_INPUT: it is malformed; ERR_UNSUPPORTED: a method is not built. The subject of *E is
+/* Reads TEXT into *C. ERR_INPUT: it is malformed; ERR_UNSUPPORTED: a method is not implemented. The subject of *E is
  * "speculative_config". */
 int guess_config_read(struct guess_config *c, const char *text, struct arena *a, struct err *e);
 

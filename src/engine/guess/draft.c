@@ -15,13 +15,14 @@
 #include "engine/seq.h"
 
 enum {
-    LEAST_LOGITS = 32, /* rows of logits that are computed together, at least */
+    LEAST_LOGITS = 32, /* minimum number of rows whose logits are computed together */
     FIRST_PASSES =
-        16, /* the fastest of these begins the mean time, since pages are touched for the first time */
+        /* the mean time begins with the fastest of these, because the first ones touch new memory pages */
+    16,
 };
 
-/* Weight of a pass in the mean time, and how far above the mean its time counts, which other processes may have
- * caused. */
+/* Weight of the newest pass in the mean time. The time of a pass above (1 + most_surprise) times the mean is cut to
+ * that, because other processes may have delayed it. */
 static const double newest = 0.1, most_surprise = 1.0;
 
 /* The rows of a running sequence. Token t of the sequence has row t if t < DRAFT_SINK, otherwise row t - skip; rows of
@@ -30,18 +31,19 @@ struct draft_slot {
     bool is_open;
     size_t skip;
     size_t n_rows;           /* rows of known tokens */
-    size_t n_fed;            /* rows of guesses behind them */
-    int32_t fed[GUESS_MOST]; /* [n_fed] these guesses */
+    size_t n_fed;            /* rows of guesses after them */
+    int32_t fed[GUESS_MOST]; /* [n_fed] the guesses of these rows */
     size_t last_total;       /* number of tokens for which the rows were computed last */
-    bool is_replaced;        /* rows were computed from a replaced token (token_at()) */
+    bool is_replaced;        /* a row was computed from a replacement of its token (token_at()) */
 };
 
 /* A sequence that asks for guesses. */
 struct draft_turn {
     struct seq *seq;
     struct draft_slot *slot;
-    size_t most, length; /* maximum number of guesses; known tokens that the draft sees */
-    bool is_active;      /* it gets more guesses */
+    /* MOST: maximum number of guesses; LENGTH: number of known tokens that the draft model sees */
+    size_t most, length;
+    bool is_active; /* it gets more guesses */
 };
 
 /* A row of the run whose logits give the next guess of a turn. */
@@ -281,7 +283,8 @@ const struct llm *draft_llm(const struct draft *d)
 
 /* ---- rows ---- */
 
-/* Returns the token of row ROW of T. Ids that the draft lacks are replaced: a guess may be worse, but not wrong. */
+/* Returns the token of row ROW of T, or 0 if the draft model's vocabulary lacks it: a guess may get worse by that, but
+ * the target still verifies it. */
 static int32_t token_at(const struct draft *d, const struct draft_turn *t, size_t row)
 {
     int32_t id = t->seq->token[row < DRAFT_SINK ? row : row + t->slot->skip];
@@ -292,7 +295,8 @@ static int32_t token_at(const struct draft *d, const struct draft_turn *t, size_
     return 0;
 }
 
-/* Returns the tokens of T if its rows may enter the prefix cache: those of a whole sequence. Otherwise NULL. */
+/* Returns the tokens of T if its rows may enter the prefix cache, because no token was skipped or replaced, else
+ * NULL. */
 static const int32_t *tokens_of(const struct draft_turn *t)
 {
     return t->slot->skip || t->slot->is_replaced ? NULL : t->seq->token;
@@ -306,8 +310,8 @@ static void settle(struct draft *d, const struct draft_turn *t, size_t n)
     t->slot->n_fed = 0;
 }
 
-/* Keeps the rows of guesses that became known tokens, but never the row of the last known token, whose logits are
- * needed. */
+/* Keeps the rows of guesses that were right, but never the row of the last known token, which must be computed again
+ * for its logits. */
 static void keep_right_rows(struct draft *d, const struct draft_turn *t)
 {
     struct draft_slot *slot = t->slot;
@@ -329,8 +333,9 @@ static void close_slot(struct draft *d, const struct draft_turn *t)
     *slot = (struct draft_slot){0};
 }
 
-/* Prepares the slot of T and sets t->length: drops rows that are not valid anymore, and begins with rows of the prefix
- * cache. A sequence that is longer than the limit is cut to half of it. */
+/* Prepares the slot of T and sets t->length: drops rows that are no longer valid, and starts an empty slot with rows of
+ * the prefix cache. Of a sequence that exceeds the limit, only half as many rows as the limit are used: those of its
+ * DRAFT_SINK first tokens and of its last tokens. */
 static void prepare_turn(struct draft *d, struct draft_turn *t)
 {
     struct draft_slot *slot = t->slot;
@@ -356,7 +361,7 @@ static void prepare_turn(struct draft *d, struct draft_turn *t)
 
 /* ---- draws ---- */
 
-/* Returns the logits of R for the target's vocabulary. */
+/* Returns the logits of R, padded to the target's vocabulary if the draft's is smaller. */
 static const float *fit_logits(const struct draft *d, const struct draft_row *r, size_t sampler)
 {
     size_t own = d->llm.model.info.vocab;
@@ -423,7 +428,7 @@ static void run(struct draft *d)
     d->n_rows = d->n_ids = d->n_wanted = 0;
 }
 
-/* Runs the rows that were added, and learns the time of the pass. */
+/* Like run(), and updates the mean time of a pass. */
 static void run_timed(struct draft *d)
 {
     double begin = clock_seconds(), seconds;
@@ -441,8 +446,8 @@ static void run_timed(struct draft *d)
         d->pass_s += newest * (seconds - d->pass_s);
 }
 
-/* Adds rows [pos, pos + n) of T to the run, of which N_WANTED are drawn. Returns where their tokens are written, or
- * NULL if there is no memory for them. */
+/* Adds rows [pos, pos + n) of T to the run; a guess is drawn from each of the last N_WANTED. Returns the array [n] to
+ * which the caller writes their tokens, or NULL if there is no memory for the rows. */
 static int32_t *add_rows(struct draft *d, struct draft_turn *t, size_t pos, size_t n, size_t n_wanted)
 {
     const struct seq *s = t->seq;
@@ -468,8 +473,9 @@ static int32_t *add_rows(struct draft *d, struct draft_turn *t, size_t pos, size
     return id;
 }
 
-/* Adds the missing rows of T to the run, but not more than *LEFT of those that T lacks beyond a step's tokens. If none
- * is missing then, a guess follows, and for PARD the mask tokens. */
+/* Adds the rows of known tokens that T lacks to the run. If these are more than a step adds, at most *LEFT of them are
+ * added and subtracted from *LEFT. If T then lacks none, a guess is drawn from the last row, and PARD adds rows of mask
+ * tokens. */
 static void add_known(struct draft *d, struct draft_turn *t, size_t *left)
 {
     struct draft_slot *slot = t->slot;

@@ -1,16 +1,15 @@
-/* draft.h - guesses of a draft model: a small model with the vocabulary of the model that it serves (the
- * target), which guesses one token after another, or all tokens in one pass (PARD,
- * https://arxiv.org/abs/2504.18583).
+/* draft.h - guesses of a draft model: a small model with the vocabulary of the model that it serves (the target), which
+ * guesses one token after another, or all tokens in one pass (PARD, https://arxiv.org/abs/2504.18583).
  *
- * A guess is drawn from the draft's logits as the target draws its token: with the parameters, the seed and the
- * number of that token. Both draws then use the same noise, so that similar distributions mostly give the same
- * token (sample.h). A draft of PARD gets mask tokens behind the known tokens, each of which predicts one more
- * token; their rows are dropped after the pass.
+ * A guess is drawn from the draft's logits as the target draws its token: with the parameters, the seed and the number
+ * of that token. Both draws then use the same noise, so that similar distributions mostly give the same token
+ * (sample.h). A draft of PARD gets mask tokens after the known tokens, each of which predicts one more token; their
+ * rows are dropped after the pass.
  *
- * The draft keeps rows of each running sequence, up to a limit that holds for every sequence at the same time.
- * A longer sequence is cut: the draft then sees its first tokens and its last ones, at positions without a gap.
- * A sequence whose rows are missing (a new prompt, after a preemption or a cut) gets no guesses until its rows
- * are computed, a limited number of them in each step.
+ * The draft keeps rows of each running sequence, up to a limit that holds for every sequence at the same time. A longer
+ * sequence is cut: the draft then sees its first tokens and its last ones, at positions without a gap. A sequence whose
+ * rows are missing (a new prompt, after a preemption or a cut) gets no guesses until its rows are computed, a limited
+ * number of them in each step.
  */
 #ifndef GALLOP_ENGINE_GUESS_DRAFT_H
 #define GALLOP_ENGINE_GUESS_DRAFT_H
@@ -22,7 +21,7 @@ struct draft_options {
     const struct gallop_options *engine; /* the target's; isa, allow_links, download and progress are used */
     const char *model, *revision;        /* as in struct gallop_options */
     const char *quant;    /* NULL: as stored if the checkpoint is quantized or packed, otherwise int8 */
-    size_t max_model_len; /* 0: the smaller one of the target's and the draft's own, at most DRAFT_ROWS */
+    size_t max_model_len; /* 0: the smaller context length of target and draft model, at most DRAFT_ROWS */
     double kv_memory; /* GiB of the KV cache; 0: enough for max_model_len rows of all sequences, at most 4 */
     bool is_parallel; /* a draft that was trained for it guesses all tokens in one pass */
     bool must_be_parallel; /* a draft that was not trained for it is an error */

@@ -1,11 +1,11 @@
-/* guess.c - counters and learned chances of guesses. */
+/* guess.c - counts results of guesses, and estimates the chances that guesses are right. */
 #include "engine/guess/guess.h"
 
-/* Weight of older results: a result that is 64 results old has a weight of about 1/e. */
+/* Factor by which each new result reduces the weight of the older ones: after 64 results it is about 1/e. */
 static const float decay = 1 - 1.0F / 64;
 
-/* Each chance begins as if this number of results had been seen, with this share of right guesses. Guesses of a new
- * engine are therefore tried. */
+/* Each chance starts as if `prior` results had been seen, of which the share `prior_share` was right, so that a new
+ * engine tries guesses. */
 static const float prior = 4, prior_share = 0.75F;
 
 const char *guess_source_name(enum guess_source source)

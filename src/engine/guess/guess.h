@@ -1,12 +1,12 @@
-/* guess.h - speculative decoding: the guessed next tokens of a sequence, the interface of their sources, and
- * the learned chances that guesses are right.
+/* guess.h - speculative decoding: the guessed next tokens of a sequence, the interface of their sources, and the
+ * learned chances that guesses are right.
  *
- * A step computes the last known token of a sequence and the guesses behind it. Row j then gives the logits of
- * the token behind guess j. The step draws the rows in order, each with the number of its own token, and keeps
- * the drawn tokens up to the first that differs from the guess. A drawn token is a function of logits,
- * parameters, seed and number only, so the tokens of an answer are those without guesses, whatever the guesses
- * are; they only determine the number of tokens of a step. Rejection sampling, which other programs use, is not
- * needed: it would make the tokens depend on the guesses.
+ * A step computes the rows of the last known token of a sequence and of the guesses after it. Row j then gives the
+ * logits of the token after guess j. The step draws the rows in order, each with the number of its own token, and keeps
+ * the drawn tokens up to the first that differs from the guess. A drawn token is a function of logits, parameters, seed
+ * and number only, so the tokens of an answer are those without guesses, whatever the guesses are; they only determine
+ * the number of tokens of a step. Rejection sampling, which other programs use, is not needed: it would make the tokens
+ * depend on the guesses.
  */
 #ifndef GALLOP_ENGINE_GUESS_GUESS_H
 #define GALLOP_ENGINE_GUESS_GUESS_H
@@ -22,39 +22,40 @@ enum {
 
 enum guess_source {
     GUESS_FORCED, /* tokens that a constraint forces */
-    GUESS_NGRAM,  /* tokens behind an earlier occurrence of the last tokens in the sequence */
+    GUESS_NGRAM,  /* tokens that followed an earlier occurrence of the last tokens in the sequence */
     GUESS_SUFFIX, /* the same, in all sequences of the engine */
     GUESS_DRAFT,  /* a draft model, one token after another */
     GUESS_PARD,   /* a draft model, all tokens in one pass */
     GUESS_SELF,   /* the model itself with int4 weights */
-    GUESS_ORACLE, /* right tokens of a known share, for measurements */
+    GUESS_ORACLE, /* guesses of which a known share is right, for measurements */
     GUESS_SOURCES
 };
 
 const char *guess_source_name(enum guess_source source);
 
-/* The guesses of a sequence for its next step. The tokens are in seq.token, behind the known ones. */
+/* The guesses of a sequence for its next step. The tokens are in seq.token, after the known ones. */
 struct guess {
     size_t most; /* maximum number that the step can use */
     size_t n;    /* number of guesses */
     enum guess_source source;
     size_t match;  /* lookup: number of tokens that match; otherwise 0 */
-    size_t lane;   /* drafts: one thread draws the guesses of all sequences with this number */
+    size_t lane;   /* draft models: guesses of sequences with the same number are drawn by one thread */
     float *chance; /* [n] chance that guess j and all guesses before it are right; borrowed from the step */
 };
 
 /* Counters of an engine, or of one sequence. */
 struct guess_counts {
-    uint64_t n_steps;  /* of a sequence: steps that gave tokens of it */
-    uint64_t n_drafts; /* number of times that guesses were computed, once for each step of a sequence */
-    uint64_t n_guessed, n_accepted; /* guesses that were computed, and those of them that were right */
+    uint64_t n_steps; /* of a sequence only: steps that generated tokens of it */
+    /* number of times that guesses were verified, one for each step of a sequence with guesses */
+    uint64_t n_drafts;
+    uint64_t n_guessed, n_accepted; /* guesses that were verified, and those of them that were right */
 };
 
 void guess_counts_add(struct guess_counts *c, size_t n_guessed, size_t n_accepted);
 
 struct seq;
 
-/* Where guesses come from. The functions are called by the engine's thread between runs, and do not allocate. */
+/* A source of guesses. The functions are called by the engine's thread between runs, and do not allocate. */
 struct guess_maker {
     void *ctx;
     size_t most;   /* maximum number of guesses of a sequence, at most GUESS_MOST */
@@ -66,8 +67,7 @@ struct guess_maker {
     double pass_s;
     bool is_parallel;
     size_t depth;
-    /* Writes up to guess.most guesses of each of SEQ [n] behind its known tokens, and sets guess.n, source and
-     * match. */
+    /* Writes up to guess.most guesses for each of SEQ [n] after its known tokens, and sets guess.n, source and match. */
     void (*propose)(void *ctx, struct seq **seq, size_t n);
     /* A sequence has left its slot, and its rows are lost. NULL: not needed. */
     void (*leave)(void *ctx, const struct seq *seq);
@@ -82,7 +82,7 @@ struct guess_chances {
 };
 
 void guess_chances_init(struct guess_chances *c);
-/* Sets g->chance. */
+/* Sets g->chance [g->n] to the estimates of C. */
 void guess_chances_set(const struct guess_chances *c, struct guess *g);
 /* Counts the result of G: its first N_TRIED guesses were compared, of which the first N_RIGHT were right. */
 void guess_chances_learn(struct guess_chances *c, const struct guess *g, size_t n_tried, size_t n_right);

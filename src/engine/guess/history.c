@@ -13,7 +13,8 @@ struct history_chunk {
         next; /* neighbours in the sequence, plus 1; 0: none. They may have been overwritten. */
     uint32_t n;
     int32_t token[HISTORY_CHUNK];
-    uint32_t older[2][HISTORY_CHUNK]; /* the next position of the token's chains, plus 1; 0: none */
+    /* the next older position in each of the token's two chains, plus 1; 0: none */
+    uint32_t older[2][HISTORY_CHUNK];
 };
 
 static const size_t gram[2] = {HISTORY_LONG, HISTORY_SHORT};
@@ -58,7 +59,7 @@ struct history_writer history_writer(const uint64_t realm[2], size_t n_skipped)
     return (struct history_writer){.realm = {realm[0], realm[1]}, .n_written = n_skipped};
 }
 
-/* Returns the number of the chain of the N tokens that end in front of TOKEN_END in REALM. */
+/* Returns the index of the hash chain of the N tokens before TOKEN_END in REALM. */
 static size_t hash(const struct history *h, const uint64_t realm[2], const int32_t *token_end, size_t n)
 {
     uint64_t x = realm[0] ^ realm[1] ^ h->seed;
@@ -70,7 +71,7 @@ static size_t hash(const struct history *h, const uint64_t realm[2], const int32
     return (x * 0xd6e8feb86659fd93u) >> (64 - h->head_bits);
 }
 
-/* Takes the oldest chunk for W. */
+/* Takes the oldest chunk of the ring for the next tokens of W. */
 static struct history_chunk *take(struct history *h, struct history_writer *w)
 {
     size_t at = h->next_chunk, last = w->last;
@@ -132,7 +133,8 @@ static const struct history_chunk *next(const struct history *h, const struct hi
     return p && p->sequence == c->sequence && p->born > c->born ? p : NULL;
 }
 
-/* Returns how many tokens, at most MOST, in front of TOKEN_END are equal to those up to index AT of C. */
+/* Returns the number of tokens, at most MOST, before TOKEN_END that equal the tokens up to and including index AT of
+ * C. */
 static size_t common(const struct history *h, const struct history_chunk *c, size_t at,
                      const int32_t *token_end, size_t most)
 {
@@ -157,14 +159,14 @@ static bool may_see(const struct history *h, const struct history_writer *w, con
            h->n_sequences - c->sequence < h->max_sequences;
 }
 
-/* What a search has found so far. */
+/* The longest matches that a search has found so far. */
 struct finds {
-    size_t length; /* of the longest match */
+    size_t length; /* length of the longest match */
     struct history_place *place;
     size_t n, n_most;
 };
 
-/* Asks for the cache lines that the search reads at position AT. */
+/* Prefetches the cache lines that the search reads at position AT. */
 static void prefetch(const struct history *h, uint32_t at, size_t kind)
 {
     const struct history_chunk *c = &h->chunk[at / HISTORY_CHUNK];
@@ -174,7 +176,7 @@ static void prefetch(const struct history *h, uint32_t at, size_t kind)
     __builtin_prefetch(&c->older[kind][at % HISTORY_CHUNK]);
 }
 
-/* Follows chain KIND of the MOST tokens in front of TOKEN_END. */
+/* Searches chain KIND for the longest match of the tokens before TOKEN_END, at most MOST. */
 static void search(const struct history *h, const struct history_writer *w, size_t kind,
                    const int32_t *token_end, size_t most, struct finds *f)
 {

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/strmap.h"
 
-/* Returns the length of the longest match that is looked for. */
+/* Returns the maximum length of a match: MAX_LENGTH, but at most MATCH_MAX_LENGTH. */
 static size_t longest(size_t max_length)
 {
     return max_length < MATCH_MAX_LENGTH ? max_length : MATCH_MAX_LENGTH;

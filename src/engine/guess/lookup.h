@@ -1,6 +1,5 @@
-/* lookup.h - what a running sequence needs for guesses by lookup: an index of its own tokens, and its place in the
- * history of all sequences.
- */
+/* lookup.h - the state of a running sequence for guesses by lookup: an index of its own tokens, and the writer of its
+ * tokens into the history of all sequences. */
 #ifndef GALLOP_ENGINE_GUESS_LOOKUP_H
 #define GALLOP_ENGINE_GUESS_LOOKUP_H
 
@@ -17,10 +16,10 @@ struct guess_lookup {
 struct match *guess_lookup_prompt(size_t n, size_t max_length);
 void guess_lookup_free_prompt(struct match *m); /* M may be NULL */
 
-/* Allocates the state of a sequence of at most CAPACITY tokens behind those of PROMPT, which is borrowed; NULL: of all
- * its tokens. Matches have at most MAX_LENGTH tokens, or MATCH_MAX_LENGTH. SALT: the 16 bytes that sequences must have
- * in common to share tokens; NULL: none. The history does not get the first N_SKIPPED tokens. Returns NULL if memory is
- * exhausted. */
+/* Allocates the state of a sequence that has at most CAPACITY tokens after those in PROMPT, the index of its prompt,
+ * which is borrowed. PROMPT NULL: CAPACITY is for all its tokens. Matches have at most MAX_LENGTH tokens, and at most
+ * MATCH_MAX_LENGTH. SALT: the 16 bytes that sequences must have in common to share tokens; NULL: none. The history does
+ * not get the first N_SKIPPED tokens. Returns NULL if memory is exhausted. */
 struct guess_lookup *guess_lookup_new(const struct match *prompt, size_t capacity, size_t max_length,
                                       const uint8_t *salt, size_t n_skipped);
 void guess_lookup_free(struct guess_lookup *l); /* L may be NULL */

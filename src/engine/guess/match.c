@@ -53,7 +53,7 @@ static uint32_t *chain(const struct match *m, uint32_t parent, int32_t token)
     return &m->head[(x ^ x >> 32) * 0x9e3779b97f4a7c15u >> m->shift];
 }
 
-/* Returns the reference to the child of PARENT whose edge begins with TOKEN; it refers to 0 if there is
+/* Returns the address of the link to the child of PARENT whose edge begins with TOKEN; the link is 0 if there is
  * none. */
 static uint32_t *find(const struct match *m, uint32_t parent, int32_t token)
 {
@@ -84,7 +84,7 @@ static uint32_t add_child(struct match *m, uint32_t parent, int32_t token, size_
     return i;
 }
 
-/* Puts a node of DEPTH and END into the edge to the node that *AT refers to, and returns the new node. */
+/* Splits the edge to the node that *AT refers to by a new node with DEPTH and END, and returns the new node. */
 static uint32_t split_edge(struct match *m, uint32_t *at, const int32_t *token, size_t depth, size_t end)
 {
     uint32_t below = *at, above = m->n_nodes++;
@@ -109,7 +109,7 @@ bool match_has(const struct match *m, size_t n)
     return m->n_tokens == n && (!m->base || m->base->n_tokens == m->n_base);
 }
 
-/* Returns the end of the most recent occurrence of the longest match at END, or the length of the match. */
+/* Returns the end of the most recent earlier occurrence of the longest match that ends at END. */
 static size_t older_at(const struct match *m, size_t end)
 {
     return m->base && end <= m->n_base ? m->base->older[end] : m->older[end - m->n_base];
@@ -120,8 +120,8 @@ static size_t longest_at(const struct match *m, size_t end)
     return m->base && end <= m->n_base ? m->base->longest[end] : m->longest[end - m->n_base];
 }
 
-/* Finds the longest suffix of at most MOST tokens in front of LAST + 1 that occurs in the index M, and sets *OLDER to
- * the end of its most recent occurrence. Returns its length. */
+/* Finds the longest match in the index M of at most MOST tokens that end with *LAST, and sets *OLDER to the end of its
+ * most recent occurrence. Returns its length. */
 static size_t search(const struct match *m, const int32_t *token, const int32_t *last, size_t most,
                      uint32_t *older)
 {
@@ -142,7 +142,8 @@ static size_t search(const struct match *m, const int32_t *token, const int32_t 
     return depth;
 }
 
-/* Adds the contexts that end with TOKEN [end]. */
+/* Adds the token before index END of TOKEN with the tokens before it to the tree, and records the longest match
+ * there. */
 static void add(struct match *m, const int32_t *token, size_t end)
 {
     size_t most = end < m->max_length ? end : m->max_length, depth = 0;

@@ -1,4 +1,4 @@
-/* self_draft.c - packs the int4 weights, and computes guesses behind the target's rows. */
+/* self_draft.c - packs the int4 weights, and computes the rows of guesses after the target's KV rows. */
 #include "engine/guess/self_draft.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* self_draft.h - guesses of the model itself with int4 weights (the method "self"): a second set of packed weights of
- * the same checkpoint computes rows behind the target's own KV rows, which the verification computes again. There is
- * no second KV cache, no prompt to compute, and no training.
+ * the same checkpoint computes KV rows after the target's own, and the verification computes them again. There is no
+ * second KV cache, no prompt to compute, and no training.
  *
  * Only a model whose weights are not quantized gains from it: the copy takes about 0.28 of the time and of the memory
  * of bf16 weights.
@@ -21,7 +21,7 @@ void self_draft_close(struct self_draft *d); /* D may be NULL */
 
 size_t self_draft_bytes(const struct self_draft *d); /* the bytes of the weights */
 
-/* The function of struct guess_maker. Rows that it reserves are given back. */
+/* The function propose of struct guess_maker. KV rows that it reserves are given back. */
 void self_draft_propose(struct self_draft *d, struct seq **seq, size_t n);
 
 #endif

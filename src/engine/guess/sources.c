@@ -9,7 +9,7 @@
 #include "engine/guess/suffix.h"
 #include "engine/seq.h"
 
-/* Returns true if guesses of SOURCE take passes of a model. */
+/* Returns true if guesses of SOURCE are computed by a model. */
 static bool is_draft(enum guess_source source)
 {
     return source == GUESS_DRAFT || source == GUESS_SELF;
@@ -42,7 +42,8 @@ static size_t look_up(struct guess_sources *g, struct seq *s, enum guess_source 
                         guess, &s->guess.match);
 }
 
-/* Adds tokens of TOKEN up to N to the index M, but not more than *LEFT of those that it lacks beyond a step's. */
+/* Adds the tokens of TOKEN [n] that the index M lacks. If these are more than a step adds, at most *LEFT of them are
+ * added and subtracted from *LEFT. */
 static void index_tokens(struct match *m, const int32_t *token, size_t n, size_t *left)
 {
     size_t lacks = n - m->n_tokens;
@@ -55,7 +56,8 @@ static void index_tokens(struct match *m, const int32_t *token, size_t n, size_t
 }
 
 /* Writes the new tokens of S into its index, after those of a prompt that several answers share, and into the history.
- * *LEFT limits what is indexed of long prompts. A sequence whose index is not complete has no guesses by lookup. */
+ * *LEFT limits the tokens of long prompts that are indexed before a step. A sequence whose index is not complete has no
+ * guesses by lookup. */
 static void remember(struct guess_sources *g, struct seq *s, size_t *left)
 {
     struct match *own = &s->lookup->own, *prompt = s->common->prompt_index;
@@ -72,7 +74,7 @@ static void remember(struct guess_sources *g, struct seq *s, size_t *left)
         history_write(&g->history, &s->lookup->writer, s->token, n, false);
 }
 
-/* Guesses the tokens that the constraint of S forces, at most as many as the number at CTX. */
+/* Writes the tokens that the constraint of S forces as guesses, at most *CTX, a size_t. */
 static void force_tokens(void *ctx, struct seq *s)
 {
     size_t most = *(const size_t *)ctx;
@@ -81,8 +83,8 @@ static void force_tokens(void *ctx, struct seq *s)
                                       most < s->guess.most ? most : s->guess.most);
 }
 
-/* Guesses tokens that constraints force, for the first N_LEFT sequences of g->left, when N sequences ask. Returns how
- * many sequences are left. */
+/* Writes the tokens that constraints force as guesses of the first N_LEFT sequences of g->left. N is the number of
+ * sequences that ask for guesses. Keeps the sequences without guesses in g->left and returns their number. */
 static size_t force(struct guess_sources *g, size_t n_left, size_t n)
 {
     size_t most = guess_config_most(&g->config, GUESS_FORCED, n), n_still = 0;
@@ -155,7 +157,7 @@ static void propose(void *ctx, struct seq **seq, size_t n)
             g->maker.depth = most < g->maker.depth ? most : g->maker.depth;
             if (g->maker.depth && n_left)
                 ask_draft(g, source, n_left);
-            n_left = 0; /* the last method */
+            n_left = 0; /* a draft model is the last method */
             break;
         }
 
@@ -201,7 +203,7 @@ static int open_history(struct guess_sources *g, struct err *e)
     return rc;
 }
 
-/* Sets the maximum number of guesses over all methods and batch sizes. */
+/* Returns the maximum number of guesses of a sequence over all methods and batch sizes. */
 static size_t most_guesses(const struct guess_sources *g)
 {
     const struct guess_config *c = &g->config;
@@ -250,7 +252,7 @@ static int open_draft(struct guess_sources *g, const struct gallop_options *o, s
     return 0;
 }
 
-/* Checks that answers of TARGET can have guesses without a change. */
+/* Checks that guesses cannot change the answers of TARGET. */
 static int check_target(const struct llm *target, struct err *e)
 {
     const char *loose = llm_loose_backend(target);

@@ -12,7 +12,7 @@
 #include "engine/llm.h"
 
 struct guess_sources {
-    struct guess_maker maker; /* what the step calls */
+    struct guess_maker maker; /* the functions that the step calls */
     struct guess_config config;
     struct arena arena; /* strings of `config` */
     bool has_history;
@@ -20,7 +20,7 @@ struct guess_sources {
     struct draft *draft;           /* the draft model; NULL: none */
     struct self_draft *self_draft; /* the int4 weights of the method self; NULL: none */
     struct seq **left;             /* [max_seqs] sequences for which no source has a guess yet */
-    struct masks masks;            /* those of them that have a constraint */
+    struct masks masks;            /* the sequences of `left` that have a constraint */
     struct pool *pool;             /* the threads of the model; borrowed */
 };
 
@@ -33,7 +33,7 @@ void guess_sources_close(struct guess_sources *g); /* G may be NULL */
 /* Memory that guesses need beside the model and its KV cache, in bytes. */
 struct guess_memory {
     size_t lookup;  /* indexes of running sequences, if all have the maximum number of tokens */
-    size_t history; /* tokens of other requests */
+    size_t history; /* the history of the tokens of all sequences */
     size_t weights; /* of a draft */
     size_t kv;      /* the budget of its KV cache */
 };

@@ -3,10 +3,10 @@
 
 enum { MAX_VOTERS = 2 * MATCH_MAX_OCCURRENCES };
 
-/* An occurrence of the match, and where it has got to. */
+/* An occurrence of the match, and its current position. */
 struct voter {
-    size_t end;                 /* in the own tokens: index of the next token */
-    struct history_place place; /* else: the latest token */
+    size_t end;                 /* an occurrence in the own tokens: index of the next token */
+    struct history_place place; /* an occurrence in the history: position of the latest token */
     int32_t token;              /* the token that it votes for */
 };
 
@@ -17,7 +17,7 @@ struct vote {
     const int32_t *guess; /* the guesses so far */
     bool repeats;
     struct voter voter[MAX_VOTERS];
-    size_t n_voters, n_own; /* the first N_OWN are in the own tokens */
+    size_t n_voters, n_own; /* the first N_OWN voters are occurrences in the own tokens */
 };
 
 static bool next(const struct vote *v, struct voter *x, bool is_own)
@@ -77,7 +77,7 @@ static void elect(struct vote *v)
     v->n_own = n_own;
 }
 
-/* Fills in the occurrences of the longest match. Returns its length. */
+/* Makes the occurrences of the longest match the voters. Returns its length. */
 static size_t gather(struct vote *v, const struct match *own, const struct history_writer *w)
 {
     struct history_place place[MATCH_MAX_OCCURRENCES];
@@ -96,7 +96,8 @@ static size_t gather(struct vote *v, const struct match *own, const struct histo
     return in_own > in_history ? in_own : in_history;
 }
 
-/* Lets the text go on behind an interrupted match. Returns the length of a match that is as good, or 0. */
+/* If a match was interrupted, makes its continuation the only voter. Returns the length of a match that counts as
+ * equally good, or 0. */
 static size_t resume(struct vote *v, const struct match *own)
 {
     size_t end;

@@ -18,7 +18,7 @@
 #include "engine/guess/history.h"
 #include "engine/guess/match.h"
 
-/* A guess behind an interrupted match counts as one after a match of this length. */
+/* A guess after an interrupted match is as trustworthy as one after a match of this length. */
 enum { SUFFIX_RESUMED = 2 };
 
 /* Writes guesses for the tokens that follow TOKEN [n], all of which must be in the index OWN, to GUESS

@@ -18,10 +18,10 @@
 
 enum { MAX_BYTES = 1 << 30 };
 
-/* The first bytes of a file; then come `bytes` bytes of the plugin. Little-endian. */
+/* The header of a file, which `bytes` bytes of the serialized program follow. Little-endian. */
 struct header {
     char magic[8];
-    uint64_t key[2]; /* hash of what the program belongs to */
+    uint64_t key[2]; /* result of key_of() */
     uint64_t bytes, sum;
 };
 
@@ -32,7 +32,7 @@ static void hash_text(XXH3_state_t *h, const char *s)
     XXH3_128bits_update(h, s, strlen(s) + 1);
 }
 
-/* Hashes PATH, and size and time of the last change of the file there. */
+/* Hashes PATH, and the size and modification time of the file there. */
 static void hash_file(XXH3_state_t *h, const char *path)
 {
     struct stat st = {0};
@@ -47,7 +47,8 @@ static void hash_file(XXH3_state_t *h, const char *path)
     hash_text(h, path);
 }
 
-/* Hashes the environment variables that compilers behind PJRT read. The value of XLA's may be the name of a file. */
+/* Hashes the environment variables that the compilers of PJRT plugins read, and the file that a value may name
+ * (XLA_FLAGS). */
 static void hash_environment(XXH3_state_t *h)
 {
     static const char *const names[] = {"XLA_FLAGS", "TF_XLA_FLAGS", "LIBTPU_INIT_ARGS", "NEURON_CC_FLAGS"};
@@ -59,8 +60,8 @@ static void hash_environment(XXH3_state_t *h)
     }
 }
 
-/* Computes the hash of what the program TEXT on P belongs to. The processor counts, too, because plugins for CPUs
- * compile for it. Returns false if memory is exhausted. */
+/* Computes a hash of all that determines the compiled program: TEXT, compile options, plugin, platform, device and
+ * processor, because plugins for CPUs compile for the processor. Returns false if memory is exhausted. */
 static bool key_of(const struct plugin *p, const struct buf *text, uint64_t key[2])
 {
     XXH3_state_t *h = XXH3_createState();
@@ -114,7 +115,8 @@ static bool read_all(int fd, char *to, size_t n)
     return true;
 }
 
-/* Reads the file FD, which is closed. Returns its N bytes; NULL: it is no file, or too large or too small for one. */
+/* Reads and closes the file FD. Returns its N bytes, which the caller frees. NULL: it is no regular file, has an
+ * impossible size, or cannot be read. */
 static char *artifact_bytes(int fd, size_t *n)
 {
     struct stat st;
@@ -133,8 +135,9 @@ static char *artifact_bytes(int fd, size_t *n)
     return bytes;
 }
 
-/* Loads the program from PATH, and counts the result. Returns false if there is no valid file. A file over which the
- * plugin's process ends is deleted, so that the next one does not. *IS_REFUSED: the plugin refuses a whole file. */
+/* Loads the program from the file PATH, and counts the result. Returns false if there is no valid file. Sets
+ * *IS_REFUSED if the file is undamaged, but the plugin refuses it; a file that makes the plugin's process end is
+ * deleted. */
 static bool load(struct plugin *p, const char *path, const uint64_t key[2], struct pjrt_loaded **out,
                  struct artifact_counts *counts, bool *is_refused)
 {
@@ -182,8 +185,8 @@ static int save(const char *path, const uint64_t key[2], const struct buf *progr
     return rc;
 }
 
-/* Compiles TEXT and writes the program to PATH; NULL: there is no place for it. IS_REFUSED: the plugin refuses the file
- * there, which is deleted if it can compile the program. */
+/* Compiles TEXT and writes the program to PATH (NULL: it is not stored). IS_REFUSED: the plugin has refused the file at
+ * PATH, which is deleted if the program compiles. */
 static int compile_and_keep(struct plugin *p, const struct buf *text, const char *path, bool is_refused,
                             const uint64_t key[2], struct pjrt_loaded **out, struct artifact_counts *n,
                             struct err *e)

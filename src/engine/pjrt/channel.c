@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 
-#define LOOK_S 0.05 /* seconds after which a wait looks whether it is stopped */
+#define LOOK_S 0.05 /* seconds between two checks of *stop during a wait */
 
 enum channel_result channel_send(int socket, const struct channel_message *m)
 {

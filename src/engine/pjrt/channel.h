@@ -2,11 +2,11 @@
  *
  * The engine sends a call, and the process answers it; there is never more than one call. All messages have one fixed
  * size and travel over a pair of SOCK_SEQPACKET sockets. The data of a call or an answer lie in memory that both
- * processes share (base/files/shared.h), from its first byte. Programs and buffers have numbers, which the process
- * gives. Both sides run the same program on one machine, so that structs need no other form.
+ * processes share (base/files/shared.h), from its first byte. The process numbers programs and buffers. Both sides run
+ * the same program on one machine, so that structs are sent as they are in memory.
  *
- * Each side checks every number of a message before it uses it: a plugin that writes where it should not may have
- * changed the process around it.
+ * Each side checks every number of a message before it uses it: a faulty plugin may have overwritten the memory of its
+ * process.
  */
 #ifndef GALLOP_ENGINE_PJRT_CHANNEL_H
 #define GALLOP_ENGINE_PJRT_CHANNEL_H
@@ -15,11 +15,11 @@
 #include <stdint.h>
 
 enum {
-    CHANNEL_VERSION = 2, /* changes with the messages */
+    CHANNEL_VERSION = 2, /* incremented when the messages change */
     CHANNEL_DIMS = 8,
     CHANNEL_MOST_OBJECTS = 1 << 20, /* most arguments and results of a call */
     CHANNEL_MOST_PROGRAM = 1 << 30, /* most bytes of a compiled program */
-    /* Descriptors of the process */
+    /* File descriptors in the process */
     CHANNEL_SOCKET = 3,
     CHANNEL_MEMORY = 4
 };
@@ -27,6 +27,7 @@ enum {
 /* The hidden verb of `gallop` that serves the calls (process.h). */
 #define CHANNEL_VERB "plugin-process"
 
+/* The kinds of calls. A comment names the members of struct channel_message that the call and its answer use. */
 enum channel_kind {
     CHANNEL_HELLO,     /* what: the version of Gallop */
     CHANNEL_OPEN,      /* object: device, n: bytes of the path, bytes of the options or 0; data: both texts.
@@ -43,7 +44,7 @@ enum channel_kind {
 
 struct channel_message {
     uint32_t version, kind;
-    uint64_t number; /* of the call, from 1; the answer repeats kind and number */
+    uint64_t number; /* number of the call, from 1; the answer repeats kind and number */
     uint32_t code;   /* of an answer: enum err_code; if it is not 0, the data are the sentence */
     uint32_t type;   /* enum dtype */
     uint64_t bytes;  /* length of the data */
@@ -51,7 +52,7 @@ struct channel_message {
     char what[32]; /* terminated */
 };
 
-/* What is known of an open plugin (struct plugin). */
+/* The facts of an open plugin (struct plugin) that the engine needs. */
 struct channel_facts {
     uint64_t n_devices, memory_bytes, free_bytes;
     char platform[64], version[256], kind[128]; /* terminated */

@@ -55,14 +55,14 @@ static void find_program(char *out)
     else if (!(dladdr((const void *)(uintptr_t)child_start, &library) && library.dli_fname &&
                is_near(library.dli_fname, out)) &&
              !is_near(self, out))
-        snprintf(out, FILE_PATH_MAX, "gallop"); /* in PATH */
+        snprintf(out, FILE_PATH_MAX, "gallop"); /* is searched in PATH */
 }
 
 /* ---- starting ---- */
 
 static int add_actions(posix_spawn_file_actions_t *a, int socket, int memory, int output)
 {
-    /* The descriptors are moved out of the way first, because one of them may be the place of another. */
+    /* All descriptors have numbers above these (move_up()), so that no dup2() closes one that is still needed. */
     return posix_spawn_file_actions_addopen(a, 0, "/dev/null", O_RDONLY, 0) ||
            posix_spawn_file_actions_adddup2(a, output, 1) || posix_spawn_file_actions_adddup2(a, output, 2) ||
            posix_spawn_file_actions_adddup2(a, socket, CHANNEL_SOCKET) ||
@@ -82,7 +82,8 @@ static int set_attributes(posix_spawnattr_t *a)
            posix_spawnattr_setpgroup(a, 0); /* Ctrl-C is for this process only */
 }
 
-/* Starts PROGRAM on every processor that this process may use: the calling thread may be bound to one. */
+/* Starts PROGRAM, which may run on every allowed processor: the calling thread may be bound to one, and a new process
+ * inherits that. */
 static int spawn_unbound(pid_t *pid, const char *program, const posix_spawn_file_actions_t *actions,
                          const posix_spawnattr_t *attributes)
 {
@@ -123,7 +124,7 @@ static int spawn_with(struct child *c, const char *program, int socket, int memo
 
 /* ---- what the process writes ---- */
 
-/* Logs LINE at the level that the first letter of XLA's lines says, "I0000 00:00:00 ...", or as a warning. */
+/* Logs LINE. Lines of XLA ("I0000 00:00:00 ...") have the level of their first letter; others are warnings. */
 static void log_line(const char *line)
 {
     bool has_level = line[0] && isdigit((unsigned char)line[1]) && isdigit((unsigned char)line[2]);
@@ -164,7 +165,7 @@ static void close_pair(int pair[2])
     close(pair[1]);
 }
 
-/* Moves FD to a number above those of the process, which are set one after the other. */
+/* Moves FD to a number above the descriptors that the process gets, so that setting these does not overwrite it. */
 static int move_up(int fd)
 {
     int up = fcntl(fd, F_DUPFD_CLOEXEC, 16);
@@ -263,7 +264,7 @@ void child_end(struct child *c, double seconds, char *how, size_t size)
     }
     if (c->pid && !wait_for_end(c->pid, seconds, &status)) {
         is_killed = true;
-        kill(-c->pid, SIGKILL); /* and what the plugin started */
+        kill(-c->pid, SIGKILL); /* also the processes that the plugin has started */
         if (!wait_for_end(c->pid, REAP_S, &status))
             log_warn("pjrt: the plugin's process %ld has not ended %g s after SIGKILL; it is left behind",
                      (long)c->pid, REAP_S);

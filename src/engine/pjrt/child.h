@@ -1,7 +1,8 @@
 /* child.h - starts the process of a PJRT plugin and ends it.
  *
- * The process is the program `gallop` with a hidden verb. It has a socket to the engine, shared memory, and no other
- * open file of this process; what it writes to standard output and standard error is logged, line by line. */
+ * The process is the program `gallop` with a hidden verb. It inherits a socket to the engine and shared memory, and no
+ * other open file. The lines that it writes to standard output and standard error are logged.
+ */
 #ifndef GALLOP_ENGINE_PJRT_CHILD_H
 #define GALLOP_ENGINE_PJRT_CHILD_H
 
@@ -14,18 +15,18 @@
 struct child {
     pid_t pid;  /* 0: none */
     int socket; /* to the process; -1: none */
-    int output; /* what the process writes; -1: none */
+    int output; /* standard output and standard error of the process; -1: none */
     bool has_reader;
     struct thread reader;
 };
 
-/* Starts the process with the descriptor MEMORY. The program is that of the environment variable GALLOP_PROGRAM, or the
- * one that runs now, if its name is `gallop`, or `gallop` beside the library or the program, in a folder `bin` there or
- * one or two folders above, or in PATH. C must not move until child_end(). ERR_OS: there is no such program, or it
- * cannot be started. */
+/* Starts the process, which inherits the shared memory with the descriptor MEMORY. The program is that of the
+ * environment variable GALLOP_PROGRAM, or the one that runs now, if its name is `gallop`, or `gallop` beside the
+ * library or the program, in a folder `bin` there or one or two folders above, or in PATH. C must not move until
+ * child_end(). ERR_OS: there is no such program, or it cannot be started. */
 int child_start(struct child *c, int memory, struct err *e);
 
-/* Closes the socket, waits up to SECONDS for the process, and kills it then, for whose end it waits a second more.
+/* Closes the socket and waits up to SECONDS for the process to end. If it does not, kills it and waits a second more.
  * Writes to HOW how it ended, such as "ended by signal 11 (Segmentation fault)". */
 void child_end(struct child *c, double seconds, char *how, size_t size);
 

@@ -16,11 +16,11 @@
 #include "graph/record.h"
 
 enum {
-    MAX_ROWS = 3,  /* numbers of rows of a decoding sequence for which programs are compiled */
+    MAX_ROWS = 3,  /* number of row counts per decoding sequence for which programs are compiled */
     HEAD_ROWS = 32 /* rows of a scored prompt whose logits are computed together */
 };
 
-#define CLOSE_S 1.8 /* seconds that calls of the plugin have when the executor is closed */
+#define CLOSE_S 1.8 /* seconds that frames_close() waits for calls of the plugin */
 
 /* A compiled program and its sizes. */
 struct program {
@@ -30,19 +30,21 @@ struct program {
     _Atomic uint64_t n_runs, n_padding; /* runs so far, and rows of padding in them */
 };
 
-/* What the frame of the last run has left on the device. */
+/* The results of the last run on the device. */
 struct result {
     const struct program *p;
     struct pjrt_buffer *logits, *best, *hidden[STABLEHLO_MAX_HIDDEN];
-    size_t n, from;            /* the wanted rows; the row of a prompt that is the first of them */
-    bool has_best, has_logits; /* they are in f->best and f->logits */
+    /* N: number of wanted rows; FROM: index of the first of them among the rows of a prompt */
+    size_t n, from;
+    bool has_best, has_logits; /* the results were copied to f->best and f->logits */
 };
 
-/* The rows that a slot holds: those of a running sequence, or what the last one left. */
+/* The KV rows of a slot: of a running sequence, or left by the last one. */
 struct slot {
     int32_t *id; /* [context] */
     size_t n;
-    struct prefix_key key; /* only sequences with this key may use the rows */
+    /* salt and RoPE regime (slots_key()), which a sequence must share to use the rows */
+    struct prefix_key key;
 };
 
 struct frames {
@@ -58,24 +60,25 @@ struct frames {
     struct pjrt_buffer **arg;                    /* [1 + n_caches + n_weights] inputs, caches, weights */
     struct pjrt_buffer **out;                    /* [n_caches + 2 + n_hidden] */
     size_t n_caches, n_weights, n_hidden;
-    struct stablehlo_weight *weight; /* [n_weights] what the weights are */
-    /* [1 + n_hidden + n_head] arguments of heads; the weights are those of `arg` */
+    struct stablehlo_weight *weight; /* [n_weights] descriptions of the weights */
+    /* [1 + n_hidden + n_head] arguments of the head programs; weights are shared with `arg` */
     struct pjrt_buffer **head;
     size_t n_head;
     struct stablehlo_cache *layer; /* [n_caches / 2] */
     struct slot *slot;             /* [n_slots] */
     int32_t *in;                   /* inputs of the largest frame */
-    struct batch_seq *seq;         /* [n_slots] the sequences of a frame, for its cosines */
+    struct batch_seq *seq;         /* [n_slots] the sequences of a frame, for RoPE */
     float *logits;                 /* [most_logits, V] */
-    int32_t *best;                 /* the best tokens of the wanted rows of the last run */
+    int32_t *best;                 /* argmax tokens of the wanted rows of the last run */
     struct result result;
     size_t most_logits;
     void *zero; /* zeros for the largest cache */
     struct frames_stats stats;
     struct artifact_counts artifacts;
-    /* Opening again after an error, on a thread of its own. What it changes is left alone meanwhile. */
+    /* Opens the device again after an error, on a thread of its own. While it runs, no other code uses the members that
+     * it changes. */
     struct errand reopening;
-    struct err failure; /* why logits() or best() has failed */
+    struct err failure; /* the error of fork_rows(), logits() or best() */
     bool is_down;       /* a run has failed, and the device is not open again */
     bool is_suspect;    /* no run has succeeded since the device was opened again */
 };
@@ -122,7 +125,7 @@ static void add_program(struct frames *f, enum stablehlo_part part, size_t n_seq
 {
     size_t n_wanted = part == STABLEHLO_STEP ? n_seqs * rows : 1;
 
-    if (n_wanted > f->max_tokens) /* a step has no more rows */
+    if (n_wanted > f->max_tokens) /* a step has at most so many rows */
         n_wanted = f->max_tokens;
     if (part == STABLEHLO_HEAD)
         n_wanted = rows < HEAD_ROWS ? rows : HEAD_ROWS;
@@ -132,7 +135,8 @@ static void add_program(struct frames *f, enum stablehlo_part part, size_t n_seq
         (struct program){.part = part, .n_seqs = n_seqs, .rows = rows, .seen = seen, .n_wanted = n_wanted};
 }
 
-/* Lists the numbers of rows of decoding sequences: one, the most with all guesses, and a number between them. */
+/* Sets f->decode_rows to the numbers of rows per decoding sequence for which there are programs: one, one more than the
+ * maximum number of guesses, and a number between them. */
 static void list_rows(struct frames *f)
 {
     size_t most = f->o.most_guesses < f->context ? f->o.most_guesses : f->context - 1;
@@ -144,8 +148,8 @@ static void list_rows(struct frames *f)
         f->decode_rows[f->n_decode_rows++] = 1 + most;
 }
 
-/* Lists the programs, longest first, so that a device without enough memory is found out early. The first program is
- * one for prompts, which has all arguments. */
+/* Fills f->program, largest first, so that a device with too little memory is found out early. The first program
+ * computes prompts and has all arguments. */
 static int list_programs(struct frames *f, struct err *e)
 {
     const struct frames_buckets *p = &f->o.prompts, *b = &f->o.batches, *c = &f->o.contexts;
@@ -172,7 +176,7 @@ static int list_programs(struct frames *f, struct err *e)
     return 0;
 }
 
-/* Returns the bytes of cache I and writes its shape to DIMS; 0: too large. */
+/* Returns the bytes of cache I and writes its shape to DIMS. 0: the product overflows. */
 static size_t cache_bytes(const struct frames *f, size_t i, size_t dims[4])
 {
     const struct stablehlo_cache *c = &f->layer[i / 2];
@@ -188,7 +192,7 @@ static size_t cache_bytes(const struct frames *f, size_t i, size_t dims[4])
     return bytes;
 }
 
-/* Makes caches of zeros on the device, instead of those that are there. */
+/* Replaces the caches on the device by new ones with zeros. */
 static int make_caches(struct frames *f, struct err *e)
 {
     size_t dims[4];
@@ -239,7 +243,8 @@ static int open_caches(struct frames *f, struct err *e)
     return make_caches(f, e);
 }
 
-/* Copies weights and caches to the device, as program P, the first, wants them. */
+/* Allocates the arguments of all programs as P, the first program, has them, and copies weights and caches to the
+ * device. */
 static int open_arguments(struct frames *f, const struct stablehlo *p, struct err *e)
 {
     struct needs n;
@@ -277,7 +282,7 @@ static int open_arguments(struct frames *f, const struct stablehlo *p, struct er
     return rc;
 }
 
-/* Sets the weights of f->head to those of P, a program of STABLEHLO_HEAD. */
+/* Sets f->head to the weights of P, a program of the kind STABLEHLO_HEAD; they are on the device already. */
 static void take_head(struct frames *f, const struct stablehlo *p)
 {
     for (f->n_head = 0; f->n_head < p->n_weights; f->n_head++) {
@@ -298,7 +303,7 @@ static void check_arguments(const struct frames *f, const struct stablehlo *p)
         ASSERT(stablehlo_is_same(&p->weight[i], &f->weight[i]), "weight %zu", i);
 }
 
-/* Compiles program I, or takes it from the cache folder. */
+/* Compiles program I, or loads it from the cache folder. */
 static int open_program(struct frames *f, size_t i, struct err *e)
 {
     struct program *p = &f->program[i];
@@ -388,7 +393,7 @@ static void free_result(struct frames *f)
     f->result = (struct result){0};
 }
 
-/* Frees everything that is on the device. F->program lists the programs without them. */
+/* Frees everything on the device. The sizes in f->program stay. */
 static void close_device(struct frames *f)
 {
     free_result(f);
@@ -410,7 +415,8 @@ static void close_device(struct frames *f)
     f->n_caches = f->n_weights = 0;
 }
 
-/* Opens the plugin, all programs of F->program, and with the first of them weights and caches. PROGRESS may be NULL. */
+/* Opens the plugin and all programs of f->program, and with the first one the weights and caches. PROGRESS may be
+ * NULL. */
 static int open_device(struct frames *f, void (*progress)(void *ctx, size_t done, size_t total),
                        struct err *e)
 {
@@ -427,8 +433,8 @@ static int open_device(struct frames *f, void (*progress)(void *ctx, size_t done
     return rc;
 }
 
-/* Makes a device that had an error usable: by new caches, or by opening everything again if they cannot be made, or if
- * they did not help. */
+/* Makes the device usable after an error: makes new caches, or, if that fails or has not helped the last time, closes
+ * the device and opens it again. */
 static int open_again(void *ctx, struct err *e)
 {
     struct frames *f = ctx;
@@ -438,7 +444,7 @@ static int open_again(void *ctx, struct err *e)
     if (rc == 0)
         return 0;
     close_device(f);
-    /* The engine's threads belong to the engine's thread. */
+    /* this thread must not use the engine's pool */
     if ((rc = pool_new(&f->pool, 1, e)) != 0)
         return rc;
     rc = open_device(f, NULL, e);
@@ -474,7 +480,7 @@ int frames_open(struct frames **out, struct llm *m, const struct frames_options 
         rc = open_device(f, o->progress, e);
     f->pool = NULL;
     if (rc)
-        frames_close(f); /* what it may leave behind uses nothing of M and O */
+        frames_close(f); /* if it abandons a call of the plugin, that uses nothing of M and O */
     else
         *out = f;
     return rc;
@@ -487,7 +493,7 @@ static int close_on_thread(void *ctx, struct err *e)
     return 0;
 }
 
-/* Ends all calls into the plugin. Returns false if one of them does not return within CLOSE_S. */
+/* Stops all calls into the plugin and closes the device. Returns false if that takes longer than CLOSE_S. */
 static bool leave_device(struct frames *f)
 {
     double end = clock_seconds() + CLOSE_S, left;
@@ -533,7 +539,8 @@ bool frames_close(struct frames *f)
 
 /* ---- frames ---- */
 
-/* Returns the program for N_SEQS sequences of up to ROWS rows that reads at least SEEN rows of the slots. */
+/* Returns the smallest program of the kind PART for N_SEQS sequences of up to ROWS rows that reads at least SEEN cached
+ * rows of each slot. */
 static const struct program *fit(const struct frames *f, enum stablehlo_part part, size_t n_seqs, size_t rows,
                                  size_t seen)
 {
@@ -552,7 +559,7 @@ static const struct program *fit(const struct frames *f, enum stablehlo_part par
     return best;
 }
 
-/* Counts a run of P with N_ROWS rows of N. */
+/* Counts a run of P, in which N_ROWS of the N rows of the frame are no padding. */
 static void count_run(struct frames *f, const struct program *p, size_t n_rows, size_t n)
 {
     struct program *counted = &f->program[p - f->program];
@@ -575,7 +582,7 @@ static int run_with(struct frames *f, const struct program *p, size_t n, struct 
     return rc;
 }
 
-/* Replaces the caches by the first results, which have taken over their memory. */
+/* Replaces the caches by the first results of the run: the program has updated them in place. */
 static void take_caches(struct frames *f)
 {
     for (size_t i = 0; i < f->n_caches; i++) {
@@ -584,7 +591,7 @@ static void take_caches(struct frames *f)
     }
 }
 
-/* Runs P with f->in. Its result has N_WANTED rows. */
+/* Runs P with the inputs f->in, and sets f->result, which has N_WANTED rows. */
 static int run_program(struct frames *f, const struct program *p, size_t n_wanted, struct err *e)
 {
     size_t n_hidden = p->part == STABLEHLO_PROMPT ? f->n_hidden : 0, at = f->n_caches + 2;
@@ -601,7 +608,7 @@ static int run_program(struct frames *f, const struct program *p, size_t n_wante
     return 0;
 }
 
-/* Writes row I of the T rows of a frame: token ID at position POS of SLOT. SLOT n_slots: padding. */
+/* Writes the inputs of row I of a frame of T rows: token ID at position POS of SLOT. SLOT n_slots: padding. */
 static void put_row(struct frames *f, size_t T, size_t i, int32_t id, size_t slot, size_t pos)
 {
     bool real = slot < f->n_slots;
@@ -612,7 +619,7 @@ static void put_row(struct frames *f, size_t T, size_t i, int32_t id, size_t slo
     f->in[3 * T + i] = real ? (int32_t)pos : (int32_t)f->context;
 }
 
-/* Writes the N rows of R, and padding up to ROWS, to the T rows of a frame, beginning with row AT. R NULL: padding. */
+/* Writes the inputs of the rows of R (NULL: none) and padding to rows [at, at + ROWS) of a frame of T rows. */
 static void put_rows(struct frames *f, size_t T, size_t at, const struct executor_rows *r, size_t rows)
 {
     size_t n = r ? r->n : 0;
@@ -621,9 +628,8 @@ static void put_rows(struct frames *f, size_t T, size_t at, const struct executo
         put_row(f, T, at + i, i < n ? r->id[i] : 0, i < n ? r->slot : f->n_slots, i < n ? r->pos + i : 0);
 }
 
-/* Writes the slots that the sequences ROWS [n] of a frame of P read, and behind them the cosines and sines of
- * all rows, if they depend on the lengths of sequences; those of padding are zeros. Returns the inputs that
- * follow. */
+/* Writes the slots of the sequences ROWS [n] to the inputs of P, and then the cosines and sines of RoPE for all rows,
+ * if they depend on the lengths of sequences (zeros for padding). Returns the address of the next inputs. */
 static int32_t *put_sequences(struct frames *f, const struct program *p, const struct executor_rows *rows,
                               size_t n)
 {
@@ -660,7 +666,7 @@ static void keep_rows(struct frames *f, const struct executor_rows *r)
     s->n = r->pos + r->n;
 }
 
-/* Computes the prompt rows R in the smallest frame. */
+/* Computes the prompt rows R in the smallest frame that fits. */
 static int run_prompt(struct frames *f, const struct executor_rows *r, struct err *e)
 {
     const struct program *p = fit(f, STABLEHLO_PROMPT, 1, r->n, r->pos + r->n);
@@ -676,7 +682,7 @@ static int run_prompt(struct frames *f, const struct executor_rows *r, struct er
     return rc;
 }
 
-/* Computes the rows of the decoding sequences ROWS [n]: that of the last token, and those of guesses behind it. */
+/* Computes the rows of the decoding sequences ROWS [n]: those of the last token and of the guesses after it. */
 static int run_decode(struct frames *f, const struct executor_rows *rows, size_t n, struct err *e)
 {
     const struct program *p;
@@ -714,7 +720,7 @@ static void lose_slots(struct frames *f)
     f->is_down = true;
 }
 
-/* Returns whether R is a prompt: it lacks more rows than that of its last token, or has more than guesses can be. */
+/* Returns whether R is a part of a prompt, and not the last known token of a decoding sequence with its guesses. */
 static bool is_prompt(const struct frames *f, const struct executor_rows *r)
 {
     return r->n > f->decode_rows[f->n_decode_rows - 1] || (r->n > 1 && r->pos + 1 < r->n_total);
@@ -737,7 +743,7 @@ static int run(void *ctx, const struct executor_rows *rows, size_t n, struct err
     if (rc)
         lose_slots(f);
     else if (f->result.n == 0)
-        f->is_suspect = false; /* else when its results are there */
+        f->is_suspect = false; /* otherwise cleared when the results are copied (end_results()) */
     return rc;
 }
 
@@ -767,7 +773,8 @@ static void reopen_wait(void *ctx, double seconds)
 
 /* ---- results ---- */
 
-/* Notes that results were copied, or that this failed with the error E. */
+/* Handles the result RC of copying results to the host: on failure, all slots are lost and logits() or best() fails
+ * with E. */
 static void end_results(struct frames *f, int rc, const struct err *e)
 {
     if (rc) {
@@ -778,21 +785,21 @@ static void end_results(struct frames *f, int rc, const struct err *e)
     }
 }
 
-/* Copies the bytes of BUFFER to TO. */
+/* Copies BUFFER, which has BYTES bytes, from the device to TO. */
 static int download(struct frames *f, struct pjrt_buffer *buffer, void *to, size_t bytes, struct err *e)
 {
     f->stats.down_bytes += bytes;
     return plugin_download(&f->plugin, buffer, to, bytes, e);
 }
 
-/* Returns whether the logits of the last run are computed by a program of their own. */
+/* Returns whether the logits of the last run are computed by a head program: several rows of a prompt are wanted. */
 static bool has_head(const struct frames *f)
 {
     return f->result.p->part == STABLEHLO_PROMPT && f->result.n > 1;
 }
 
-/* Computes the logits of at most HEAD_ROWS rows of the last prompt, which are N rows from row FROM on, into TO, which
- * has room for HEAD_ROWS rows. */
+/* Computes the logits of rows [FROM, FROM + N) of the last prompt, N at most HEAD_ROWS, into TO, which has room for
+ * HEAD_ROWS rows. */
 static int run_head(struct frames *f, size_t from, size_t n, float *to, struct err *e)
 {
     const struct program *p = fit(f, STABLEHLO_HEAD, 1, f->result.p->rows, 0);
@@ -811,7 +818,7 @@ static int run_head(struct frames *f, size_t from, size_t n, float *to, struct e
     return rc;
 }
 
-/* All logits of a frame are copied when the first are needed. */
+/* Copies the logits of all rows of a frame to the host at the first call. */
 static const float *logits(void *ctx, size_t first, size_t n)
 {
     struct frames *f = ctx;
@@ -895,14 +902,14 @@ static int reserve_rows(void *ctx, size_t slot, size_t n)
     return n <= f->context ? 0 : ERR_NOSPACE;
 }
 
-/* Copies the rows on the device. After an error of the plugin all slots are lost, which the next run() tells. */
+/* Copies the KV rows on the device. If the plugin fails, all slots are lost, which the next run() reports. */
 static int fork_rows(void *ctx, size_t from, size_t n, size_t to, const struct executor_prefix *prefix)
 {
     struct frames *f = ctx;
     struct slot *a = &f->slot[from], *b = &f->slot[to];
     const struct program *p = fit(f, STABLEHLO_COPY, 1, 1, n);
 
-    (void)prefix; /* FROM has the same salt and frequencies */
+    (void)prefix; /* FROM has the same salt and RoPE frequencies */
     if (f->is_down)
         return ERR_OS;
     ASSERT(n <= a->n && from != to, "%zu of %zu rows from slot %zu to %zu", n, a->n, from, to);
@@ -920,7 +927,7 @@ static int fork_rows(void *ctx, size_t from, size_t n, size_t to, const struct e
     return 0;
 }
 
-/* The rows stay in the slot for a sequence that continues them. TOKEN NULL: they are not to be used again. */
+/* The KV rows stay in the slot for a later sequence that begins with the same tokens. TOKEN NULL: they are dropped. */
 static void release(void *ctx, size_t slot, const int32_t *token, size_t n)
 {
     struct frames *f = ctx;

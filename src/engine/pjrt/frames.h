@@ -1,16 +1,16 @@
 /* frames.h - executor.h on a PJRT device: every step is a frame of fixed shape, whose program was compiled when the
  * executor was opened.
  *
- * A sequence has a slot of the caches on the device, from its first row to its last. Prompts are computed one after
- * the other in frames of one sequence, decoding sequences together in frames with the same number of rows for each:
- * one, or more if tokens are guessed. The smallest bucket that fits is taken, and the rest is padding, which is stored
- * in a scratch row. A prompt that continues the rows that were left in its slot uses them.
+ * A sequence has a slot of the caches on the device, from its first row to its last. Prompts are computed one after the
+ * other in frames of one sequence, decoding sequences together in frames with the same number of rows for each: one, or
+ * more if tokens are guessed. The smallest bucket that fits is taken, and the rest is padding, which is stored in a
+ * scratch row. A prompt that begins with the tokens whose rows were left in its slot uses these rows.
  *
- * Results stay on the device until they are needed. A frame computes the logits of its wanted rows and the token with
- * the largest logit, which alone is copied for greedy sequences. If several rows of a prompt are wanted, their hidden
- * states are kept, and a program of its own computes logits of a few of them at a time.
+ * Results stay on the device until they are needed. A frame computes the logits of its wanted rows and their argmax
+ * tokens; for greedy sequences only the tokens are copied to the host. If several rows of a prompt are wanted, their
+ * hidden states are kept, and a program of its own computes logits of a few of them at a time.
  *
- * After an error of the plugin in a step, all rows on the device count as lost, and run() fails, or logits() or best().
+ * After an error of the plugin in a step, all KV rows on the device are lost, and run(), logits() or best() fails.
  * reopen() makes new caches, on a thread of its own. If it cannot, or if the next run fails again, it closes the
  * plugin's client with all that is on the device, and opens client, programs and weights again as frames_open() does.
  */
@@ -49,24 +49,24 @@ int frames_read_buckets(struct frames_buckets *b, const char *text, const char *
  * folder, and copies the weights. */
 int frames_open(struct frames **out, struct llm *m, const struct frames_options *o, struct err *e);
 
-/* Stops calls into a process of the plugin, and waits at most 1.8 seconds for those into this one. Returns false, after
- * a line in the log, if one has not returned: it may return later, so F, its model and its source must stay. F may be
- * NULL. */
+/* Closes F. Stops calls of a plugin in a process of its own, and waits at most 1.8 seconds for calls of a plugin in
+ * this process. Returns false, after a line in the log, if one has not returned: it may return later, so F, its model
+ * and its source must stay. F may be NULL. */
 bool frames_close(struct frames *f);
 
 /* Initializes *X as the executor F, which it borrows. */
 void frames_executor(struct frames *f, struct executor *x);
 
-/* Adds the facts of programs to *S, and writes those of program I to *P. Any thread may ask for them. */
+/* Two functions that any thread may call: adds the counts of programs to *S; writes the facts of program I to *P. */
 void frames_state(const struct frames *f, struct engine_executor *s);
 void frames_program(const struct frames *f, size_t i, struct engine_program *p);
 
 /* Facts for `inspect` and `compile`. */
 struct frames_stats {
     const char *plugin, *platform, *version, *kind; /* texts of the plugin, borrowed */
-    size_t n_programs;                              /* programs that are there */
-    size_t n_compiled, n_loaded; /* how many of them were compiled, and how many read from a file */
-    size_t n_kept;               /* how many of the compiled ones were written to a file */
+    size_t n_programs;                              /* number of programs */
+    size_t n_compiled, n_loaded;                    /* of these, compiled and loaded from files */
+    size_t n_kept;                                  /* compiled programs that were written to a file */
     double compile_s;
     size_t n_devices,
         memory_bytes; /* devices of the plugin, and the memory of this one; 0: it does not tell */

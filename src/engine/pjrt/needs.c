@@ -17,7 +17,7 @@ static const char *amount(size_t bytes, char out[24])
     return out;
 }
 
-/* Writes what is needed to OUT. */
+/* Writes the memory that N needs, in words, to OUT. */
 static void say_needs(const struct needs *n, char *out, size_t size)
 {
     char weights[24], caches[24];
@@ -26,8 +26,8 @@ static void say_needs(const struct needs *n, char *out, size_t size)
              amount(n->weight_bytes, weights), n->n_slots, n->context, amount(n->cache_bytes, caches));
 }
 
-/* Returns how many of the parts that CACHE_BYTES has for N and a scratch part fit into ROOM bytes, without the scratch
- * part. */
+/* Returns how many slots, or rows of a slot, fit into ROOM bytes in addition to the scratch one, where CACHE_BYTES are
+ * those of N and the scratch one. */
 static size_t fit(size_t room, size_t cache_bytes, size_t n)
 {
     size_t part = cache_bytes / (n + 1), parts = part ? room / part : n + 1;

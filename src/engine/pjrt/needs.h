@@ -8,15 +8,16 @@
 
 struct needs {
     size_t weight_bytes, cache_bytes;
-    size_t n_slots, context;         /* the caches are for them, and for a scratch slot and a scratch row */
+    /* the caches have these slots and rows, a scratch slot and a scratch row */
+    size_t n_slots, context;
     size_t memory_bytes, free_bytes; /* of the device; memory_bytes 0: it does not tell */
 };
 
-/* Returns ERR_NOMEM, with the numbers of slots and of rows that fit, if the device tells its memory and has too
+/* Returns ERR_NOMEM, with the numbers of slots and of rows that fit, if the device reports its memory and has too
  * little. */
 int needs_check(const struct needs *n, struct err *e);
 
-/* Appends what is needed to the sentence of E, an error of the device, which may have been one of its memory. */
+/* Appends the memory that N needs to the sentence of E, an error of the device that may be a lack of memory. */
 void needs_add(const struct needs *n, struct err *e);
 
 #endif

@@ -42,7 +42,7 @@ static int check(const struct plugin *p, struct pjrt_error *error, const char *w
     call(p, PJRT_ERROR_MESSAGE, &m);
     n = m.message && m.message_size < sizeof(text) ? (int)m.message_size : (int)sizeof(text) - 1;
     snprintf(text, sizeof(text), "%.*s", n, m.message ? m.message : "no message");
-    utf8_one_line(text); /* as errors are */
+    utf8_one_line(text); /* errors are one line */
     call(p, PJRT_ERROR_DESTROY, &d);
     return err_set(e, ERR_OS, "pjrt: %s: %s", what, text);
 }

@@ -2,8 +2,8 @@
  * its memory. The plugin is in this process, or in one of its own (remote.h).
  *
  * Every call returns 0 or an error code with one sentence that contains the plugin's own message. After an error of
- * plugin_run() the arguments that the program takes over are lost; all other objects stay valid. Calls wait until the
- * plugin has finished. One thread at a time may use a plugin.
+ * plugin_run() the arguments whose memory the program reuses (donated buffers) are lost; all other objects stay valid.
+ * Calls wait until the plugin has finished. One thread at a time may use a plugin.
  */
 #ifndef GALLOP_ENGINE_PJRT_PLUGIN_H
 #define GALLOP_ENGINE_PJRT_PLUGIN_H
@@ -23,7 +23,8 @@ struct plugin {
     const struct pjrt_api *api;
     struct pjrt_client *client;
     struct pjrt_device *device;
-    struct remote *remote; /* a plugin in a process of its own: the three members above are NULL; or NULL */
+    /* the plugin's process, and the three members above are NULL; NULL: the plugin is in this process */
+    struct remote *remote;
     size_t device_number, n_devices;
     size_t memory_bytes, free_bytes;            /* when the plugin was opened */
     char platform[64], version[256], kind[128]; /* names of platform and device */
@@ -40,8 +41,8 @@ void plugin_close(struct plugin *p);
 /* Returns true if the plugin had a process of its own, which has ended. */
 bool plugin_is_dead(const struct plugin *p);
 
-/* Returns the memory of the device in bytes, or 0 if the plugin does not tell; and the part of it that was free when
- * the plugin was opened. */
+/* Two functions that return the bytes of the device's memory, and of those that were free when the plugin was opened.
+ * 0: the plugin does not report them. */
 size_t plugin_memory(const struct plugin *p);
 size_t plugin_free_memory(const struct plugin *p);
 
@@ -52,14 +53,14 @@ const char *plugin_compile_options(size_t *n);
 int plugin_compile(struct plugin *p, const char *text, size_t n, const char *what, struct pjrt_loaded **out,
                    struct err *e);
 
-/* Writes the compiled program as bytes to OUT, and makes a program of such bytes. */
+/* Two functions: serializes the compiled PROGRAM to OUT, and loads a program from such bytes. */
 int plugin_serialize(struct plugin *p, struct pjrt_loaded *program, struct buf *out, struct err *e);
 int plugin_load(struct plugin *p, const void *bytes, size_t n, struct pjrt_loaded **out, struct err *e);
 void plugin_free_program(struct plugin *p, struct pjrt_loaded *program); /* PROGRAM may be NULL */
 
-/* Returns memory for the data of the next upload, which is not copied on its way to a plugin in a process of its own.
- * No other function of P may be called between plugin_staging(), plugin_upload() and plugin_free_staging(). NULL:
- * memory is exhausted, or the process has ended. */
+/* Returns memory for the data of the next upload. If the plugin is in a process of its own, it is shared memory, so
+ * that the data need not be copied. No other function of P may be called between plugin_staging(), plugin_upload() and
+ * plugin_free_staging(). NULL: memory is exhausted, or the process has ended. */
 void *plugin_staging(struct plugin *p, size_t bytes);
 void plugin_free_staging(struct plugin *p, void *staging); /* STAGING may be NULL */
 
@@ -72,8 +73,8 @@ int plugin_upload(struct plugin *p, const void *data, enum dtype type, const siz
 int plugin_download(struct plugin *p, struct pjrt_buffer *buffer, void *to, size_t bytes, struct err *e);
 void plugin_free_buffer(struct plugin *p, struct pjrt_buffer *buffer); /* BUFFER may be NULL */
 
-/* Runs PROGRAM with the arguments ARG [n_args] and writes its N_OUT results, new buffers, to OUT. It has as many
- * results. */
+/* Runs PROGRAM with the arguments ARG [n_args] and writes its N_OUT results, new buffers, to OUT. The program must have
+ * exactly so many results. */
 int plugin_run(struct plugin *p, struct pjrt_loaded *program, struct pjrt_buffer *const *arg, size_t n_args,
                struct pjrt_buffer **out, size_t n_out, struct err *e);
 

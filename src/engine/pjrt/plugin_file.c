@@ -10,14 +10,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Returns whether the N bytes at offset AT of FD were read to TO. */
+/* Reads N bytes at offset AT of FD to TO. False: they cannot all be read. */
 static bool read_at(int fd, uint64_t at, void *to, size_t n)
 {
     return at <= INT64_MAX && pread(fd, to, n, (off_t)at) == (ssize_t)n;
 }
 
-/* Returns the offset behind the last byte that the segments of FD, a file of SIZE bytes, need; 0: it is no ELF file of
- * this machine's word size. */
+/* Returns the end of the last segment of the ELF file FD, which has SIZE bytes, as a file offset. 0: FD is no ELF file
+ * of this machine's word size. */
 static uint64_t end_of_segments(int fd, uint64_t size)
 {
     uint64_t end = 0, table;

@@ -5,7 +5,7 @@
 #include "base/err.h"
 
 /* Returns ERR_INPUT if PATH is a shared library that ends before its segments do: loading it would end the process by
- * SIGBUS. What is no such file is left to dlopen(), which says why it refuses it. */
+ * SIGBUS. Other files are left to dlopen(), which reports why it refuses them. */
 int plugin_file_check(const char *path, struct err *e);
 
 #endif

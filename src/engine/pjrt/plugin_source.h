@@ -17,8 +17,8 @@ struct plugin_source {
     char path[FILE_PATH_MAX]; /* the shared library, or a name that the system's loader looks for */
     size_t device;
     bool has_process;          /* the plugin runs in a process of its own (remote.h) */
-    double step_seconds;       /* how long a call of a step may last there; 0: the default */
-    _Atomic bool is_stopped;   /* calls into that process end soon; it may be set on any thread */
+    double step_seconds;       /* time limit for a call in a step to that process; 0: the default */
+    _Atomic bool is_stopped;   /* set by any thread: calls into that process are to end soon */
     char *json;                /* the text of the options; NULL: there are none */
     struct pjrt_named *option; /* [n_options] */
     size_t n_options;

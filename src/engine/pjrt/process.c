@@ -16,8 +16,8 @@ enum { SECONDS_TO_END = 5 };
 
 enum object_kind { OBJECT_NONE, OBJECT_PROGRAM, OBJECT_BUFFER };
 
-/* A program or a buffer. Its number is its place + 1 in the low half and its generation in the high half, so that a
- * number is never given twice. */
+/* A program or a buffer. Its number has the index in process.object + 1 in the low half and its generation in the high
+ * half, so that a number is never given twice. */
 struct process_object {
     enum object_kind kind;
     uint32_t generation;
@@ -30,7 +30,7 @@ struct process_object {
 
 /* ---- objects ---- */
 
-/* Makes room for an object. Returns its place, or SIZE_MAX if memory is exhausted. */
+/* Reserves an element of p->object. Returns its index, or SIZE_MAX if memory is exhausted. */
 static size_t new_object(struct process *p)
 {
     size_t i = p->first_free;
@@ -60,7 +60,7 @@ static uint64_t object_number(const struct process *p, size_t i)
     return (uint64_t)p->object[i].generation << 32 | (uint64_t)(i + 1);
 }
 
-/* Returns the place of the object NUMBER, or SIZE_MAX if there is none of this KIND. */
+/* Returns the index in p->object of the object NUMBER, or SIZE_MAX if there is none of this KIND. */
 static size_t place_of(const struct process *p, uint64_t number, enum object_kind kind)
 {
     size_t i = (size_t)(number & UINT32_MAX) - 1;
@@ -127,7 +127,7 @@ static int hello(const struct channel_message *call, struct err *e)
                    call->what);
 }
 
-/* Copies the path and the options, because shared memory may change. */
+/* Opens the plugin. Path and options are copied first, because the other side may change shared memory meanwhile. */
 static int open_plugin(struct process *p, const struct channel_message *call, struct channel_message *answer,
                        struct err *e)
 {
@@ -164,7 +164,7 @@ static int open_plugin(struct process *p, const struct channel_message *call, st
     return 0;
 }
 
-/* COMPILE and LOAD. */
+/* Answers CHANNEL_COMPILE and CHANNEL_LOAD. */
 static int make_program(struct process *p, const struct channel_message *call, struct channel_message *answer,
                         struct err *e)
 {
@@ -257,8 +257,8 @@ static int download(struct process *p, const struct channel_message *call, struc
     return rc;
 }
 
-/* Runs the program in place I with the arguments ARG, of which the numbers are in shared memory, and keeps the results
- * OUT, for whose numbers there is memory. */
+/* Runs program I of p->object with the arguments ARG [n_args], whose numbers are in shared memory. Makes the results
+ * OUT [n_out] objects and writes their numbers to shared memory. */
 static int run_with(struct process *p, size_t i, struct pjrt_buffer **arg, size_t n_args,
                     struct pjrt_buffer **out, size_t n_out, struct err *e)
 {
@@ -282,7 +282,8 @@ static int run_with(struct process *p, size_t i, struct pjrt_buffer **arg, size_
         if (at != SIZE_MAX)
             number = keep_buffer(p, at, out[k]);
         else
-            rc = err_nomem(e, "a buffer"); /* the caches are lost; the engine makes new ones */
+            /* the results, and with them the caches, are lost; the engine makes new caches */
+            rc = err_nomem(e, "a buffer");
         if (!out[k])
             rc = no_sense(e, "number of results");
         memcpy(p->memory.bytes + k * sizeof(number), &number, sizeof(number));
@@ -369,8 +370,8 @@ void process_answer(struct process *p, const struct channel_message *call, struc
 
 /* ---- the life of the process ---- */
 
-/* Gives the process a short time as soon as the other side has closed its socket or has ended. The end of the other
- * process alone is not enough where a fork of it has the socket, too. */
+/* Ends the process SECONDS_TO_END after the other side has closed its socket or has ended. Watching the socket alone
+ * does not suffice, because a fork of the other process may keep it open. */
 static void *watch(void *arg)
 {
     struct pollfd p = {.fd = CHANNEL_SOCKET, .events = POLLRDHUP};

@@ -1,8 +1,9 @@
-/* process.h - serves the calls of channel.h with a PJRT plugin: what runs in the process of the plugin.
+/* process.h - runs in the process of a PJRT plugin: answers the calls of channel.h.
  *
  * The process ends when the other side of its socket closes, or the process that started it ends: a call that the
- * plugin does not finish has 5 seconds then. It ignores the signals that ask programs to end, because the engine
- * computes its last steps after them. */
+ * plugin is executing then gets 5 seconds. It ignores the signals that ask programs to end, because the engine, which
+ * gets them too, still computes its last steps.
+ */
 #ifndef GALLOP_ENGINE_PJRT_PROCESS_H
 #define GALLOP_ENGINE_PJRT_PROCESS_H
 
@@ -22,11 +23,11 @@ struct process {
     size_t first_free; /* list of unused objects; n_objects: none */
 };
 
-/* Takes the descriptor MEMORY of shared memory. */
+/* Initializes P, which takes ownership of the shared memory with the descriptor MEMORY. */
 void process_init(struct process *p, int memory);
 void process_fini(struct process *p);
 
-/* Does CALL and writes the answer to *ANSWER. A call that makes no sense is answered with an error. */
+/* Executes CALL and writes the answer to *ANSWER. An invalid call is answered with an error. */
 void process_answer(struct process *p, const struct channel_message *call, struct channel_message *answer);
 
 /* Serves the descriptors CHANNEL_SOCKET and CHANNEL_MEMORY until the other side closes. */

@@ -11,24 +11,24 @@
 
 enum {
     MOST_FREED = 512,
-    KEPT_BYTES = 32 << 20, /* shared memory above it is given back after a call */
+    KEPT_BYTES = 32 << 20, /* after a call, shared memory beyond this size is freed */
 };
 
-/* How long the process may take to end, in seconds, before it is killed: after the engine has closed its socket, and
- * after it has closed the socket itself. */
+/* Time limits in seconds for the process to end, before it is killed: CLOSE_S after the engine has closed the socket,
+ * DEATH_S after the process has closed it. */
 #define CLOSE_S 0.8
 #define DEATH_S 1.0
 
 struct remote {
     struct child child;
     struct shared memory;
-    uint64_t number; /* of the last call */
+    uint64_t number; /* number of the last call */
     uint64_t freed[MOST_FREED];
     size_t n_freed; /* objects to be freed before the next call */
     double step_seconds;
     const _Atomic bool *is_stopped; /* borrowed from the source */
     bool is_dead;
-    struct err why; /* of a dead process */
+    struct err why; /* why the process has ended */
 };
 
 static const char *const names[CHANNEL_N_KINDS] = {
@@ -46,7 +46,7 @@ static int dead(const struct remote *r, struct err *e)
     return err_set(e, ERR_OS, "%s", r->why.msg);
 }
 
-/* Ends the process and keeps the reason: RESULT of a call of KIND, for which SECONDS were allowed. */
+/* Ends the process and keeps the reason in r->why: a call of KIND, with a limit of SECONDS, had the RESULT. */
 static void die(struct remote *r, enum channel_result result, uint32_t kind, double seconds)
 {
     char how[96];
@@ -68,7 +68,7 @@ static void die(struct remote *r, enum channel_result result, uint32_t kind, dou
         err_set(&r->why, ERR_OS, "pjrt: the plugin's process %s", how);
 }
 
-/* Returns whether A is an answer to M whose data are there. */
+/* Returns whether A is a valid answer to M, and maps its data. */
 static bool is_answer(struct remote *r, const struct channel_message *m, const struct channel_message *a)
 {
     if (a->kind != m->kind || a->number != m->number || a->code > ERR_CANCELLED)
@@ -78,7 +78,7 @@ static bool is_answer(struct remote *r, const struct channel_message *m, const s
     return a->bytes <= SIZE_MAX / 2 && shared_reach(&r->memory, a->bytes);
 }
 
-/* Makes the sentence of the answer A, which is an error. */
+/* Sets E to the error that the answer A reports. */
 static int take_error(const struct remote *r, const struct channel_message *a, struct err *e)
 {
     char text[sizeof(e->msg)];
@@ -87,11 +87,11 @@ static int take_error(const struct remote *r, const struct channel_message *a, s
     if (n)
         memcpy(text, r->memory.bytes, n);
     text[n] = 0;
-    utf8_one_line(text); /* as errors are */
+    utf8_one_line(text); /* errors are one line */
     return err_set(e, (int)a->code, "%s", *text ? text : "pjrt: the plugin's process gave no reason");
 }
 
-/* Sends the call M, whose data are in shared memory, and replaces it by its answer. */
+/* Sends the call M, whose data are in shared memory, waits up to SECONDS, and overwrites M with the answer. */
 static int call_remote(struct remote *r, struct channel_message *m, double seconds, struct err *e)
 {
     enum channel_result result;
@@ -118,7 +118,8 @@ static int call_remote(struct remote *r, struct channel_message *m, double secon
     return rc;
 }
 
-/* Frees what remote_free() has collected. An error ends the process: the numbers are its own. */
+/* Frees the objects of remote_free() in the process. If that fails, the process is ended, because it does not know its
+ * own numbers. */
 static int free_collected(struct remote *r, struct err *e)
 {
     struct channel_message m = {
@@ -138,7 +139,7 @@ static int free_collected(struct remote *r, struct err *e)
     return rc;
 }
 
-/* Begins a call with BYTES bytes of data, DATA unless that is NULL. */
+/* Prepares a call with BYTES bytes of data: copies DATA, unless it is NULL, to shared memory. */
 static int begin_call(struct remote *r, const void *data, size_t bytes, struct err *e)
 {
     int rc = free_collected(r, e);
@@ -150,7 +151,7 @@ static int begin_call(struct remote *r, const void *data, size_t bytes, struct e
     return 0;
 }
 
-/* Ends the process after an answer to a call of KIND that lacks something. */
+/* Ends the process after an incomplete answer to a call of KIND. */
 static int refuse_answer(struct remote *r, enum channel_kind kind, struct err *e)
 {
     die(r, CHANNEL_WRONG, kind, 0);
@@ -164,7 +165,7 @@ static bool is_terminated(const char *text, size_t size)
     return memchr(text, 0, size) != NULL;
 }
 
-/* Greets the process and opens the plugin. */
+/* Sends CHANNEL_HELLO and CHANNEL_OPEN, and receives the plugin's facts. */
 static int open_plugin(struct remote *r, const struct plugin_source *s, struct channel_facts *facts,
                        struct err *e)
 {
@@ -257,7 +258,7 @@ void remote_close(struct remote *r)
 
 /* ---- programs ---- */
 
-/* Takes the object that the call M of KIND has made. */
+/* Sets *OUT to the object in M, the answer to a call of KIND. */
 static int take_object(struct remote *r, const struct channel_message *m, void **out, struct err *e)
 {
     if (m->object == 0)
@@ -333,7 +334,8 @@ int remote_upload(struct remote *r, const void *data, enum dtype type, const siz
         m.dims[d] = dims[d];
     }
     m.bytes = bytes;
-    if (!data || data != r->memory.bytes) /* otherwise it is in its place already, see remote_staging() */
+    /* otherwise the data are in shared memory already (remote_staging()) */
+    if (!data || data != r->memory.bytes)
         rc = begin_call(r, data, bytes, e);
     if (rc == 0 && (rc = call_remote(r, &m, r->step_seconds, e)) == 0)
         rc = take_object(r, &m, &object, e);

@@ -1,9 +1,10 @@
-/* remote.h - the calls of plugin.h on a plugin in a process of its own.
+/* remote.h - implements the functions of plugin.h for a plugin in a process of its own.
  *
- * Each function is that of plugin.h of the same name; plugin.c calls it. Objects are numbers that the process gave
- * (channel.h), written as pointers. If the process ends, or does not answer in time and is killed, or answers with
- * something that makes no sense, this call and all later ones return one sentence that says so. Calls are system calls,
- * also inside a step; they allocate nothing from mem.h. */
+ * plugin.c calls the function here with the same name. Objects are numbers that the process gave (channel.h), written
+ * as pointers. If the process ends, or does not answer in time and is killed, or gives an invalid answer, this call and
+ * all later ones fail with an error that says so. Calls make system calls, even inside a step, and allocate nothing
+ * through mem.h.
+ */
 #ifndef GALLOP_ENGINE_PJRT_REMOTE_H
 #define GALLOP_ENGINE_PJRT_REMOTE_H
 
@@ -24,8 +25,8 @@ struct remote;
 int remote_open(struct remote **out, const struct plugin_source *s, struct channel_facts *facts,
                 struct err *e);
 
-/* Like remote_open(), for tests, without starting a process: SOCKET and MEMORY, which are taken, lead to what answers.
- */
+/* For tests: like remote_open(), but instead of starting a process, uses SOCKET and MEMORY of one that answers; takes
+ * ownership of both. */
 int remote_attach(struct remote **out, int socket, int memory, const struct plugin_source *s,
                   struct channel_facts *facts, struct err *e);
 void remote_close(struct remote *r); /* R may be NULL */
@@ -43,7 +44,7 @@ int remote_download(struct remote *r, struct pjrt_buffer *buffer, void *to, size
 int remote_run(struct remote *r, struct pjrt_loaded *program, struct pjrt_buffer *const *arg, size_t n_args,
                struct pjrt_buffer **out, size_t n_out, struct err *e);
 
-/* Frees OBJECT, a program or a buffer, not later than before the next call. */
+/* Frees OBJECT, a program or a buffer, at the latest before the next call. */
 void remote_free(struct remote *r, const void *object);
 
 #endif

@@ -23,19 +23,19 @@ int weights_check(const struct model *m, struct err *e)
     return 0;
 }
 
-enum { DROPPED = 1024 }; /* so many rows are read before their pages are dropped */
+enum { DROPPED = 1024 }; /* rows that are read before the pages of the mapped file are dropped */
 
-/* A weight that is copied. */
+/* A weight that is copied to the device. */
 struct source {
     const struct model *m;
     const struct stablehlo_weight *w;
     size_t context;
     struct pool *pool;
-    float *row;      /* room for a row of W, or for the whole of a rope's table */
-    bool has_sequel; /* the next weight is another piece of the same linear */
+    float *row;      /* buffer for a row of W, or for the whole table of a RoPE */
+    bool has_sequel; /* the next weight is another array of the same int8 or int4 linear */
 };
 
-/* Writes the numbers X [n] as elements [at, at + n) of TO, which has the type TYPE. */
+/* Converts X [n] to TYPE (fp32 or bf16) and writes it to elements [at, at + n) of TO. */
 static void put_numbers(void *to, enum dtype type, size_t at, const float *x, size_t n)
 {
     if (type == DT_F32) {
@@ -46,12 +46,14 @@ static void put_numbers(void *to, enum dtype type, size_t at, const float *x, si
         ((uint16_t *)to)[at + i] = dtype_f32_to_bf16(x[i]);
 }
 
-/* Writes the PIECE of the integers of L to TO, as matrix number AT. ROW has room for a row. */
+/* Writes one array of the int8 or int4 linear L, such as its integers or its scales (PIECE), to TO, in which it is
+ * matrix number AT. ROW is a buffer for a row. */
 static void put_ints(void *to, enum stablehlo_piece piece, size_t at, const struct linear *l, void *row)
 {
     bool is_int4 = linear_ints_of(l) == LINEAR_INT4;
     size_t half = (l->k + 1) / 2, n_groups = is_int4 ? linear_ints_groups(l) : 0;
-    int8_t *numbers = row, *groups = numbers + 2 * half; /* multiples and offsets */
+    /* multiples and offsets of the quantization groups */
+    int8_t *numbers = row, *groups = numbers + 2 * half;
     void *out = piece == STABLEHLO_NUMBERS || piece == STABLEHLO_CODES ? row : NULL;
 
     numbers[2 * half - 1] = 0;
@@ -73,7 +75,8 @@ static void put_ints(void *to, enum stablehlo_piece piece, size_t at, const stru
     }
 }
 
-/* Writes the numbers of L, which T describes if L is streamed, to TO, as matrix number AT. */
+/* Writes the weights of L as matrix number AT of TO, in the dtype of s->w. T describes L if its weights are streamed
+ * from a file; NULL: they are packed. */
 static int put_rows(const struct source *s, void *to, size_t at, const struct linear *l,
                     const struct model_todo *t, struct err *e)
 {
@@ -91,7 +94,8 @@ static int put_rows(const struct source *s, void *to, size_t at, const struct li
     return 0;
 }
 
-/* Writes the piece of S of L, a matrix [n, k], to TO, as matrix number AT. */
+/* Writes the linear L [n, k], or one of its arrays (s->w->piece) if its weights are integers, to TO as matrix number
+ * AT. */
 static int put_linear(const struct source *s, void *to, size_t at, const struct linear *l, struct err *e)
 {
     const struct model_todo *t = stream_of(s->m, l);
@@ -108,7 +112,7 @@ static int put_linear(const struct source *s, void *to, size_t at, const struct 
     return rc;
 }
 
-/* Writes the Hadamard matrix [n, n] whose rows have the length 1. */
+/* Writes the Hadamard matrix [n, n], normalized to rows of length 1. */
 static void put_hadamard(float *to, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -148,7 +152,7 @@ static void put_table(const struct source *s, void *to)
     stream_drop_table(s->m, embed);
 }
 
-/* Writes the weight of S to TO. */
+/* Writes the weight s->w to TO. */
 static int fill(const struct source *s, void *to, struct err *e)
 {
     const struct stablehlo_weight *w = s->w;
@@ -185,7 +189,7 @@ static int fill_safely(const struct source *s, void *to, struct err *e)
     return rc;
 }
 
-/* Returns the number of elements in a row of W, or in what fill() needs of it. */
+/* Returns the number of elements of s->row for W: at least those of a row. */
 static size_t row_of(const struct stablehlo_weight *w)
 {
     const struct linear *l = w->of;

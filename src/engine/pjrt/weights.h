@@ -5,14 +5,13 @@
 #include "engine/pjrt/plugin.h"
 #include "graph/stablehlo.h"
 
-/* Returns ERR_UNSUPPORTED, naming the linear and the reason, if weights of M are packed in a form that cannot be read
- * back, such as integers. */
+/* Returns ERR_UNSUPPORTED, naming the linear and its backend, if a linear of M is packed in a layout that cannot be
+ * read back. */
 int weights_check(const struct model *m, struct err *e);
 
-/* Copies weight NUMBER of PROGRAM, a program of M, to the device as *OUT. CONTEXT is the number of rows of a
- * rope's table. POOL: threads that may pack a linear. Host memory is allocated for this weight
- * only, and pages of files that were read are dropped. A linear of integers is packed once if its pieces
- * are copied one after the other. */
+/* Copies weight NUMBER of PROGRAM, a program of M, to the device as *OUT. CONTEXT is the number of rows of a RoPE
+ * table. POOL: threads that may pack a linear. Host memory is allocated for this weight only, and pages of files that
+ * were read are dropped. An int8 or int4 linear is packed only once if its arrays are copied in succession. */
 int weights_upload(struct plugin *p, const struct model *m, const struct stablehlo *program, size_t number,
                    size_t context, struct pool *pool, struct pjrt_buffer **out, struct err *e);
 

@@ -33,8 +33,7 @@ static struct breakers breakers_of(const struct sampling *p, const struct tok *t
     return (struct breakers){usual, sizeof(usual) / sizeof(usual[0])};
 }
 
-/* Returns the end of the breaker in TEXT [N] that begins among the first N_BEGIN bytes and ends last; 0: there
- * is none. */
+/* Returns the largest end of a breaker in TEXT [N] that begins in the first N_BEGIN bytes; 0: there is none. */
 static size_t breaker_end(const struct breakers *b, const char *text, size_t n_begin, size_t n)
 {
     size_t end = 0;
@@ -47,9 +46,9 @@ static size_t breaker_end(const struct breakers *b, const char *text, size_t n_b
     return end;
 }
 
-/* Returns the number of tokens of TOKEN [N] behind the last breaker, at most MOST, which is at most N and
- * DRY_LONGEST. Goes back from the end until a breaker begins in a token; TEXT is the text of that token and
- * the next bytes, in which the breaker may end. */
+/* Returns the number of tokens of TOKEN [N] after the last breaker, at most MOST, where MOST <= N and MOST <=
+ * DRY_LONGEST. Goes back from the end until a breaker begins in a token; TEXT is the text of that token and the next
+ * bytes, in which the breaker may end. */
 static size_t count_behind_breaker(const struct breakers *b, const struct tok *tok, const int32_t *token,
                                    size_t n, size_t most)
 {
@@ -74,17 +73,17 @@ static size_t count_behind_breaker(const struct breakers *b, const struct tok *t
     return most;
 }
 
-/* The search for repetitions: position K is the token K before the last one. */
+/* The search for repetitions. Position K means K tokens before the last one. */
 struct search {
     const int32_t *last; /* the last token */
     size_t n;            /* number of tokens */
-    size_t limit;        /* lengths above it count as it */
+    size_t limit;        /* longer repetitions count as this length */
     size_t left, right;  /* the tokens at left .. right - 1 equal those at 0 .. right - left - 1 */
     uint16_t length[DRY_LONGEST];
 };
 
-/* Returns the number of tokens, going back from position K, that equal those at the end. The calls are made
- * for K = 1, 2, ... (Z-algorithm): a token at or behind `right` is compared once. */
+/* Returns the number of tokens, going back from position K, that equal those at the end. The calls are made for K = 1,
+ * 2, ... (Z-algorithm): a token at or after `right` is compared once. */
 static size_t length_at(struct search *s, size_t k)
 {
     size_t len = 0;

@@ -7,11 +7,11 @@
 
 _Static_assert((int)GALLOP_EARLY_NEVER == (int)SAMPLING_EARLY_NEVER, "the numbers of early_stopping");
 
-/* PUBLIC expands a row by the macro ROW, PRIVATE drops it. */
+/* As the column ACCESS of a row, PUBLIC applies the macro `row` to the other arguments, PRIVATE expands to nothing. */
 #define PUBLIC(row, ...) row(__VA_ARGS__)
 #define PRIVATE(...)
 
-/* The members of struct gallop_sampling that are no lists, by their fields; the name of others is NULL. */
+/* [SAMPLING_N_FIELDS] The members of struct gallop_sampling that are not lists; the name of other fields is NULL. */
 /* clang-format off */
 #define SCALAR(field, member, type, values) \
     [SAMPLING_##field] = {#member, type, values, PARAM_MEMBER(struct gallop_sampling, member)},
@@ -122,6 +122,6 @@ int public_sampling_read(const struct gallop_sampling *p, struct sampling *s, st
 #define SAMPLING_LIST(field, name, member, kind, most, bytes, access, ...) access(LIST, field, member)
 #include "engine/sampling/sampling.def"
     if (p->dry_sequence_breakers && !p->n_dry_sequence_breakers)
-        sampling_mark(s, SAMPLING_DRY_SEQUENCE_BREAKERS); /* an empty list: a repetition ends nowhere */
+        sampling_mark(s, SAMPLING_DRY_SEQUENCE_BREAKERS); /* an empty list: there are no breakers */
     return 0;
 }

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-enum { PROMPT_END = 32 /* tokens of a prompt that are searched for a mark at its end */ };
+enum { PROMPT_END = 32 /* last tokens of a prompt that are searched for the opening mark */ };
 
 /* Returns whether the prompt ends with the mark TEXT. White space before and after the mark is ignored. */
 static bool prompt_ends_with(const struct tok *tok, const int32_t *ids, size_t n, const char *text)
@@ -70,7 +70,7 @@ int reasoning_init(struct reasoning *r, const struct reasoning_request *q, const
                          tok ? "no marks of this model's reasoning are known"
                              : "this model has no tokenizer");
     r->calls = (struct markup_calls){.shapes = MARKUP_OBJECT | MARKUP_LIST};
-    if (!q->call_close) { /* a name may follow right behind the mark */
+    if (!q->call_close) { /* a function name may directly follow the mark */
         r->calls = *mistral;
         r->calls.open[0] = NULL;
     }
@@ -182,7 +182,8 @@ int reasoning_run_add(struct reasoning_run *s, int32_t id, struct err *e)
         s->n_before_call = s->n_spent;
     s->n_spent += was_inside && is_inside(s) && !was_forced;
     s->n_forced = was_forced ? s->n_forced + 1 : 0;
-    if (s->n_forced == s->r->n_forced && is_inside(s)) /* the text of all forced tokens is not the mark */
+    /* the forced tokens were all generated, but their text was not read as the closing mark */
+    if (s->n_forced == s->r->n_forced && is_inside(s))
         rc = open_parser(s, false);
     if (!is_inside(s))
         s->n_forced = 0;

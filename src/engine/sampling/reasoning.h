@@ -1,14 +1,15 @@
-/* reasoning.h - limits the tokens of reasoning: detects reasoning in an answer, and forces its end when the
- * budget is used up.
+/* reasoning.h - limits the tokens of reasoning: detects reasoning in an answer, and forces its end when the budget is
+ * used up.
  *
  * A model marks its reasoning with two texts, "<think>" and "</think>" for instance. A parser of text/markup, which
- * reads the text of all tokens, says where the answer stands, so that the same rules hold as where the answer is
- * parsed: reasoning opens only before content, and a tool call ends it, too. As long as it is open whether a text is a
- * tool call, nothing is forced.
+ * reads the text of all tokens, tells whether the answer is inside reasoning, by the same rules by which the answer is
+ * parsed later: reasoning opens only before content, and a tool call ends it, too. While it is undecided whether a text
+ * is a tool call, nothing is forced.
  *
- * The budget counts the tokens between the marks, over all reasoning of an answer together. When the budget
- * is used up, the tokens of the closing mark are generated next, whatever tokens the model would choose. The
- * forced tokens depend only on the earlier tokens of the answer. */
+ * The budget counts the tokens between the marks, over all reasoning of an answer together. When the budget is used up,
+ * the tokens of the closing mark are generated next, whatever tokens the model would choose. The forced tokens depend
+ * only on the earlier tokens of the answer.
+ */
 #ifndef GALLOP_ENGINE_REASONING_H
 #define GALLOP_ENGINE_REASONING_H
 
@@ -26,13 +27,14 @@ enum {
     REASONING_MAX_MARK = 64, /* maximum bytes of a mark */
     REASONING_CALLS = 2,     /* maximum number of marks that open tool calls */
     REASONING_PATIENCE =
-        1024, /* maximum number of tokens for which it may be open whether a tool call follows */
+        1024, /* maximum number of tokens for which it may be undecided whether a tool call follows */
 };
 
 /* The reasoning limit of a request; constant after reasoning_init(). */
 struct reasoning {
-    const struct tok *tok;                /* borrowed; NULL: there is no budget */
-    struct markup_reasoning marks, begun; /* BEGUN: the same of an answer that begins inside reasoning */
+    const struct tok *tok; /* borrowed; NULL: there is no budget */
+    /* MARKS; BEGUN: the same marks for an answer that begins inside reasoning */
+    struct markup_reasoning marks, begun;
     struct markup_calls calls;
     bool begins_inside;
     const int32_t *forced; /* [n_forced] tokens of the closing mark */
@@ -48,7 +50,7 @@ struct reasoning_run {
     struct buf text, special; /* scratch */
     enum parser_place place;
     size_t n_spent; /* tokens of reasoning */
-    /* n_spent at the mark of tool calls, whose tokens do not count if a tool call follows */
+    /* n_spent when the mark of a tool call began; if a tool call follows, the tokens since do not count */
     size_t n_before_call;
     size_t n_forced; /* number of tokens of the closing mark that were forced so far */
 };
@@ -76,8 +78,8 @@ void reasoning_run_close(struct reasoning_run *s); /* S may be zeroed */
  * instead, the whole closing mark is forced again. */
 int32_t reasoning_run_forced(const struct reasoning_run *s);
 
-/* Returns a number of tokens after which no token is forced, whatever tokens they are. SIZE_MAX: no token will ever be
- * forced. */
+/* Returns a number of tokens that can be generated next without a token being forced, whatever they are. SIZE_MAX: no
+ * token will ever be forced. */
 size_t reasoning_run_free(const struct reasoning_run *s);
 
 /* Adds the generated token ID. Returns 0 or ERR_NOMEM. */

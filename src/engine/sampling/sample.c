@@ -135,8 +135,8 @@ void sample_history_undo(struct sample_history *h, int32_t id)
         return;
     slot = find_slot(h, id);
     ASSERT(*slot && h->count[*slot - 1] > 0, "token %d is not in the output", id);
-    /* The last entry is removed, so that guesses do not fill the list. Later tokens have been undone before,
-     * so no search for another token passes its slot. */
+    /* A token that only a guess has added is removed again, so that guesses do not fill the list. Tokens that were
+     * added later have been removed before, so no probe sequence passes its slot. */
     if (--h->count[*slot - 1] == 0 && *slot == h->n && !h->in_prompt[*slot - 1]) {
         h->n--;
         *slot = 0;
@@ -383,8 +383,8 @@ static bool holds_back_end(const struct chain *c)
     return c->n_output < c->p->min_new_tokens && c->p->n_eos + c->p->n_stop_token > 0;
 }
 
-/* Returns true if the model's generation config forbids tokens here: at every place, or as the first of an
- * output. */
+/* Returns true if the model's generation config suppresses tokens at this position: everywhere, or as the first output
+ * token. */
 static bool suppresses(const struct chain *c)
 {
     return c->p->n_suppress > 0 || (c->n_output == 0 && c->p->n_begin_suppress > 0);
@@ -469,8 +469,8 @@ static bool may_change(const struct chain *c)
                   (h->output && dry_is_on(c->p))));
 }
 
-/* Runs the stages from logit_bias to bad words. c->x becomes their result; logits are copied only if a
- * stage is active. */
+/* Runs the stages from logit_bias to bad words, and sets c->x to the result. Logits are copied only if a stage is
+ * active. */
 static void change_logits(struct chain *c)
 {
     const struct sampling *p = c->p;
@@ -493,7 +493,7 @@ static void change_logits(struct chain *c)
         forbid(x, c->n, p->eos, p->n_eos);
         forbid(x, c->n, p->stop_token, p->n_stop_token);
     }
-    if (suppresses(c)) { /* what is -infinity stays so in the later stages */
+    if (suppresses(c)) { /* -infinity is not changed by the later stages */
         forbid(x, c->n, p->suppress, p->n_suppress);
         forbid(x, c->n, p->begin_suppress, c->n_output == 0 ? p->n_begin_suppress : 0);
     }

@@ -1,29 +1,30 @@
-/* sample.h - samples the next token from logits: penalties, bias, temperature, cuts, random pick.
+/* sample.h - samples the next token from logits: penalties, bias, temperature, truncation (top_k, top_p, ...), random
+ * pick.
  *
  * The order of the stages is Hugging Face's: logit_bias; min_new_tokens and suppressed tokens; repetition penalty over
  * prompt and output; frequency and presence penalty over the output; DRY (dry.h); allowed tokens and bad words;
- * top_n_sigma; temperature; top_k (tokens with the logit of the k-th are kept, too); top_p (a token is kept
- * while the probability of the likelier tokens is below p); min_p (relative to the likeliest token);
- * typical_p; xtc; softmax; pick. Greedy decoding takes the largest logit after the bad words; of equal
- * logits, it takes the token with the lowest id.
+ * top_n_sigma; temperature; top_k (tokens with the logit of the k-th are kept, too); top_p (a token is kept while the
+ * probability of the likelier tokens is below p); min_p (relative to the likeliest token); typical_p; xtc; softmax;
+ * pick. Greedy decoding takes the largest logit after the bad words; of equal logits, it takes the token with the
+ * lowest id.
  *
- * top_n_sigma keeps logits of at least max - n sigma. It stands before the cuts, as in llama.cpp, since a cut
- * would change sigma, the standard deviation of the model's logits (without -infinity, and before penalties
- * and masks, so that a constraint with few tokens does not narrow it); temperature does not change which
- * tokens it keeps. typical_p keeps the tokens whose -log(p) is nearest to the entropy (Meister et al.: Locally
- * typical sampling, arXiv 2202.00666), of those at equal distance all; it is the last of Hugging Face's
- * warpers. xtc excludes the likeliest choices: with xtc_probability, all tokens with a probability of at least
- * xtc_threshold but the least likely of them (of equals, the lowest id) are dropped. It comes last because it
- * chooses among the tokens that are left; its decision is random number N_OUTPUT of the seed, in a stream of
- * its own (rng_uniform()).
+ * top_n_sigma keeps logits of at least max - n sigma. It stands before the cuts, as in llama.cpp, since a cut would
+ * change sigma, the standard deviation of the model's logits (without -infinity, and before penalties and masks, so
+ * that a constraint with few tokens does not narrow it); temperature does not change which tokens it keeps. typical_p
+ * keeps the tokens whose -log(p) is nearest to the entropy (Meister et al.: Locally typical sampling, arXiv
+ * 2202.00666), of those at equal distance all; it is the last of Hugging Face's warpers. xtc excludes the likeliest
+ * choices: with xtc_probability, all tokens with a probability of at least xtc_threshold but the least likely of them
+ * (of equals, the lowest id) are dropped. It comes last because it chooses among the tokens that are left; its decision
+ * is random number N_OUTPUT of the seed, in a stream of its own (rng_uniform()).
  *
- * The pick is the token with the largest sum of logit / temperature and Gumbel noise, which is a hash of
- * seed, index of the output token and token id. This draws each token with its probability (Gumbel-max
- * trick). The pick is a pure function of logits, parameters, seed and index, so it does not depend on other
- * sequences of the batch or on threads. Two similar distributions mostly give the same token, so that a draft
- * model with the same seed guesses well (Daliri, Musco, Suresh, arXiv 2408.07978). Ids above the tokenizer's
- * vocabulary are ordinary tokens. Log-probabilities are computed from the raw logits, before all stages. Only
- * sample_open() and the functions of histories allocate. Each thread needs its own struct sample_scratch. */
+ * The pick is the token with the largest sum of logit / temperature and Gumbel noise, which is a hash of seed, index of
+ * the output token and token id. This draws each token with its probability (Gumbel-max trick). The pick is a pure
+ * function of logits, parameters, seed and index, so it does not depend on other sequences of the batch or on threads.
+ * Two similar distributions mostly give the same token, so that a draft model with the same seed guesses well (Daliri,
+ * Musco, Suresh, arXiv 2408.07978). Ids above the tokenizer's vocabulary are ordinary tokens. Log-probabilities are
+ * computed from the raw logits, before all stages. Only sample_open() and the functions of histories allocate. Each
+ * thread needs its own struct sample_scratch.
+ */
 #ifndef GALLOP_ENGINE_SAMPLE_H
 #define GALLOP_ENGINE_SAMPLE_H
 
@@ -130,8 +131,8 @@ struct sample_result {
 int sample_pick(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
                 const float *logits, size_t n_vocab, size_t n_output, struct sample_result *r);
 
-/* Returns true if sample_pick() chooses the largest of the logits, and the lowest id of equal ones, and returns nothing
- * but the token. Arguments are those of sample_pick(). */
+/* Returns true if sample_pick() returns nothing but the argmax of the logits (the lowest id of equal ones). Arguments
+ * are those of sample_pick(). */
 bool sample_is_plain(const struct sampling *p, const struct sample_history *h, size_t n_output);
 
 /* Chooses token ID, even if P forbids it or would choose a different token. Log-probabilities and errors are

@@ -527,7 +527,7 @@ int sampling_from_generation_config(struct folder in, size_t n_vocab, struct sam
     return rc;
 }
 
-/* Copies field F (if it is a list: its pointer and length) and marks it as given. */
+/* Copies field F (of a list the pointer and the length) from FROM to OUT and marks it as given. */
 static void copy_field(struct sampling *out, const struct sampling *from, enum sampling_field f)
 {
     const struct sampling_row *r = &sampling_row[f];

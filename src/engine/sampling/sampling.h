@@ -45,7 +45,7 @@ enum {
  * the order of the choices of --early-stopping. */
 enum sampling_early { SAMPLING_EARLY_FALSE, SAMPLING_EARLY_TRUE, SAMPLING_EARLY_NEVER };
 
-/* The elements of a list, and its form in JSON. */
+/* The type of the elements of a list, and its JSON syntax. */
 enum sampling_list {
     SAMPLING_NO_LIST,
     SAMPLING_STRINGS, /* struct sampling_str; a string or a list of strings */
@@ -156,8 +156,8 @@ bool sampling_is_greedy(const struct sampling *s);
 /* Returns true if USER, the parameters of a request, asks for beam search: use_beam_search, or num_beams
  * above 1 without use_beam_search false. */
 bool sampling_is_search(const struct sampling *user);
-/* Returns 0, or ERR_UNSUPPORTED and the name of the parameter of USER that draws tokens at random, which beam
- * search does not. */
+/* Returns ERR_UNSUPPORTED if a parameter of USER asks for random sampling, which beam search does not do. The subject
+ * of *E is the parameter. */
 int sampling_check_search(const struct sampling *user, struct err *e);
 
 /* Adds the end token ID of config.json or of the tokenizer to S. Returns 0 or ERR_NOMEM. */

@@ -146,7 +146,7 @@ static size_t stop_advance(struct stop *st, char c)
     return complete;
 }
 
-/* Appends the first N bytes of the concatenation of the held text and PIECE to OUT. */
+/* Appends the first N bytes of the held text followed by PIECE to OUT. */
 static void release(const struct stop *st, const char *piece, size_t n, struct buf *out)
 {
     size_t first = n < st->n_held ? n : st->n_held;
@@ -155,7 +155,7 @@ static void release(const struct stop *st, const char *piece, size_t n, struct b
     buf_add(out, piece, n - first);
 }
 
-/* Holds back the last KEEP bytes of the concatenation of the held text and PIECE [n]. */
+/* Holds back the last KEEP bytes of the held text followed by PIECE [n]. */
 static void hold(struct stop *st, const char *piece, size_t n, size_t keep)
 {
     size_t old = keep > n ? keep - n : 0; /* number of bytes at the end of the held text that stay held */

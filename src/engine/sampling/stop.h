@@ -1,13 +1,13 @@
 /* stop.h - decides when a text ends: end tokens, stop tokens, stop strings across token borders, and length.
  *
- * Each sequence has a struct stop, which receives each new token and then the text that the detokenizer
- * produced from it. Text that may be the beginning of a stop string is held back until later text decides
- * whether it is one, so no part of a stop string is ever output. Text after the first match is dropped, and
- * so is the match itself, unless include_stop is set. The first match is the match that ends first; of
- * matches that end together, it is the longest. It does not depend on how the text is divided into tokens.
- * Before min_new_tokens tokens are output, nothing ends the text (vLLM's rule; Hugging Face checks strings
- * always); a stop string may begin before that point, but must end after it. A token that ends the text is
- * part of the output ids, but not of the text. */
+ * Each sequence has a struct stop, which receives each new token and then the text that the detokenizer produced from
+ * it. Text that may be the beginning of a stop string is held back until later text decides whether it is one, so no
+ * part of a stop string is ever output. Text after the first match is dropped, and so is the match itself, unless
+ * include_stop is set. The first match is the match that ends first; of matches that end together, it is the longest.
+ * It does not depend on how the text is divided into tokens. Before min_new_tokens tokens are output, nothing ends the
+ * text (as in vLLM; Hugging Face always checks stop strings); a stop string may begin before that point, but must end
+ * after it. A token that ends the text is part of the output ids, but not of the text.
+ */
 #ifndef GALLOP_ENGINE_STOP_H
 #define GALLOP_ENGINE_STOP_H
 

@@ -1,12 +1,13 @@
 /* cost.h - predicts the time of a step with a linear model that is fitted to the measured steps.
  *
- * seconds = w0 + w1 * (rows up to COST_KNEE) + w2 * (rows beyond) + w3 * (pairs of row and key in attention).
- * The time of the first rows of a step is determined by the memory bandwidth for reading weights, the time of
- * further rows by arithmetic. The coefficients w are fitted by recursive least squares with forgetting
- * (Ljung, System Identification, ch. 11). A prediction treats negative coefficients as 0, so that it never
- * falls with more work. The fit keeps them: where each update set them to 0, the other coefficients drifted
- * by more than test_cost.c allows. A step that took much longer than predicted
- * (page faults, other programs) counts only in part. Nothing is allocated. */
+ * seconds = w0 + w1 * (rows up to COST_KNEE) + w2 * (rows beyond) + w3 * (pairs of row and key in attention). The time
+ * of the first rows of a step is determined by the memory bandwidth for reading weights, the time of further rows by
+ * arithmetic. The coefficients w are fitted by recursive least squares with forgetting (Ljung, System Identification,
+ * ch. 11). A prediction treats negative coefficients as 0, so that it never falls with more work. The fit keeps
+ * negative coefficients: with updates that set them to 0, the other coefficients drifted by more than test_cost.c
+ * allows. A step that took much longer than predicted (page faults, other programs) counts only in part. Nothing is
+ * allocated.
+ */
 #ifndef GALLOP_ENGINE_SCHEDULE_COST_H
 #define GALLOP_ENGINE_SCHEDULE_COST_H
 

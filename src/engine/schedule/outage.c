@@ -1,9 +1,9 @@
-/* outage.c - the times of tries to open an executor again. */
+/* outage.c - computes when the next try to open an executor again is made. */
 #include "engine/schedule/outage.h"
 
 static const double first_s = 0.1, longest_s = 10;
 
-/* Returns the seconds before the next try, after N others. */
+/* Returns the seconds before the next try if N tries were made. */
 static double pause_s(size_t n)
 {
     double s = n ? first_s : 0;

@@ -1,13 +1,14 @@
 /* outage.h - when an executor whose run has failed is opened again, and when its requests no longer wait for it.
  *
- * The first try is made at once, the others after 0.1, 0.2, 0.4, ... and at most 10 seconds. The count of tries begins
- * anew when a run succeeds, and not when opening does: an executor that fails in each first run is slowed down, too.
- * Before try number OUTAGE_TRIES requests have waited for 12.7 seconds and the times of the tries; if this try or a
- * later one fails, the requests that wait end with its error. They also end if the executor could be opened, but its
- * first run fails after this try or a later one. The executor is tried for as long as the engine is open.
+ * The first try is made at once, the others after 0.1, 0.2, 0.4, ... and at most 10 seconds. The count of tries is
+ * reset when a run succeeds, and not already when opening does, so that an executor that fails in each first run is
+ * also tried at growing intervals. Before try number OUTAGE_TRIES requests have waited for 12.7 seconds and the times
+ * of the tries; if this try or a later one fails, the requests that wait end with its error. They also end if the
+ * executor could be opened, but its first run fails after this try or a later one. The executor is tried for as long as
+ * the engine is open.
  *
- * A request may itself be the reason why runs fail. A sequence that takes part in OUTAGE_RUNS failed runs without a new
- * row of its own between them ends with the error.
+ * A request may itself be the reason why runs fail. A sequence that has been in OUTAGE_RUNS failed runs, without having
+ * computed a new row between them, ends with the error.
  */
 #ifndef GALLOP_ENGINE_SCHEDULE_OUTAGE_H
 #define GALLOP_ENGINE_SCHEDULE_OUTAGE_H
@@ -19,19 +20,19 @@
 
 enum { OUTAGE_TRIES = 8, OUTAGE_RUNS = 4 };
 
-/* Zeroed at first: the executor computes. */
+/* The state of an executor that may fail. Zeroed: it has not failed. */
 struct outage {
-    _Atomic bool is_down;        /* any thread may read these two */
+    _Atomic bool is_down;        /* this member and the next may be read by any thread */
     _Atomic uint64_t n_restarts; /* times that the executor was opened again */
     size_t n_tries;              /* tries since the last run that succeeded */
-    double since_s, next_s;      /* times of the failed run, and of the next try */
+    double since_s, next_s;      /* time of the failed run, and earliest time of the next try */
 };
 
 /* A run has failed at the time NOW_S. */
 void outage_begin(struct outage *o, double now_s);
-/* Returns the seconds until the next try may begin, or go on; 0: now. */
+/* Returns the seconds until the next try may begin; 0: it may begin or continue now. */
 double outage_wait_s(const struct outage *o, double now_s);
-/* A try has failed. Returns true if the requests that wait end. */
+/* A try has failed. Returns true if the waiting requests are to end with its error. */
 bool outage_try_failed(struct outage *o, double now_s);
 /* A try has succeeded: the executor computes again. */
 void outage_end(struct outage *o);

@@ -8,7 +8,7 @@ struct plan {
     struct sched_pick *out;
     size_t n, n_wanted, n_prompts, n_streams;
     struct cost_step step;
-    /* the rows of decoding sequences only, and the expected number of their tokens */
+    /* the rows of decoding sequences alone, and the expected number of tokens that they give */
     struct cost_step decode;
     double tokens;
 };
@@ -23,7 +23,7 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Returns how many missing rows of S fit into the step, within the limits and the time target. */
+/* Returns how many of the rows that S lacks the step can compute within the limits and the time target. */
 static size_t rows_of(const struct plan *p, const struct sched_seq *s)
 {
     const struct sched_limits *lim = p->lim;
@@ -37,7 +37,8 @@ static size_t rows_of(const struct plan *p, const struct sched_seq *s)
     if (lack > 1 && lim->cost && lim->target_s > 0 && p->n_streams && n)
         n = cost_rows(lim->cost, &p->step, s->computed, p->n_prompts ? 0 : smaller(n, SCHED_LEAST), n,
                       lim->target_s);
-    if (n == lack && logits == 0) /* the last missing row needs logits, for which there is no room */
+    /* the last missing row needs logits, but the limit of rows with logits is reached */
+    if (n == lack && logits == 0)
         n--;
     return lim->whole && n < lack ? 0 : n;
 }
@@ -84,13 +85,13 @@ static struct sched_pick *likeliest(const struct plan *p)
     return best;
 }
 
-/* Least time that a guess is taken to add, as a share of the time of the decoding sequences. The fitted costs of a row
- * can be 0 or negative, and guesses that are never right would then be computed forever. */
+/* Minimum time that a guess is assumed to add to a step, as a share of the predicted time of the decoding sequences.
+ * The fitted cost of a row can be 0 or negative, and guesses that are never right would then be computed forever. */
 static const double least_added = 1.0 / 256;
 
-/* Returns whether a guess pays that is right with CHANCE and changes the step to WITH: it gives more tokens in the
- * time that it adds than the decoding sequences do. Prompts of the step do not count: their time is needed anyway.
- * *ADDED becomes that time. */
+/* Returns whether a guess pays that is right with probability CHANCE and changes the work of the step to WITH: its
+ * expected tokens per second of added time exceed those of the decoding sequences. Prompts in the step do not count,
+ * because their time is needed anyway. Sets *ADDED to the added seconds. */
 static bool pays(const struct plan *p, double chance, const struct cost_step *with, double *added)
 {
     const struct cost *c = p->lim->cost;
@@ -100,7 +101,8 @@ static bool pays(const struct plan *p, double chance, const struct cost_step *wi
     return chance * decode > p->tokens * *added;
 }
 
-/* Adds guesses to the picks of decoding sequences while they pay, and then while they add at most lim->trial_s. */
+/* Adds guesses to the picks of decoding sequences, the likeliest first: while they pay, and then others while the time
+ * that these add is below lim->trial_s. */
 static void add_guesses(struct plan *p)
 {
     const struct sched_limits *lim = p->lim;

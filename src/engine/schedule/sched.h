@@ -19,7 +19,7 @@ struct sched_seq {
     /* Sequences that miss one row: number of guessed tokens, whose rows may be computed, too. All of them need
      * logits. */
     size_t n_guesses;
-    const float *chance; /* [n_guesses] chance that this guess and all before it are right */
+    const float *chance; /* [n_guesses] probability that this guess and all before it are right */
 };
 
 enum sched_order {
@@ -41,7 +41,7 @@ struct sched_limits {
     const struct cost *cost; /* predicts times; NULL: no time limit */
     /* Maximum predicted time of a step with decoding sequences. 0: no limit. */
     double target_s;
-    bool every_guess; /* computes all guesses for which there is room, whether or not they pay */
+    bool every_guess; /* computes all guesses that fit, even those that do not pay */
     double trial_s; /* time that guesses which do not pay may add to the step, to learn from their results */
 };
 
@@ -50,14 +50,13 @@ struct sched_pick {
     size_t n;   /* number of rows to compute, >= 1 */
 };
 
-/* Plans a step for SEQ [n], in order of precedence. With SCHED_DECODES_FIRST, decoding sequences (which miss
- * one row) come first, so that they never wait for a prompt; prompts get the remaining rows. Beside decoding
- * sequences the first prompt gets SCHED_LEAST rows even if target_s allows fewer, so that it makes progress.
- * Guesses get the rows that then remain: the likeliest is added while its chance, divided by the time that it adds, is
- * above the expected tokens per second of the decoding sequences without it. Under load speculation therefore ends by
- * itself. Then guesses are added that do not pay, up to trial_s.
- * Writes the picks to OUT [max_seqs] in ascending order of `seq` and their total work to *STEP (may be NULL).
- * Returns the number of picks. */
+/* Plans a step for SEQ [n], in order of precedence. With SCHED_DECODES_FIRST, decoding sequences (which miss one row)
+ * come first, so that they never wait for a prompt; prompts get the remaining rows. Beside decoding sequences the first
+ * prompt gets SCHED_LEAST rows even if target_s allows fewer, so that it makes progress. Guesses get the rows that then
+ * remain: the likeliest one is added while its probability, divided by the time that it adds, exceeds the expected
+ * tokens per second of the decoding sequences without it, so that speculation ends by itself under load. Then other
+ * guesses are added until they have added trial_s. Writes the picks to OUT [max_seqs] in ascending order of `seq` and
+ * their total work to *STEP (may be NULL). Returns the number of picks. */
 enum { SCHED_LEAST = 16 };
 size_t sched_plan(const struct sched_seq *seq, size_t n, const struct sched_limits *lim,
                   struct sched_pick *out, struct cost_step *step);

@@ -119,8 +119,8 @@ void waiting_remove(struct waiting *w, struct waiting_entry *r)
         k->credit = 0; /* a key without requests loses its credit, but not its debt */
 }
 
-/* Adds the credit of N rounds to every key at once. N is the number of next rounds in which no key would
- * reach a credit above 0. */
+/* Adds the credit of N rounds to every key at once, where N is the number of further rounds in which no credit would
+ * exceed 0. */
 static void skip_rounds(struct waiting *w)
 {
     int64_t rounds = INT64_MAX;
@@ -152,7 +152,7 @@ struct waiting_entry *waiting_next(struct waiting *w)
 
         if (w->policy != WAITING_FAIR || k->credit > 0)
             return (struct waiting_entry *)(void *)give_way(w, k)->heap.first;
-        k->credit += WAITING_QUANTUM; /* adds the credit for the next visit of the key */
+        k->credit += WAITING_QUANTUM; /* the credit of the key's next visit */
         w->last = w->key[w->last].next;
         if (visits % w->n_keys == 0)
             skip_rounds(w);

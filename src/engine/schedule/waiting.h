@@ -35,7 +35,7 @@ enum waiting_policy { WAITING_FCFS, WAITING_PRIORITY, WAITING_FAIR };
 
 /* The part of a request that the queue uses. */
 struct waiting_entry {
-    struct heap_node node; /* must be the first member, because the code casts it to struct waiting_entry */
+    struct heap_node node; /* must be the first member, because it is cast to struct waiting_entry */
     uint64_t order;        /* unique number, ascending with the arrival */
     double arrival_s;      /* time of arrival, on the executor's clock */
     int priority;          /* smaller numbers first */
@@ -54,7 +54,8 @@ struct waiting_key {
 struct waiting {
     enum waiting_policy policy;
     struct waiting_key *key; /* [WAITING_KEYS] with the policy fair, else [1] */
-    uint32_t last; /* index of the last key of the ring of keys with requests; the next key is visited */
+    /* index of the last key in the ring of keys with waiting requests; its successor is visited next */
+    uint32_t last;
     size_t n_keys; /* number of keys in the ring */
     size_t n;      /* number of waiting requests */
     /* Maximum number of running sequences, set after waiting_open(). 0: unknown, so no slot is reserved for

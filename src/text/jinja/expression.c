@@ -13,7 +13,7 @@
 
 enum { FEW = 4 };
 
-/* Evaluated arguments. Up to FEW of each kind are stored in place, without memory of the rendering. */
+/* The evaluated arguments of a call. Up to FEW of each kind are stored in this struct, without an allocation. */
 struct evaluated {
     struct builtin_arguments arguments;
     struct value few[FEW];

@@ -54,7 +54,8 @@ static struct value read_path(struct rendering *r, struct value text)
     return jinja_grown(&g);
 }
 
-/* Returns the value that PATH leads to from V. OTHERWISE, unless None, replaces undefined values. */
+/* Follows PATH, a list of names and indices, from V, and returns the value at its end. OTHERWISE, unless it is MISSING
+ * or None, replaces undefined values. */
 static struct value follow(struct rendering *r, struct value v, struct value path, struct value otherwise)
 {
     for (size_t i = 0; path.kind == VALUE_LIST && i < path.size && !r->rc; i++) {
@@ -277,7 +278,7 @@ static struct value do_join(struct rendering *r, struct value v, const struct bu
     return jinja_finish(&t);
 }
 
-/* Returns the values of N pairs, sorted by key. PAIRS has room for N more pairs behind them as scratch. */
+/* Returns the values of N pairs, sorted by key. PAIRS has room for N more pairs after them as scratch. */
 static struct value sorted(struct rendering *r, struct value_pair *pairs, size_t n, bool descending)
 {
     struct value v = jinja_list(r, VALUE_LIST, NULL, n);

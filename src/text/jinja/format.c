@@ -231,7 +231,7 @@ static void shorten_exponent(char *out, size_t size, double f, int precision)
 }
 
 /* Writes F, not negative, without a type of format: the shortest digits, or PRECISION significant ones, and
- * at least one behind the point. ALTERNATE: with a point in any case, and with zeros at the end. */
+ * at least one after the point. ALTERNATE: with a point in any case, and with zeros at the end. */
 static void write_general(char *out, size_t size, double f, int64_t precision, bool alternate)
 {
     char scientific[NUMBER_BYTES], *e;
@@ -547,7 +547,7 @@ static size_t spec_length(struct rendering *r, const char *s, const char *end)
     return SIZE_MAX;
 }
 
-/* Reads "!C" at S, the conversion of a field. Returns the byte behind it, or NULL after an error. */
+/* Reads "!C" at S, the conversion of a field. Returns the byte after it, or NULL after an error. */
 static const char *read_conversion(struct rendering *r, const char *s, const char *end, struct field *out)
 {
     if (s + 1 >= end) {
@@ -562,7 +562,7 @@ static const char *read_conversion(struct rendering *r, const char *s, const cha
     return s + 2;
 }
 
-/* Reads the field at S, behind its brace. Returns the byte behind the field, or NULL after an error. */
+/* Reads the field at S, after its brace. Returns the byte after the field, or NULL after an error. */
 static const char *read_replacement(struct rendering *r, const char *s, const char *end, struct field *out)
 {
     const char *at = s, *close;
@@ -591,7 +591,8 @@ static const char *read_replacement(struct rendering *r, const char *s, const ch
     return at < end ? at + 1 : NULL;
 }
 
-/* Writes the field at S, behind its brace. Returns the byte behind the field, or NULL after an error. */
+/* Formats the field at S, which is after the opening brace, and appends it to T. Returns the byte after the field, or
+ * NULL after an error. */
 static const char *put_field(struct format *f, struct text *t, const char *s, const char *end, int depth)
 {
     struct field x;
@@ -610,7 +611,7 @@ static const char *put_field(struct format *f, struct text *t, const char *s, co
     return next;
 }
 
-/* DEPTH: the number of specifications around S. */
+/* Formats the format string S. DEPTH: number of format specifications inside which S is. */
 static struct value format_text(struct format *f, struct value s, int depth)
 {
     const char *at = s.bytes, *end = at + s.size, *from = at;

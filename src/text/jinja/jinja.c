@@ -80,7 +80,7 @@ void jinja_free(struct jinja *j)
     mem_free(j);
 }
 
-/* Sets the value of each name outside of frames: a variable of the context, else a function. */
+/* Sets r->outside [name number] to the variable of CONTEXT with that name, else to the built-in function. */
 static void bind_outside(struct rendering *r, const struct value_dict *names,
                          const struct value_dict *context)
 {

@@ -62,7 +62,7 @@ static void lex_advance(struct lexer *x, size_t to)
     x->at = to;
 }
 
-/* Moves to END, the offset behind a tag. */
+/* Moves to END, the offset after a tag. */
 static void leave_tag(struct lexer *x, size_t end)
 {
     lex_advance(x, end);
@@ -96,7 +96,7 @@ static bool looking_at(const struct lexer *x, size_t i, const char *what)
     return i <= x->n && x->n - i >= n && memcmp(x->s + i, what, n) == 0;
 }
 
-/* Returns the offset behind the tag end END ("%}" or "}}") at offset I and behind the white space that it
+/* Returns the offset after the tag end END ("%}" or "}}") at offset I and after the white space that it
  * removes. 0: there is no END at I. */
 static size_t tag_end(const struct lexer *x, size_t i, const char *end, bool plus, bool trim)
 {
@@ -109,7 +109,7 @@ static size_t tag_end(const struct lexer *x, size_t i, const char *end, bool plu
     return i + 2 + (trim && i + 2 < x->n && x->s[i + 2] == '\n');
 }
 
-/* Returns the offset behind the tag {% WORD %} at I ("raw" or "endraw"); 0: there is no such tag at I. */
+/* Returns the offset after the tag {% WORD %} at I ("raw" or "endraw"); 0: there is no such tag at I. */
 static size_t raw_tag(const struct lexer *x, size_t i, const char *word, bool trim)
 {
     i += 2;
@@ -121,7 +121,7 @@ static size_t raw_tag(const struct lexer *x, size_t i, const char *word, bool tr
     return tag_end(x, i, "%}", trim, trim);
 }
 
-/* Emits the text s[at, tag) before a tag. SIGN is the character behind the tag's opening braces. */
+/* Emits the text s[at, tag) before a tag. SIGN is the character after the tag's opening braces. */
 static void put_data(struct lexer *x, size_t tag, char sign, bool print)
 {
     size_t from = x->at, to = tag, line;
@@ -150,7 +150,7 @@ static bool digit_at(const struct lexer *x, size_t i)
     return i < x->n && isdigit((unsigned char)x->s[i]);
 }
 
-/* Returns the offset behind the digits at I, which may have single underscores between them. */
+/* Returns the offset after the digits at I, which may have single underscores between them. */
 static size_t digits(const struct lexer *x, size_t i)
 {
     while (digit_at(x, i) ||

@@ -340,7 +340,7 @@ static struct tree_node *parse_dot(struct parser *p, struct tree_node *object)
                     make_constant(p, t.value));
 }
 
-/* Parses the attributes, subscripts and calls behind the operand N; with FILTERS also filters and tests. */
+/* Parses the attributes, subscripts and calls after the operand N; with FILTERS also filters and tests. */
 static struct tree_node *parse_postfix(struct parser *p, struct tree_node *n, bool filters)
 {
     for (bool filtered = false; !p->r->rc;) {

@@ -7,7 +7,7 @@
 #include "text/jinja/lex.h"
 #include "text/jinja/tree.h"
 
-/* Sets the body and the names of J, in memory of R. */
+/* Parses TOKENS [n] into the body and the names of the template J, which are allocated in R. */
 void jinja_parse_tokens(struct rendering *r, struct jinja *j, const struct lex_token *tokens, size_t n);
 
 #endif

@@ -53,8 +53,8 @@ struct tok {
     struct steps chain;            /* the decoder */
     struct tok_ids prefix, suffix; /* ids before and after a text with TOK_ADD_SPECIAL */
     int32_t eos;                   /* id of the end-of-sequence token; -1: unknown */
-    /* The file names the tokens of infill.h: before the text before the gap and the text behind it, and at
-     * the end. */
+    /* The file names the fill-in-the-middle tokens (infill.h): before the prefix, before the suffix, and at the end of
+     * the prompt. */
     bool has_infill;
     int32_t infill[3];
     bool split_special; /* special tokens in a text are always encoded as ordinary text */
@@ -79,7 +79,7 @@ int tok_add_split(struct tok *t, const char *pattern, size_t n, struct step step
 /* Adds the added tokens of C to T. A token without an id gets the model's id or the next free id. */
 int tok_add_settings(struct tok *t, const struct settings *c, struct err *e);
 
-/* Puts the id BEFORE in front of the ids of a text, and AFTER behind them. A negative id means none. */
+/* Adds the id BEFORE before the ids of each text, and AFTER after them. A negative id means none. */
 int tok_add_around(struct tok *t, int64_t before, int64_t after, struct err *e);
 
 /* Checks that the parts fit together and builds the tables. T must be closed on failure. */

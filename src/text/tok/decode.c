@@ -105,7 +105,7 @@ static int feed_made(struct decode_run *r, size_t k)
 }
 
 /* Passes on the complete characters of the bytes that step K holds back, and keeps an incomplete one. Bytes that are
- * no character become U+FFFD, one for a sequence that is cut short; with BREAKS, they and all bytes behind them become
+ * no character become U+FFFD, one for a sequence that is cut short; with BREAKS, they and all bytes after them become
  * U+FFFD, one for each byte. */
 static int pass_characters(struct decode_run *r, size_t k, bool breaks)
 {

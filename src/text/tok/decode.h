@@ -29,9 +29,9 @@ size_t decode_inside(const struct steps *c, const char *token, size_t n, char *o
 /* The state of the decoder for one sequence. */
 struct decode_run;
 
-/* WHOLE: a run of byte pieces that is not UTF-8 becomes U+FFFD for each byte, as in a whole text of Hugging Face's
- * library; otherwise each character of a run is passed on when it is complete, and U+FFFD begins at the first byte
- * that is not part of a character. NULL: out of memory. */
+/* Returns a new state, or NULL: out of memory. WHOLE: a run of byte pieces that is not UTF-8 becomes U+FFFD for each
+ * byte, as in a whole text of Hugging Face's library; otherwise each character of a run is passed on when it is
+ * complete, and U+FFFD begins at the first byte that is not part of a character. */
 struct decode_run *decode_run_new(const struct steps *c, bool whole);
 void decode_run_free(struct decode_run *r); /* NULL is fine */
 

@@ -1,15 +1,15 @@
-/* infill.c - finds the tokens for filling a gap, and encodes prompts with them. */
+/* infill.c - finds the fill-in-the-middle tokens of a vocabulary, and encodes prompts with them. */
 #include "text/tok/infill.h"
 
 #include <string.h>
 
 #include "text/tok/build.h"
 
-/* The tokens around the texts before and behind the gap. */
+/* The fill-in-the-middle tokens of a vocabulary. */
 struct marks {
-    int32_t before, behind; /* in front of the text before the gap, and of the text behind it */
+    int32_t before, behind; /* the tokens before the prefix and before the suffix */
     int32_t end;            /* at the end of the prompt; -1: none */
-    bool behind_first;      /* the text behind the gap comes first */
+    bool behind_first;      /* the suffix comes before the prefix */
 };
 
 static bool find(const struct tok *t, const char *name, int32_t *id)
@@ -66,9 +66,9 @@ int infill_refuse(struct err *e)
                      "the model's vocabulary has no tokens for filling a gap, such as <|fim_prefix|>");
 }
 
-/* Appends the ids of TEXT as the continuation of a text. Tokenizers of characters put a blank in front of a
- * text, which is not wanted here; so a character is put in front of TEXT, and its ids are removed. If they are
- * not the first ones, TEXT is encoded as it is. */
+/* Appends the ids of TEXT as if it continued a text. Models that are not byte-level put a blank before a text, which is
+ * not wanted here; so a character is put before TEXT, and its ids are removed. If these are not the first ids, TEXT is
+ * encoded as it is. */
 static int encode_inside(const struct tok *t, const char *text, size_t n, struct tok_ids *out, struct err *e)
 {
     static const char other[] = "\xe2\x98\xba"; /* U+263A, as in Meta's code for CodeLlama */

@@ -45,7 +45,8 @@ struct run {
 
 static int split_step(const struct run *r, size_t k, const char *s, size_t n, size_t start);
 
-/* Collects the parts of a piece under a behavior. The last part is pending: the next may be joined to it. */
+/* The parts into which a step cuts a piece, joined as `behavior` demands. The last part is pending, because the next
+ * one may be joined to it. */
 struct parts {
     const struct run *r;
     size_t k; /* the index of the step that cuts */
@@ -53,7 +54,7 @@ struct parts {
     size_t start;
     enum step_behavior behavior;
     bool invert;
-    bool pending, pending_is_match; /* of the part s[begin, end) */
+    bool pending, pending_is_match; /* the part s[begin, end) is pending; it is a match */
     size_t begin, end;
 };
 

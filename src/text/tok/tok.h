@@ -60,8 +60,8 @@ struct tok_gguf {
     const struct json_str *merge; /* [n_merges] two tokens with a blank between them */
     size_t n_merges;
     int64_t bos, eos, unk; /* TOK_UNSET: not in the file */
-    /* The tokens for filling a gap: before the text before it, before the text behind it, at the end. Equal
-     * ones: not in the file. */
+    /* The fill-in-the-middle tokens: before the prefix, before the suffix, at the end of the prompt. If two are equal,
+     * the file does not have them. */
     int64_t infill[3];
     int add_bos, add_eos, add_space, squeeze; /* TOK_UNSET: not in the file; 0 or 1 */
     bool rstrip;                              /* special tokens include the blanks after them (Phi-3) */
@@ -114,7 +114,7 @@ size_t tok_text(const struct tok *t, int32_t id, char *out, size_t size);
 
 bool tok_is_special(const struct tok *t, int32_t id); /* false also for ids that do not exist */
 
-/* Sets *BEFORE and *BEHIND to the number of ids that TOK_ADD_SPECIAL puts before and behind a text. */
+/* Sets *BEFORE and *BEHIND to the number of ids that TOK_ADD_SPECIAL puts before and after a text. */
 void tok_n_around(const struct tok *t, size_t *before, size_t *behind);
 
 /* Returns the length of the longest special token that is a prefix of TEXT; 0: there is none. */
@@ -128,11 +128,11 @@ const char *tok_kind(const struct tok *t); /* "bpe (byte-level)", "unigram" and 
 
 /* Turns ids into text one at a time.
  *
- * The pieces of text, joined, are tok_decode() of all ids byte for byte, except where a run of byte pieces
- * (<0xE2>...) begins with characters and then is not UTF-8: tok_decode() makes U+FFFD of each byte of the run,
- * as Hugging Face's library does, and a stream has already given the characters before the first byte that is
- * not part of one. Every piece is valid UTF-8. Text is held back only while a later id could change it: an
- * incomplete character, blanks that a decoder strips at the end. Not thread-safe; the tokenizer must outlive it.
+ * The texts that a stream gives, joined, equal tok_decode() of all ids byte for byte, with one exception: if a run of
+ * byte pieces (<0xE2>...) begins with complete characters and then is not UTF-8, tok_decode() gives U+FFFD for each
+ * byte of the run, as Hugging Face's library does, while a stream has already given the complete characters. Every text
+ * is valid UTF-8. Text is held back only while a later id could change it: an incomplete character, blanks that a
+ * decoder strips at the end. Not thread-safe; the tokenizer must outlive it.
  */
 struct tok_stream;
 

@@ -58,7 +58,8 @@ static struct value load_list(struct rendering *r, const json_t *j)
     return v;
 }
 
-/* Loads a member. A well-known role counts as text of the template, which writes it in special tokens. */
+/* Loads the value of the member NAME. A well-known role of a message counts as text of the template, because templates
+ * write it between special tokens. */
 static struct value load_member(struct rendering *r, struct value name, const json_t *j)
 {
     struct value v = jinja_load(r, j);

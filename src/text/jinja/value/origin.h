@@ -12,7 +12,7 @@
 
 #include "text/jinja/value/value.h"
 
-enum { ORIGIN_CHUNKS = 32 }; /* chunks of a rendering */
+enum { ORIGIN_CHUNKS = 32 }; /* maximum number of chunks of a rendering */
 
 struct origin_map {
     /* A chunk is at least twice as large as the previous one. */
@@ -21,8 +21,10 @@ struct origin_map {
         size_t room, used;
     } chunk[ORIGIN_CHUNKS];
     size_t n;
-    const json_t *own; /* variables that count as text of the template if the context has equal variables */
-    bool trusted;      /* the value that is being loaded counts as text of the template */
+    /* values by the names of variables: a variable of the context that equals its value here counts as text of the
+     * template; may be NULL */
+    const json_t *own;
+    bool trusted; /* the value that is being loaded counts as text of the template */
 };
 
 /* Allocates N bytes of a string. Returns NULL after an error. */

@@ -37,7 +37,7 @@ struct rendering {
     /* Receives the output: the result, or the text of the current macro, set or filter block. */
     struct text *out;
     struct value block; /* the text of a set block or filter block, the input of its first filter */
-    /* Ends of joined strings that have unused room behind them: see jinja_join(). */
+    /* The latest joined strings with unused memory after their end; see jinja_join(). */
     struct rendering_tail {
         char *end;
         size_t room;

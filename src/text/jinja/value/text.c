@@ -99,8 +99,8 @@ const char *jinja_finish_terminated(struct text *t)
     return t->r->rc ? "?" : t->bytes;
 }
 
-/* A joined string gets unused room behind its end. If A is the last string that ends at such room, B is
- * copied there, so a text that grows piece by piece is not copied each time. */
+/* A joined string is allocated with unused room after its end. If A is such a string and its room is still free, B is
+ * copied there, so that a text that grows by many joins is not copied each time. */
 struct value jinja_join(struct rendering *r, struct value a, struct value b)
 {
     size_t n = (size_t)a.size + b.size, room;
