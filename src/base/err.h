@@ -76,9 +76,8 @@ int err_nomem(struct err *e, const char *what);
 /* Sets the sentence "PATH: cannot WHAT: strerror(errno)". Returns ERR_OS. */
 int err_os(struct err *e, const char *what, const char *path);
 
-/* Changes the sentence to "PREFIX: SUBJECT: SENTENCE" and clears the subject, for an option or field in a
- * file that PREFIX names. If the sentence begins with a path, PREFIX counts as part of the path. Returns the
- * code of E. */
+/* Changes the sentence to "PREFIX: SUBJECT: SENTENCE" and clears the subject, for an option or field in a file that
+ * PREFIX names. If the sentence begins with a path, PREFIX counts as part of the path. Returns the code of E. */
 int err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Returns 0 if S [n] is UTF-8, otherwise ERR_INPUT. The sentence gives the line and column of the first wrong

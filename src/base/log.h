@@ -1,9 +1,8 @@
 /* log.h - writes log lines for the operator to standard error.
  *
- * A line is "gallop: ..." or "gallop: warning: ...", optionally after the time (UTC), or a JSON object. Each
- * line is one write() of at most 4096 bytes; longer lines are truncated. Control characters are escaped or
- * replaced. Nothing is logged inside a step. Level, format and dropping are the only mutable global state of
- * the library.
+ * A line is "gallop: ..." or "gallop: warning: ...", optionally after the time (UTC), or a JSON object. Each line is
+ * one write() of at most 4096 bytes; longer lines are truncated. Control characters are escaped or replaced. Nothing is
+ * logged inside a step. Level, format and dropping are the only mutable global state of the library.
  */
 #ifndef GALLOP_BASE_LOG_H
 #define GALLOP_BASE_LOG_H

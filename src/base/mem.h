@@ -59,8 +59,7 @@ void mem_return_large(void);
  * counts, with its growth, until any thread frees it. */
 enum mem_charge {
     MEM_CHARGE_NONE, /* not charged: the default of a thread */
-    /* Charged for a request before it is accepted. An eighth of the budget is reserved for accepted
-     * requests. */
+    /* Charged for a request before it is accepted. An eighth of the budget is reserved for accepted requests. */
     MEM_CHARGE_NEW,
     MEM_CHARGE_OLD, /* charged for an accepted request */
 };

@@ -7,9 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the length of the character at S [n], n > 0, and sets *GOOD. If the bytes are ill-formed, *GOOD is
- * false, and the function returns the length of the maximal subpart (Unicode 15, table 3-8), which one U+FFFD
- * replaces. */
+/* Returns the length of the character at S [n], n > 0, and sets *GOOD. If the bytes are ill-formed, *GOOD is false, and
+ * the function returns the length of the maximal subpart (Unicode 15, table 3-8), which one U+FFFD replaces. */
 size_t utf8_sequence(const char *s, size_t n, bool *good);
 
 /* Returns the value of the hexadecimal digit C of either case; -1: C is not a digit. */

@@ -576,10 +576,9 @@ void config_ignore(struct config *c, const char *key)
 
 /* ---- names of keys ---- */
 
-/* Keys that Hugging Face's PretrainedConfig, old versions included, writes for every model, and keys that
- * training scripts leave in the file. '*' at either end of a pattern matches any text; no pattern may match a
- * name that could change the computation. Keys of single classes are in the files of their architectures
- * (config_ignore()). */
+/* Keys that Hugging Face's PretrainedConfig, old versions included, writes for every model, and keys that training
+ * scripts leave in the file. '*' at either end of a pattern matches any text; no pattern may match a name that could
+ * change the computation. Keys of single classes are in the files of their architectures (config_ignore()). */
 /* clang-format off */
 static const char *const bookkeeping[] = {
     /* identity */

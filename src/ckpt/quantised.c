@@ -210,9 +210,8 @@ static int fail_tensor(const struct view *v, const char *expected, struct err *e
                    dtype_name(v->dtype), view_shape_text(v, found, sizeof(found)), expected);
 }
 
-/* Sets *OUT to the tensor BASE.NAME, which must have the dtype T (DT_F32: any float type) and the shape
- * [ROWS, COLS], or [ROWS] if COLS is 0. *OUT is NULL if the tensor is missing, which is an error if
- * NEEDED. */
+/* Sets *OUT to the tensor BASE.NAME, which must have the dtype T (DT_F32: any float type) and the shape [ROWS, COLS],
+ * or [ROWS] if COLS is 0. *OUT is NULL if the tensor is missing, which is an error if NEEDED. */
 static int part(const struct view **out, struct weights *w, const char *base, const char *name, enum dtype t,
                 size_t rows, size_t cols, bool needed, struct err *e)
 {

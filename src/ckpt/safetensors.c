@@ -1,10 +1,9 @@
-/* safetensors.c - reads a .safetensors file: eight bytes of header length, a JSON header, then the bytes of
- * the tensors.
+/* safetensors.c - reads a .safetensors file: eight bytes of header length, a JSON header, then the bytes of the
+ * tensors.
  *
- * The whole header is checked before any tensor is used: dtypes are known, the byte range of a tensor has the
- * size of its shape and dtype, and the ranges cover the data without overlap or gap. Data is never copied. It
- * may be unaligned, because the format does not require alignment. Format:
- * https://github.com/huggingface/safetensors (README, "Format").
+ * The whole header is checked before any tensor is used: dtypes are known, the byte range of a tensor has the size of
+ * its shape and dtype, and the ranges cover the data without overlap or gap. Data is never copied. It may be unaligned,
+ * because the format does not require alignment. Format: https://github.com/huggingface/safetensors (README, "Format").
  */
 #include "ckpt/safetensors.h"
 

@@ -1,9 +1,8 @@
-/* tensor_file.h - one open file of tensors in any format: the mapped bytes, and a view of each tensor, found
- * by name.
+/* tensor_file.h - one open file of tensors in any format: the mapped bytes, and a view of each tensor, found by name.
  *
- * safetensors.c, torch/read.c and gguf/names.c fill a tensor file; weights.c reads it. A filled tensor file
- * guarantees: names are unique, UTF-8 and terminated; every view addresses only bytes inside the map;
- * products of shapes cannot overflow.
+ * safetensors.c, torch/read.c and gguf/names.c fill a tensor file; weights.c reads it. A filled tensor file guarantees:
+ * names are unique, UTF-8 and terminated; every view addresses only bytes inside the map; products of shapes cannot
+ * overflow.
  */
 #ifndef GALLOP_CKPT_TENSOR_FILE_H
 #define GALLOP_CKPT_TENSOR_FILE_H

@@ -1,6 +1,5 @@
-/* engine_priv.h - the parts of an opened engine, for measurements, `gallop inspect` and tests, and the
- * functions that the engine and the public executor (gallop_executor.c) share: reading options and opening
- * the model.
+/* engine_priv.h - the parts of an opened engine, for measurements, `gallop inspect` and tests, and the functions that
+ * the engine and the public executor (gallop_executor.c) share: reading options and opening the model.
  *
  * The server must not include this header (tools/lint.d/floors).
  */

@@ -1,24 +1,23 @@
-/* executor.h - the interface between the engine and the code that computes steps: a struct of limits and
- * functions.
+/* executor.h - the interface between the engine and the code that computes steps: a struct of limits and functions.
  *
- * Above this interface are requests, policies and samplers; below it are weights, KV rows and kernels. The
- * engine plans within the limits and addresses rows by slot (the number of a running sequence, constant while
- * it runs) and position; it does not know blocks, tables and tiles. The executor of llm.c has no
- * restrictions. An executor with static shapes can declare restrictions (it cannot mix prompts with decoding,
- * split prompts, or compute several prompts in a step), within which the engine then plans.
+ * Above this interface are requests, policies and samplers; below it are weights, KV rows and kernels. The engine plans
+ * within the limits and addresses rows by slot (the number of a running sequence, constant while it runs) and position;
+ * it does not know blocks, tables and tiles. The executor of llm.c has no restrictions. An executor with static shapes
+ * can declare restrictions (it cannot mix prompts with decoding, split prompts, or compute several prompts in a step),
+ * within which the engine then plans.
  *
- * The rows of a slot are the first rows of a sequence. run() computes the next rows, for which reserve() has
- * reserved memory, and settle() then makes them final or drops them. All calls come from one thread, and run()
- * must not allocate.
+ * The rows of a slot are the first rows of a sequence. run() computes the next rows, for which reserve() has reserved
+ * memory, and settle() then makes them final or drops them. All calls come from one thread, and run() must not
+ * allocate.
  *
- * An executor may fail, for instance because its device does: run() returns an error, and the rows of all slots
- * are lost. The engine then releases the slots, puts their sequences back into the queue, calls reopen() until the
- * executor computes again (schedule/outage.h), and has the rows computed anew. Nothing of a sequence depends on the
- * failed run, so that its answer goes on with the same tokens.
+ * An executor may fail, for instance because its device does: run() returns an error, and the rows of all slots are
+ * lost. The engine then releases the slots, puts their sequences back into the queue, calls reopen() until the executor
+ * computes again (schedule/outage.h), and has the rows computed anew. Nothing of a sequence depends on the failed run,
+ * so that its answer goes on with the same tokens.
  *
- * gallop_executor.c offers the same functions to schedulers outside of the library. If such a scheduler owns
- * the KV blocks, the executor has n_blocks instead of slots: each executor_rows contains the block table of
- * its sequence, and begin(), reserve() and release() are not used.
+ * gallop_executor.c offers the same functions to schedulers outside of the library. If such a scheduler owns the KV
+ * blocks, the executor has n_blocks instead of slots: each executor_rows contains the block table of its sequence, and
+ * begin(), reserve() and release() are not used.
  */
 #ifndef GALLOP_ENGINE_EXECUTOR_H
 #define GALLOP_ENGINE_EXECUTOR_H
@@ -78,8 +77,7 @@ struct executor_want {
 struct executor_prefix {
     const int32_t *id; /* [n] tokens */
     size_t n, n_prompt;
-    /* Maximum number of rows that may be taken from other sequences, at most n - 1. 0: all rows are
-     * computed. */
+    /* Maximum number of rows that may be taken from other sequences, at most n - 1. 0: all rows are computed. */
     size_t n_shared;
     /* [16] Only sequences with equal salts share rows. NULL: no salt. */
     const uint8_t *salt;

@@ -34,8 +34,7 @@
 
 enum { PENDING_CANCELS = 256, DEFAULT_TARGET_MS = 700 };
 
-/* A flag in an entry of gallop.cancel. It cancels all requests whose ids are at most the id in the other
- * bits. */
+/* A flag in an entry of gallop.cancel. It cancels all requests whose ids are at most the id in the other bits. */
 #define CANCEL_UP_TO (UINT64_C(1) << 63)
 
 struct gallop {
@@ -186,8 +185,7 @@ static void read_step_options(const struct gallop_options *o, const struct llm *
     guess_costs(m, s);
 }
 
-/* Opens the sources of guesses. SIGBUS is unblocked as in engine_open_llm(), because a draft model may be
- * opened. */
+/* Opens the sources of guesses. SIGBUS is unblocked as in engine_open_llm(), because a draft model may be opened. */
 static int open_guesses(struct gallop *g, const struct gallop_options *o, struct err *e)
 {
     sigset_t old;

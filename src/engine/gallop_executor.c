@@ -1,8 +1,7 @@
-/* gallop_executor.c - the executor of gallop.h: checks and computes the runs of a scheduler outside of the
- * library.
+/* gallop_executor.c - the executor of gallop.h: checks and computes the runs of a scheduler outside of the library.
  *
- * Sizes, tokens, positions, slots or block lists, and sampling parameters of a run are checked before
- * anything is changed. The run is computed by the same struct executor as the steps of an engine.
+ * Sizes, tokens, positions, slots or block lists, and sampling parameters of a run are checked before anything is
+ * changed. The run is computed by the same struct executor as the steps of an engine.
  */
 #include <math.h>
 #include <string.h>
@@ -299,8 +298,7 @@ static int check_slot(struct gallop_executor *x, const struct gallop_rows *r, si
     return 0;
 }
 
-/* Returns true if a query at position POS or later attends to rows of block I in a sequence's list of
- * blocks. */
+/* Returns true if a query at position POS or later attends to rows of block I in a sequence's list of blocks. */
 static bool is_seen(const struct gallop_executor *x, size_t i, size_t pos)
 {
     size_t block = x->x.caps.block;

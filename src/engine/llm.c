@@ -58,8 +58,7 @@ static int open_threads(struct llm *m, const struct gallop_options *o, struct po
     return pool_new(&m->pool, threads, e);
 }
 
-/* Opens the tokenizer. A checkpoint without a tokenizer is not an error; requests with text get the reason
- * later. */
+/* Opens the tokenizer. A checkpoint without a tokenizer is not an error; requests with text get the reason later. */
 static int open_tok(struct llm *m, struct err *e)
 {
     int rc = checkpoint_tokenizer(&m->tok, m->model.checkpoint, &m->tok_missing);
@@ -368,8 +367,7 @@ static void say_unused(const struct calibration *s, const struct model_options *
                  s->linears ? "int8-static" : "int4");
 }
 
-/* Raises the default rows of a step for models with bidirectional attention, which compute a prompt in one
- * step. */
+/* Raises the default rows of a step for models with bidirectional attention, which compute a prompt in one step. */
 static void fit_whole_prompts(struct llm *m, const struct gallop_options *o)
 {
     if (!m->model.bidirectional || o->max_batched_tokens)

@@ -39,8 +39,7 @@ static bool kind_of(const char *name, enum op_kind *k)
     return false;
 }
 
-/* PACE's attention backends, and the KV cache types that each supports in PACE. "gallop" and "native" support
- * all. */
+/* PACE's attention backends, and the KV cache types that each supports in PACE. "gallop" and "native" support all. */
 static const struct {
     const char *backend, *types[2];
 } pace_attention[] = {{"jit", {"dynamic", "bmc"}}, {"slab", {"slab_pool", NULL}}, {"paged", {"paged", NULL}}};
@@ -65,8 +64,7 @@ static bool known(enum op_kind k, const char *backend)
     return linear_backend_known(backend);
 }
 
-/* Returns true if one of the first N linear backends has the name NAME. Several backends can have the same
- * name. */
+/* Returns true if one of the first N linear backends has the name NAME. Several backends can have the same name. */
 static bool is_listed(const char *name, int n)
 {
     for (int i = 0; i < n; i++)

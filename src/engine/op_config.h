@@ -1,5 +1,4 @@
-/* op_config.h - the backends of operator kinds that the user chose with --op-config and
- * --attention-backend. */
+/* op_config.h - the backends of operator kinds that the user chose with --op-config and --attention-backend. */
 #ifndef GALLOP_ENGINE_OP_CONFIG_H
 #define GALLOP_ENGINE_OP_CONFIG_H
 

@@ -1,5 +1,4 @@
-/* score.h - computes the logits of a prompt without generating tokens, for `gallop logits`, `gallop ppl` and
- * tests. */
+/* score.h - computes the logits of a prompt without generating tokens, for `gallop logits`, `gallop ppl` and tests. */
 #ifndef GALLOP_ENGINE_SCORE_H
 #define GALLOP_ENGINE_SCORE_H
 

@@ -1,5 +1,4 @@
-/* seq.c - creates the answers of a request: validates and copies the request, and allocates the memory of
- * answers. */
+/* seq.c - creates the answers of a request: validates and copies the request, and allocates the memory of answers. */
 #include "engine/seq.h"
 
 #include <string.h>
@@ -156,8 +155,7 @@ static bool forbids(const struct seq_common *c)
            p->n_begin_suppress;
 }
 
-/* Refuses a request that excludes every first token. If a request excludes every token later, sampling
- * fails. */
+/* Refuses a request that excludes every first token. If a request excludes every token later, sampling fails. */
 static int check_choice(const struct seq_common *c, size_t n_vocab, struct err *e)
 {
     if (!c->stop.limit || !forbids(c))

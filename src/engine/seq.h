@@ -109,8 +109,7 @@ struct seq {
     /* The parameters of `common` with the seed of this answer; arrays are borrowed from `common`. */
     struct sampling sampling;
     bool ready; /* seq_make_ready() has succeeded */
-    /* [cap] prompt and output tokens, n_known of them known. Borrowed from `common` until the sequence is
-     * ready. */
+    /* [cap] prompt and output tokens, n_known of them known. Borrowed from `common` until the sequence is ready. */
     int32_t *token;
     size_t n_prompt, n_known, cap;
     size_t n_computed; /* rows in the KV cache */
@@ -230,12 +229,10 @@ void seq_clear_text(struct seq *s);
 void seq_free(struct seq *s);      /* frees S, which may be NULL, and its siblings */
 void seq_free_list(struct seq *s); /* frees the list that begins with S, and the siblings of its sequences */
 
-/* Returns true if the request of S excludes tokens (allowed_token_ids, bad words, a constraint,
- * min_new_tokens). */
+/* Returns true if the request of S excludes tokens (allowed_token_ids, bad words, a constraint, min_new_tokens). */
 bool seq_forbids(const struct seq *s);
 
-/* Returns true if every row of the prompt needs its logits or hidden state (prompt_logprobs, mean
- * pooling). */
+/* Returns true if every row of the prompt needs its logits or hidden state (prompt_logprobs, mean pooling). */
 bool seq_wants_all(const struct seq *s);
 
 /* Returns the known tokens of S, borrowed, as a prefix of which all rows but the last may be taken from other

@@ -51,8 +51,7 @@ struct sim_executor {
     uint64_t n_draws;
 };
 
-/* Opens an executor M with the open cache KV, which is borrowed and outlives M. A step has at most MAX_TOKENS
- * rows. */
+/* Opens an executor M with the open cache KV, which is borrowed and outlives M. A step has at most MAX_TOKENS rows. */
 int sim_executor_open(struct sim_executor *m, const struct sim_executor_spec *spec, struct kv *kv,
                       size_t max_tokens, struct err *e);
 void sim_executor_close(struct sim_executor *m); /* M may be zeroed */

@@ -257,8 +257,7 @@ static void leave_reading(struct step *g, struct seq *s)
             (--g->n_reading - at) * sizeof(struct seq *));
 }
 
-/* Queues the siblings of S with the time of arrival of S, when the prompt of S is computed or S has ended
- * before. */
+/* Queues the siblings of S with the time of arrival of S, when the prompt of S is computed or S has ended before. */
 static void release_siblings(struct step *g, struct seq *s)
 {
     while (s->sibling && !lanes_search(s)) {
@@ -1054,9 +1053,8 @@ static void put_back(struct step *g, struct seq *s)
     waiting_add(&g->waiting, &s->wait);
 }
 
-/* Frees rows for S in a full cache: preempts the running sequence with the lowest precedence that holds rows,
- * or S itself if there is none after S. Returns false if S has the highest precedence and no other sequence
- * holds rows. */
+/* Frees rows for S in a full cache: preempts the running sequence with the lowest precedence that holds rows, or S
+ * itself if there is none after S. Returns false if S has the highest precedence and no other sequence holds rows. */
 static bool preempt(struct step *g, struct seq *s)
 {
     struct seq *last = NULL;
@@ -1101,9 +1099,8 @@ static size_t known_rows(const struct seq *s, const struct sched_pick *pick)
     return pick->n < lack ? pick->n : lack;
 }
 
-/* Reserves KV rows for the N_PICKS sequences of the plan. Sequences that are preempted or end are removed
- * from the plan, and guesses are dropped if the cache has no room for them. Returns the number of sequences that
- * remain. */
+/* Reserves KV rows for the N_PICKS sequences of the plan. Sequences that are preempted or end are removed from the
+ * plan, and guesses are dropped if the cache has no room for them. Returns the number of sequences that remain. */
 static size_t step_reserve(struct step *g, size_t n_picks)
 {
     size_t n = 0;
@@ -1387,8 +1384,7 @@ static void take_row(struct step *g, const struct step_row *r)
     }
 }
 
-/* Called when the prompt of S is computed. Queues the siblings of S, and ends S if it must not generate
- * tokens. */
+/* Called when the prompt of S is computed. Queues the siblings of S, and ends S if it must not generate tokens. */
 static void end_of_prompt(struct step *g, struct seq *s)
 {
     release_siblings(g, s);

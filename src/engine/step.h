@@ -2,21 +2,20 @@
  *
  * A step ends sequences that were cancelled or are overdue, admits waiting sequences by policy, makes the token masks
  * of constraints (constraints/late.h: a sequence whose mask takes long sits out the step), guesses tokens of decoding
- * sequences (guess/guess.h), plans the number of rows of each sequence, reserves KV rows for them, runs the
- * executor, samples on its threads, and turns tokens into events. A step does not allocate and never walks the
- * list of waiting sequences.
+ * sequences (guess/guess.h), plans the number of rows of each sequence, reserves KV rows for them, runs the executor,
+ * samples on its threads, and turns tokens into events. A step does not allocate and never walks the list of waiting
+ * sequences.
  *
- * Reading ahead: an executor may have a store of KV blocks outside its memory, on a disk for instance. Before
- * the next sequence of the queue is admitted, the executor starts to read its blocks. Meanwhile the sequence
- * is SEQ_READING: it is not in the queue and holds neither a slot nor rows, and later sequences may be
- * admitted. It returns to its place in the queue when the blocks are in memory, or after the time that
- * computing them would take (at least 0.1 seconds).
+ * Reading ahead: an executor may have a store of KV blocks outside its memory, on a disk for instance. Before the next
+ * sequence of the queue is admitted, the executor starts to read its blocks. Meanwhile the sequence is SEQ_READING: it
+ * is not in the queue and holds neither a slot nor rows, and later sequences may be admitted. It returns to its place
+ * in the queue when the blocks are in memory, or after the time that computing them would take (at least 0.1 seconds).
  *
- * Admission: "optimistic" admits a sequence when its tokens fit into the cache, with STEP_AHEAD more blocks for
- * it and for each running sequence. If the cache is full later, the running sequence with the lowest precedence
- * is preempted: its rows are released, and it waits again. "worst-case" admits a sequence when all rows that it
- * and the running sequences can ever need fit, so that none is preempted. A sequence is always admitted when no
- * other sequence runs. A fault of one sequence (NaN logits, no memory for its text) ends only this sequence.
+ * Admission: "optimistic" admits a sequence when its tokens fit into the cache, with STEP_AHEAD more blocks for it and
+ * for each running sequence. If the cache is full later, the running sequence with the lowest precedence is preempted:
+ * its rows are released, and it waits again. "worst-case" admits a sequence when all rows that it and the running
+ * sequences can ever need fit, so that none is preempted. A sequence is always admitted when no other sequence runs. A
+ * fault of one sequence (NaN logits, no memory for its text) ends only this sequence.
  *
  * Failures: if a run of the executor fails, all running sequences are put back into the queue, as preempted ones are,
  * and the executor is opened again. Until then each step only ends sequences that were cancelled or are overdue, and
@@ -40,8 +39,7 @@ enum {
     /* Maximum rows of a step, unless max_seqs is larger. It bounds the delay of a cancellation, which takes
      * effect after the current step. */
     STEP_ROWS = 512,
-    /* Number of KV blocks by which each running sequence must be able to grow when another sequence is
-     * admitted. */
+    /* Number of KV blocks by which each running sequence must be able to grow when another sequence is admitted. */
     STEP_AHEAD = 1,
 };
 
@@ -147,8 +145,7 @@ void step_close(struct step *g);
  * called from any thread. */
 int step_take_place(struct step *g, size_t n_tokens, struct err *e);
 
-/* Takes ownership of S and its siblings, and queues S. S has an id, and step_take_place() has reserved room
- * for it. */
+/* Takes ownership of S and its siblings, and queues S. S has an id, and step_take_place() has reserved room for it. */
 void step_add(struct step *g, struct seq *s);
 
 /* Ends the sequences with the id ID. Unknown ids are ignored. */
@@ -162,8 +159,7 @@ bool step_take(struct step *g, struct step_event *ev);
 
 bool step_has_events(const struct step *g);
 
-/* Runs one step. All events of the previous step must have been taken. Returns false if there are no
- * sequences. */
+/* Runs one step. All events of the previous step must have been taken. Returns false if there are no sequences. */
 bool step_run(struct step *g);
 
 /* Returns the number of sequences that wait or are being read from the store. */

@@ -204,8 +204,7 @@ bool hub_cache_is_hash(const char *etag)
     return has_digits(etag, 64) || has_digits(etag, 40);
 }
 
-/* Starts the hash whose length ETAG has. Git's SHA-1 of a blob covers "blob SIZE" and a zero byte before the
- * file. */
+/* Starts the hash whose length ETAG has. Git's SHA-1 of a blob covers "blob SIZE" and a zero byte before the file. */
 static bool begin_hash(EVP_MD_CTX *md, const char *etag, int fd)
 {
     char head[32];

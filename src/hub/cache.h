@@ -54,13 +54,11 @@ bool hub_cache_etag(const char *header, char out[HUB_CACHE_ETAG_MAX]);
 int hub_cache_link(const struct hub_cache *c, const char *commit, const char *file, const char *etag,
                    struct err *e);
 
-/* Tries to lock the blob ETAG; the lock is held until *fd is closed. On a file system without locks, sets *fd
- * to -1 and returns true. Returns false if another process has the lock (*rc is 0) or an error occurred (*rc
- * is its code). */
+/* Tries to lock the blob ETAG; the lock is held until *fd is closed. On a file system without locks, sets *fd to -1 and
+ * returns true. Returns false if another process has the lock (*rc is 0) or an error occurred (*rc is its code). */
 bool hub_cache_try_lock(const struct hub_cache *c, const char *etag, int *fd, int *rc, struct err *e);
 
-/* Returns true if ETAG is a hash: 64 hexadecimal digits are a SHA-256, 40 digits are git's SHA-1 of a
- * blob. */
+/* Returns true if ETAG is a hash: 64 hexadecimal digits are a SHA-256, 40 digits are git's SHA-1 of a blob. */
 bool hub_cache_is_hash(const char *etag);
 
 /* Reads the file PATH and compares its hash with ETAG. ERR_INPUT if they differ. */

@@ -1,9 +1,8 @@
-/* download.c - downloads one file: requests its hash and size (HEAD), writes its bytes to
- * blobs/ETAG.incomplete, verifies them, renames the file and links the snapshot to it.
+/* download.c - downloads one file: requests its hash and size (HEAD), writes its bytes to blobs/ETAG.incomplete,
+ * verifies them, renames the file and links the snapshot to it.
  *
- * An interrupted download is resumed after the bytes in the incomplete file, even after a restart of the
- * program. The token is sent to the origin of HF_ENDPOINT only. One process downloads a blob while others
- * wait for it.
+ * An interrupted download is resumed after the bytes in the incomplete file, even after a restart of the program. The
+ * token is sent to the origin of HF_ENDPOINT only. One process downloads a blob while others wait for it.
  */
 #include "hub/download.h"
 

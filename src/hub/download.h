@@ -41,8 +41,7 @@ int hub_download_ask(struct hub_download *g, struct http_request *q, bool patien
 int hub_download_refused(const struct hub_download *g, const struct http_reply *r, const char *file,
                          struct err *e);
 
-/* Downloads FILE of the commit into the snapshot and verifies it. Does nothing if the snapshot has the
- * file. */
+/* Downloads FILE of the commit into the snapshot and verifies it. Does nothing if the snapshot has the file. */
 int hub_download_file(struct hub_download *g, const char *file, struct err *e);
 
 #endif

@@ -14,8 +14,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* Returns the value of the variable NAME, else of its deprecated name OLDER; NULL if both are unset or
- * empty. */
+/* Returns the value of the variable NAME, else of its deprecated name OLDER; NULL if both are unset or empty. */
 static const char *value_of(const char *name, const char *older)
 {
     const char *v = getenv(name);

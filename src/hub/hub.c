@@ -53,8 +53,7 @@ static int check_weights(const struct hub_list *l, const char *dir, struct err *
     return rc;
 }
 
-/* Checks that the folder DIR has the files for WANT. With HUB_MODEL a tokenizer is required only if ALL is
- * set. */
+/* Checks that the folder DIR has the files for WANT. With HUB_MODEL a tokenizer is required only if ALL is set. */
 static int check_whole(const char *dir, enum hub_want want, bool all, struct err *e)
 {
     struct hub_list l;

@@ -1,9 +1,8 @@
 /* hub.h - downloads a model from a Hugging Face hub into a folder on this machine.
  *
- * The folder is a snapshot in Hugging Face's own cache (cache.h), which Gallop shares with huggingface_hub:
- * each uses the files that the other has downloaded. Only the files of a model are downloaded, weights last,
- * as safetensors if the repository has them. A file gets its final name only when it is complete and has the
- * hash that the hub gave.
+ * The folder is a snapshot in Hugging Face's own cache (cache.h), which Gallop shares with huggingface_hub: each uses
+ * the files that the other has downloaded. Only the files of a model are downloaded, weights last, as safetensors if
+ * the repository has them. A file gets its final name only when it is complete and has the hash that the hub gave.
  */
 #ifndef GALLOP_HUB_H
 #define GALLOP_HUB_H

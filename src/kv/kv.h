@@ -1,20 +1,19 @@
 /* kv.h - KV caches: where the K and V rows of a sequence are.
  *
- * A cache hands out tiles of 16 token rows. For each sequence it gives tables of tile numbers, one for each
- * group of layers with the same window and sink, and the base addresses of each layer (struct kv_view). It
- * never reads the rows. Each type of cache has a row in types.def and a struct kv_ops, which kv_paged.c,
- * kv_grow.c or kv_extern.c defines and this header declares. Functions return ERR_NOSPACE (over budget),
- * ERR_NOMEM and KV_GONE (rows that are needed were dropped) instead of aborting, and then leave the cache
- * unchanged. The functions are not thread safe and are called between steps only.
+ * A cache hands out tiles of 16 token rows. For each sequence it gives tables of tile numbers, one for each group of
+ * layers with the same window and sink, and the base addresses of each layer (struct kv_view). It never reads the rows.
+ * Each type of cache has a row in types.def and a struct kv_ops, which kv_paged.c, kv_grow.c or kv_extern.c defines and
+ * this header declares. Functions return ERR_NOSPACE (over budget), ERR_NOMEM and KV_GONE (rows that are needed were
+ * dropped) instead of aborting, and then leave the cache unchanged. The functions are not thread safe and are called
+ * between steps only.
  *
- * A layer keeps all rows, or the last rows (a window), or a window and the first rows of the sequence (a
- * sink, as in StreamingLLM, https://arxiv.org/abs/2309.17453). Only rows between the sink and the window are
- * dropped.
+ * A layer keeps all rows, or the last rows (a window), or a window and the first rows of the sequence (a sink, as in
+ * StreamingLLM, https://arxiv.org/abs/2309.17453). Only rows between the sink and the window are dropped.
  *
- * The last reserve, truncate, fork or adopt sets the length of a sequence. Rows that a reserve adds may be
- * written; earlier rows are final. A DT_I8 tile holds 16 * dp bytes and then 16 float scales, one per row,
- * where dp is the dimension of the layer's heads rounded up to 16. kern/format/attn_i4.h describes DT_I4
- * tiles. The tiles of all layers have the size of the largest one.
+ * The last reserve, truncate, fork or adopt sets the length of a sequence. Rows that a reserve adds may be written;
+ * earlier rows are final. A DT_I8 tile holds 16 * dp bytes and then 16 float scales, one per row, where dp is the
+ * dimension of the layer's heads rounded up to 16. kern/format/attn_i4.h describes DT_I4 tiles. The tiles of all layers
+ * have the size of the largest one.
  */
 #ifndef GALLOP_KV_KV_H
 #define GALLOP_KV_KV_H
@@ -99,9 +98,8 @@ struct kv;
 
 /* The functions of a cache type. The exported functions below check arguments and call them. */
 struct kv_ops {
-    /* For types that reserve a pool at open: the bytes of the pool, and the maximum number of blocks of a
-     * sequence of max_len rows. Both are called before the cache is open (state NULL). NULL: the type has no
-     * pool. */
+    /* For types that reserve a pool at open: the bytes of the pool, and the maximum number of blocks of a sequence of
+     * max_len rows. Both are called before the cache is open (state NULL). NULL: the type has no pool. */
     size_t (*pool_bytes)(const struct kv *c);
     size_t (*least_blocks)(const struct kv *c);
     int (*open)(struct kv *c, struct err *e);
@@ -137,8 +135,7 @@ struct kv_type {
     const char *name;
     const struct kv_ops *ops;
     size_t max_block; /* largest block that kv_block() chooses */
-    /* For types whose regions grow: returns the new capacity of a region that has HAVE rows and needs NEED
-     * rows. */
+    /* For types whose regions grow: returns the new capacity of a region that has HAVE rows and needs NEED rows. */
     size_t (*capacity)(const struct kv *c, size_t have, size_t need);
 };
 

@@ -20,8 +20,7 @@ static size_t sink_blocks(const struct kv *c, size_t g)
     return blocks_of(c, c->group[g].sink);
 }
 
-/* Returns the first block after the sink that a query at POS sees in group G; 0 while the window touches the
- * sink. */
+/* Returns the first block after the sink that a query at POS sees in group G; 0 while the window touches the sink. */
 static size_t first_block(const struct kv *c, size_t g, size_t pos)
 {
     size_t first = kv_group_first(&c->group[g], pos) / c->lim.block;
@@ -37,8 +36,7 @@ static size_t seq_blocks(const struct kv *c, size_t g)
     return sink_blocks(c, g) + blocks_of(c, c->group[g].window) + 2;
 }
 
-/* Returns the number of blocks of group G: the budget, or the maximum that windows, sinks and a step can
- * use. */
+/* Returns the number of blocks of group G: the budget, or the maximum that windows, sinks and a step can use. */
 static size_t group_blocks(const struct kv *c, size_t g)
 {
     size_t all = blocks_of(c, c->lim.pool_tokens), most;

@@ -81,9 +81,8 @@ struct kvpool_range {
     size_t head, first, end;
 };
 struct kvpool_range kvpool_range(const struct kv *c, size_t g, size_t n);
-/* Prepares the table of an empty sequence that will hold the blocks from FIRST on and the blocks of the sink.
- * Entries before FIRST get the block of zeros. Rows after the sink and before row LOW will never be
- * written. */
+/* Prepares the table of an empty sequence that will hold the blocks from FIRST on and the blocks of the sink. Entries
+ * before FIRST get the block of zeros. Rows after the sink and before row LOW will never be written. */
 void kvpool_begin(const struct kvpool *p, size_t g, struct kvpool_seq *q, size_t first, size_t low);
 /* Returns the value of LOW for a sequence that shares the blocks of Q from FIRST on. */
 size_t kvpool_low(const struct kv *c, const struct kvpool_seq *q, size_t first);

@@ -67,9 +67,8 @@ int prefix_open(struct prefix *p, enum prefix_kind kind, size_t n_nodes, size_t 
                 struct err *e);
 void prefix_close(struct prefix *p); /* P may be zeroed */
 
-/* Returns the child of PARENT whose tokens share the longest beginning with TOKEN [n], and that beginning's
- * length in *COMMON. A hash index matches whole blocks only. PREFIX_NONE: no child begins with TOKEN[0], or
- * no block matches. */
+/* Returns the child of PARENT whose tokens share the longest beginning with TOKEN [n], and that beginning's length in
+ * *COMMON. A hash index matches whole blocks only. PREFIX_NONE: no child begins with TOKEN[0], or no block matches. */
 uint32_t prefix_find(const struct prefix *p, uint32_t parent, struct prefix_key seed, const int32_t *token,
                      size_t n, size_t *common);
 

@@ -1,9 +1,8 @@
-/* http.h - HTTP client: GET and HEAD over http and https, one request at a time. It does not interpret
- * bodies.
+/* http.h - HTTP client: GET and HEAD over http and https, one request at a time. It does not interpret bodies.
  *
- * The connection is kept open between requests. A struct http belongs to one thread. As with curl, the
- * system's certificates are used, unless SSL_CERT_FILE or CURL_CA_BUNDLE names another certificate file, and
- * the variables http_proxy, https_proxy and no_proxy choose the proxies.
+ * The connection is kept open between requests. A struct http belongs to one thread. As with curl, the system's
+ * certificates are used, unless SSL_CERT_FILE or CURL_CA_BUNDLE names another certificate file, and the variables
+ * http_proxy, https_proxy and no_proxy choose the proxies.
  */
 #ifndef GALLOP_NET_HTTP_H
 #define GALLOP_NET_HTTP_H
@@ -17,8 +16,7 @@
 
 struct http; /* a client with its connection */
 
-/* A request. Strings are borrowed for the call. A zero limit means no limit, a NULL callback is not
- * called. */
+/* A request. Strings are borrowed for the call. A zero limit means no limit, a NULL callback is not called. */
 struct http_request {
     const char *url;
     bool head; /* HEAD instead of GET */
@@ -53,9 +51,8 @@ struct http_reply {
 int http_open(struct http **out, struct err *e);
 void http_close(struct http *h); /* H may be NULL */
 
-/* Sends the request and reads the answer. Returns 0 if the answer is complete, whatever its status,
- * ERR_CANCELLED if a callback returned false, or another error. Sets *R in all cases; the caller calls
- * http_reply_fini(). */
+/* Sends the request and reads the answer. Returns 0 if the answer is complete, whatever its status, ERR_CANCELLED if a
+ * callback returned false, or another error. Sets *R in all cases; the caller calls http_reply_fini(). */
 int http_run(struct http *h, const struct http_request *q, struct http_reply *r, struct err *e);
 
 void http_reply_fini(struct http_reply *r); /* R may be zeroed */

@@ -43,8 +43,7 @@ static char *take_line(char **at, const char *end, size_t *n)
     return line;
 }
 
-/* Parses the target of a request: a path, "*", or an absolute URL (RFC 9112, 3.2), whose host is stored in
- * h->host. */
+/* Parses the target of a request: a path, "*", or an absolute URL (RFC 9112, 3.2), whose host is stored in h->host. */
 static int read_target(struct http_head *h, char *target, const char **why)
 {
     bool is_absolute = strncasecmp(target, "http://", 7) == 0 || strncasecmp(target, "https://", 8) == 0;

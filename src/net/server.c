@@ -322,8 +322,7 @@ static void end_exchange(struct connection *c, bool close)
         serve(c);
 }
 
-/* Appends the head of a complete answer of N bytes to the output. Returns true if the caller must append the
- * body. */
+/* Appends the head of a complete answer of N bytes to the output. Returns true if the caller must append the body. */
 static bool begin_reply(struct connection *c, int status, const char *headers, const char *type, size_t n)
 {
     ASSERT(c->state == BUSY && !c->x.streams);
@@ -486,8 +485,7 @@ static void hand_over(struct connection *c)
     c->s->opt.handle(c->s->opt.ctx, &c->x);
 }
 
-/* Calls the handler without the rest of the body, which the handler does not want. The connection closes
- * afterwards. */
+/* Calls the handler without the rest of the body, which the handler does not want. The connection closes afterwards. */
 static void hand_over_early(struct connection *c)
 {
     c->head.keep_alive = false;
@@ -713,9 +711,8 @@ static int end_chunk(struct connection *c)
     return 1;
 }
 
-/* Reads one part of a chunked body. Returns 0 if more bytes are needed, 1 to be called again, 2 if the body
- * is complete, 3 if the handler does not want the rest, or the status of a refusal with its reason in
- * *WHY. */
+/* Reads one part of a chunked body. Returns 0 if more bytes are needed, 1 to be called again, 2 if the body is
+ * complete, 3 if the handler does not want the rest, or the status of a refusal with its reason in *WHY. */
 static int read_chunk(struct connection *c, const char **why)
 {
     size_t n = evbuffer_get_length(input_of(c));
@@ -909,9 +906,8 @@ static void on_written(struct bufferevent *bev, void *ctx)
     go_on(c);
 }
 
-/* Writes as much output of C to the socket as fits. libevent's write event, which costs three system calls,
- * is enabled only if bytes are left or an error occurred; if it were enabled earlier, libevent would use it
- * for all output. */
+/* Writes as much output of C to the socket as fits. libevent's write event, which costs three system calls, is enabled
+ * only if bytes are left or an error occurred; if it were enabled earlier, libevent would use it for all output. */
 static void flush(struct connection *c)
 {
     struct evbuffer *out = output_of(c);
@@ -957,8 +953,7 @@ static void answer_plainly(struct connection *c)
     send(fd, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Logs and counts a failed handshake of C, unless the client sent no byte, as port scans and health checks
- * do. */
+/* Logs and counts a failed handshake of C, unless the client sent no byte, as port scans and health checks do. */
 static void note_failure(struct connection *c, bool overdue)
 {
     const char *why;
@@ -1163,8 +1158,7 @@ static void on_wake(evutil_socket_t fd, short what, void *ctx)
         s->opt.woken(s->opt.ctx);
 }
 
-/* Callback of a timer of zero seconds, which libevent runs after the socket events that were ready before
- * it. */
+/* Callback of a timer of zero seconds, which libevent runs after the socket events that were ready before it. */
 static void on_all_written(evutil_socket_t fd, short what, void *ctx)
 {
     struct server *s = ctx;

@@ -1,21 +1,20 @@
-/* server.h - an HTTP/1.1 server: connections, complete requests, and answers at once or as a stream. The
- * caller provides the routes.
+/* server.h - an HTTP/1.1 server: connections, complete requests, and answers at once or as a stream. The caller
+ * provides the routes.
  *
- * One thread runs the server (server_run()). Only server_wake() and server_quit() may be called from other
- * threads and from signal handlers. libevent provides the loop, the sockets and their buffers. The handler
- * gets a request when its body has arrived and may answer it at any later time; a connection has one exchange
- * at a time. The server keeps reading while a request is answered, so that it notices at once when the client
- * disconnects; then it calls `gone` and frees the exchange. A client that shuts down its sending direction
- * counts as disconnected. A body of more than SERVER_SMALL_BODY bytes is read only if the handler wants it,
- * so that requests that are refused by their head cost no memory.
+ * One thread runs the server (server_run()). Only server_wake() and server_quit() may be called from other threads and
+ * from signal handlers. libevent provides the loop, the sockets and their buffers. The handler gets a request when its
+ * body has arrived and may answer it at any later time; a connection has one exchange at a time. The server keeps
+ * reading while a request is answered, so that it notices at once when the client disconnects; then it calls `gone` and
+ * frees the exchange. A client that shuts down its sending direction counts as disconnected. A body of more than
+ * SERVER_SMALL_BODY bytes is read only if the handler wants it, so that requests that are refused by their head cost no
+ * memory.
  *
- * With TLS, the handshake has the time limit of a request; a failed handshake is logged, and a client that
- * sends HTTP without TLS gets 400. Handshakes have the lowest priority in the loop and are done one at a
- * time.
+ * With TLS, the handshake has the time limit of a request; a failed handshake is logged, and a client that sends HTTP
+ * without TLS gets 400. Handshakes have the lowest priority in the loop and are done one at a time.
  *
- * Limits apply to connections, bytes and fields of a head, bytes of one body and of all bodies, the time
- * until a request is complete, the time without progress of a request, the time between two requests of a
- * connection, and the time without progress in sending output. The time until a request is answered is not limited.
+ * Limits apply to connections, bytes and fields of a head, bytes of one body and of all bodies, the time until a
+ * request is complete, the time without progress of a request, the time between two requests of a connection, and the
+ * time without progress in sending output. The time until a request is answered is not limited.
  */
 #ifndef GALLOP_NET_SERVER_H
 #define GALLOP_NET_SERVER_H
@@ -85,13 +84,12 @@ struct server_options {
     void (*gone)(void *ctx, struct server_exchange *x);
     /* Called when all bytes sent so far on the stream X have been written to the socket. */
     void (*drained)(void *ctx, struct server_exchange *x);
-    /* Called after server_tell_written(), when pending output has been written to all sockets that have
-     * room. */
+    /* Called after server_tell_written(), when pending output has been written to all sockets that have room. */
     void (*written)(void *ctx);
     /* Called once after one or more calls of server_wake(), and also four times per second. */
     void (*woken)(void *ctx);
-    /* Writes the JSON body of an answer in which the server itself refuses a request to out[size]. Returns
-     * its length. */
+    /* Writes the JSON body of an answer in which the server itself refuses a request to out[size]. Returns its
+     * length. */
     size_t (*refusal)(void *ctx, int status, const char *why, char *out, size_t size);
     void *ctx; /* the first argument of the callbacks */
 };
@@ -100,8 +98,7 @@ int server_open(struct server **out, const struct server_options *o, struct err 
 /* Closes all connections at once. S may be NULL. */
 void server_close(struct server *s);
 
-/* Returns the addresses of the server, separated by commas: "http://127.0.0.1:8000", "https://..." or
- * "unix:PATH". */
+/* Returns the addresses of the server, separated by commas: "http://127.0.0.1:8000", "https://..." or "unix:PATH". */
 const char *server_address(const struct server *s);
 
 /* Opens a listening Unix socket at PATH, for server_options.fd. Replaces the socket file of a server that no
@@ -128,8 +125,7 @@ size_t server_n_writing(const struct server *s);           /* connections with u
 size_t server_n_failed_handshakes(const struct server *s); /* TLS handshakes that failed so far */
 size_t server_bodies_bytes(const struct server *s);        /* bytes that count against max_bodies_bytes */
 
-/* Replaces the TLS context of new connections by T, which is borrowed. The server must have been opened with
- * TLS. */
+/* Replaces the TLS context of new connections by T, which is borrowed. The server must have been opened with TLS. */
 void server_set_tls(struct server *s, struct tls *t);
 
 /* For tests: treats the socket FD, which the server then owns, as an accepted connection. */
@@ -156,13 +152,11 @@ struct server_body_bytes {
 struct server_body_bytes server_take_body(struct server_exchange *x, struct buf *out);
 void server_release_body(struct server *s, struct server_body_bytes bytes);
 
-/* Sends a complete answer and frees X. HEADERS are lines that end with CR LF, or "". The answer to HEAD has
- * no body. */
+/* Sends a complete answer and frees X. HEADERS are lines that end with CR LF, or "". The answer to HEAD has no body. */
 void server_reply(struct server_exchange *x, int status, const char *headers, const char *type,
                   const void *body, size_t n);
 
-/* Sends a complete answer like server_reply(), but takes ownership of the bytes of BODY instead of copying
- * them. */
+/* Sends a complete answer like server_reply(), but takes ownership of the bytes of BODY instead of copying them. */
 void server_give(struct server_exchange *x, int status, const char *headers, const char *type,
                  struct buf *body);
 

@@ -12,8 +12,7 @@
 
 enum { FIRST_SOCKET = 3 };
 
-/* Returns the environment variable NAME as an integer from 0 to MOST - 1, or -1 if its value is not such an
- * integer. */
+/* Returns the environment variable NAME as an integer from 0 to MOST - 1, or -1 if its value is not such an integer. */
 static long long systemd_read_number(const char *name, long long most)
 {
     const char *text = getenv(name);

@@ -67,9 +67,8 @@ struct folder_text {
     char path[FOLDER_PATH_MAX]; /* for messages */
 };
 
-/* Reads FILE of IN (FILE NULL: the file in.path). If THERE is NULL, a missing file is an error; otherwise
- * *THERE is set to whether FILE exists. A file that exceeds FOLDER_TEXT_MAX, or changes while it is read, is
- * an error. */
+/* Reads FILE of IN (FILE NULL: the file in.path). If THERE is NULL, a missing file is an error; otherwise *THERE is set
+ * to whether FILE exists. A file that exceeds FOLDER_TEXT_MAX, or changes while it is read, is an error. */
 enum { FOLDER_TEXT_MAX = 512 << 20 };
 int folder_read(struct folder_text *t, struct folder in, const char *file, bool *there, struct err *e);
 void folder_text_fini(struct folder_text *t); /* T may be zeroed */

@@ -1,9 +1,8 @@
 /* map.h - memory in pages: read-only maps of files, and large zeroed regions for weights and KV rows.
  *
- * A file can be truncated, or its disk can fail, while it is mapped; reading the lost pages raises SIGBUS.
- * While files are mapped, a handler of SIGBUS replaces lost pages by zeros, so a reader must call
- * map_file_check() before it trusts the data. Other faults are passed to the previous handler, which is
- * restored when no file is mapped any more.
+ * A file can be truncated, or its disk can fail, while it is mapped; reading the lost pages raises SIGBUS. While files
+ * are mapped, a handler of SIGBUS replaces lost pages by zeros, so a reader must call map_file_check() before it trusts
+ * the data. Other faults are passed to the previous handler, which is restored when no file is mapped any more.
  */
 #ifndef GALLOP_BASE_MAP_H
 #define GALLOP_BASE_MAP_H

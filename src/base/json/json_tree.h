@@ -1,9 +1,8 @@
 /* json_tree.h - jansson trees with integers of any size, and a writer for such trees.
  *
- * Jansson's integers have 64 bits. A larger integer is represented by an object with one member: its key is a
- * byte that no JSON text contains, its value the digits of the integer. json_pull_load_large() and
- * json_pull_load_exact() make such objects. Code that writes trees from clients or files must therefore use
- * buf_json_tree().
+ * Jansson's integers have 64 bits. A larger integer is represented by an object with one member: its key is a byte that
+ * no JSON text contains, its value the digits of the integer. json_pull_load_large() and json_pull_load_exact() make
+ * such objects. Code that writes trees from clients or files must therefore use buf_json_tree().
  */
 #ifndef GALLOP_BASE_JSON_TREE_H
 #define GALLOP_BASE_JSON_TREE_H

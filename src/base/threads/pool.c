@@ -1,25 +1,23 @@
-/* pool.c - the caller starts a job by raising `generation`, and every worker reports its end in its own
- * `state`.
+/* pool.c - the caller starts a job by raising `generation`, and every worker reports its end in its own `state`.
  *
- * The release of GENERATION publishes a job. Threads report along a tree: thread t waits for its children,
- * threads 4 t + 1 to 4 t + 4, before it reports, and the job is finished when the children of thread 0 have
- * reported. So no thread reads more than four states. With 64 threads, a single reader would fetch 63 cache
- * lines from other cores, one after the other. Both sides spin on a cache line that the other side writes,
- * then sleep on the same word as a futex. A sleeper first sets its flag (sequentially consistent); the other
- * side writes the word and then reads the flag, so that no wake-up is missed; the kernel compares the word
- * once more.
+ * The release of GENERATION publishes a job. Threads report along a tree: thread t waits for its children, threads 4 t
+ * + 1 to 4 t + 4, before it reports, and the job is finished when the children of thread 0 have reported. So no thread
+ * reads more than four states. With 64 threads, a single reader would fetch 63 cache lines from other cores, one after
+ * the other. Both sides spin on a cache line that the other side writes, then sleep on the same word as a futex. A
+ * sleeper first sets its flag (sequentially consistent); the other side writes the word and then reads the flag, so
+ * that no wake-up is missed; the kernel compares the word once more.
  *
- * Other processes may use the same processors, and a worker that the system has preempted runs again only
- * after milliseconds, hundreds of jobs later. So a thread does not wait for a worker that has not started a
- * job: it takes over the worker's share (with its number, range and scratch), and then waits for the worker's
- * children. Starting a job and taking over a share are one compare and exchange of the worker's state, so
- * that a share is never done twice. A worker that was preempted within its share must be waited for; after a
- * short while the waiting thread sleeps, so that its processor is free. A job's function may wait for all
- * threads of the job, since a thread takes over a share only after its own share has returned.
+ * Other processes may use the same processors, and a worker that the system has preempted runs again only after
+ * milliseconds, hundreds of jobs later. So a thread does not wait for a worker that has not started a job: it takes
+ * over the worker's share (with its number, range and scratch), and then waits for the worker's children. Starting a
+ * job and taking over a share are one compare and exchange of the worker's state, so that a share is never done twice.
+ * A worker that was preempted within its share must be waited for; after a short while the waiting thread sleeps, so
+ * that its processor is free. A job's function may wait for all threads of the job, since a thread takes over a share
+ * only after its own share has returned.
  *
- * Workers are bound to processors when they start. The caller is bound at its first job, so that one thread
- * may create the pool and another run it; pool_free() on the same thread unbinds it. The main thread is never
- * bound, because threads that it starts later would inherit the binding and share one processor.
+ * Workers are bound to processors when they start. The caller is bound at its first job, so that one thread may create
+ * the pool and another run it; pool_free() on the same thread unbinds it. The main thread is never bound, because
+ * threads that it starts later would inherit the binding and share one processor.
  */
 #include "base/threads/pool.h"
 

@@ -1,12 +1,11 @@
 /* pool.h - pinned compute threads that run one function together (a job) and wait for each other at its end.
  *
- * After a job, workers spin for a short while and then sleep on a futex, so that starting the next job of a
- * step costs well under a microsecond, and an idle engine uses no processor. The caller is thread 0 and also
- * computes. If other processes keep a worker from running, other threads do its share. Therefore the argument
- * THREAD of a job's function is the number of a share and its scratch, not of the thread that does the share.
- * With more threads than processors, threads yield instead of spinning. The allocation guard of mem.h is up
- * in workers during a job. Only one thread at a time may call functions of a pool; pool_run() aborts
- * otherwise.
+ * After a job, workers spin for a short while and then sleep on a futex, so that starting the next job of a step costs
+ * well under a microsecond, and an idle engine uses no processor. The caller is thread 0 and also computes. If other
+ * processes keep a worker from running, other threads do its share. Therefore the argument THREAD of a job's function
+ * is the number of a share and its scratch, not of the thread that does the share. With more threads than processors,
+ * threads yield instead of spinning. The allocation guard of mem.h is up in workers during a job. Only one thread at a
+ * time may call functions of a pool; pool_run() aborts otherwise.
  */
 #ifndef GALLOP_BASE_THREADS_POOL_H
 #define GALLOP_BASE_THREADS_POOL_H
@@ -20,8 +19,7 @@
 struct pool;
 typedef void pool_fn(void *ctx, int thread, int n_threads);
 
-/* Opens N_THREADS >= 1 threads, pinned to distinct allowed processors if there are enough, first one per
- * core. */
+/* Opens N_THREADS >= 1 threads, pinned to distinct allowed processors if there are enough, first one per core. */
 int pool_new(struct pool **out, int n_threads, struct err *e);
 int pool_threads(const struct pool *p);
 bool pool_is_crowded(const struct pool *p); /* there are more threads than processors */

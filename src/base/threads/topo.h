@@ -57,9 +57,8 @@ void topo_unbind(void);
 /* Returns the bytes of memory that this process may use: the machine's, or the control group's limit. */
 size_t topo_memory_limit_bytes(void);
 
-/* Sets *L to the lowest limits of the groups in the file PROC_CGROUP ("/proc/self/cgroup") and of all their
- * ancestors, in the hierarchy mounted at MOUNT ("/sys/fs/cgroup"). A file that cannot be read sets no
- * limit. */
+/* Sets *L to the lowest limits of the groups in the file PROC_CGROUP ("/proc/self/cgroup") and of all their ancestors,
+ * in the hierarchy mounted at MOUNT ("/sys/fs/cgroup"). A file that cannot be read sets no limit. */
 void topo_limits_at(struct topo_limits *l, const char *proc_cgroup, const char *mount);
 
 #endif

@@ -263,8 +263,7 @@ static double llama3_factor(double theta, int64_t i, int64_t head_dim, double fa
     return 1 / ((1 - smooth) / factor + smooth);
 }
 
-/* Returns the original context length, a power of two, with which rope type llama3 gives F. 0: no length
- * does. */
+/* Returns the original context length, a power of two, with which rope type llama3 gives F. 0: no length does. */
 static int64_t llama3_length(const float *f, int64_t half, double theta)
 {
     double factor = (double)f[half - 1];

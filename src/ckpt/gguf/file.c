@@ -1,9 +1,8 @@
-/* file.c - reads the head of a GGUF file (counts, metadata, tensor descriptions) and checks the positions of
- * the tensors.
+/* file.c - reads the head of a GGUF file (counts, metadata, tensor descriptions) and checks the positions of the
+ * tensors.
  *
- * All bytes are read through one cursor, which checks the end of the file. Tables grow with the entries that
- * are read, each of which has bytes in the file, so that no number in the file decides how much memory is
- * allocated.
+ * All bytes are read through one cursor, which checks the end of the file. Tables grow with the entries that are read,
+ * each of which has bytes in the file, so that no number in the file decides how much memory is allocated.
  */
 #include "base/arena.h"
 #include "ckpt/gguf/gguf.h"

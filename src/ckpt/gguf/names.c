@@ -1,8 +1,7 @@
 /* names.c - the table of tensor names, and the views of the tensors.
  *
- * A GGUF name is STEM.weight or blk.N.STEM.weight; the table maps STEM to Hugging Face's name. Rows of an
- * architecture have precedence over rows with ALL. The names and layouts follow llama.cpp's
- * convert_hf_to_gguf.py.
+ * A GGUF name is STEM.weight or blk.N.STEM.weight; the table maps STEM to Hugging Face's name. Rows of an architecture
+ * have precedence over rows with ALL. The names and layouts follow llama.cpp's convert_hf_to_gguf.py.
  */
 #include "base/arena.h"
 #include "ckpt/gguf/gguf.h"

@@ -23,16 +23,14 @@ struct gguf_set {
     size_t n;
 };
 
-/* Returns whether IN is a GGUF checkpoint: a file with a name *.gguf or with the magic of GGUF, or a folder
- * without config.json that has .gguf files. Sets *RC to ERR_INPUT if the folder has several checkpoints,
- * otherwise to 0. */
+/* Returns whether IN is a GGUF checkpoint: a file with a name *.gguf or with the magic of GGUF, or a folder without
+ * config.json that has .gguf files. Sets *RC to ERR_INPUT if the folder has several checkpoints, otherwise to 0. */
 bool gguf_set_means(struct folder in, int *rc, struct err *e);
 
 /* Parses a name like x-00001-of-00002.gguf into NO (from 1) and COUNT. False: PATH has no such name. */
 bool gguf_set_split_name(const char *path, int64_t *no, int64_t *count);
 
-/* Writes the path of file NO of COUNT to OUT. PATH is the path of any of these files. False: OUT is too
- * small. */
+/* Writes the path of file NO of COUNT to OUT. PATH is the path of any of these files. False: OUT is too small. */
 bool gguf_set_part_name(char *out, size_t size, const char *path, size_t no, size_t count);
 
 /* Opens all files of the GGUF checkpoint IN (see gguf_set_means()). On failure *S is closed. */

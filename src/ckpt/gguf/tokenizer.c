@@ -1,8 +1,7 @@
 /* tokenizer.c - reads the metadata tokenizer.* and general.sampling.*.
  *
- * GGUF has a key for the token that ends a text, but turns of a chat often end with another token. Like
- * llama.cpp, this file therefore searches the special tokens for tokens that end a turn in known model
- * families.
+ * GGUF has a key for the token that ends a text, but turns of a chat often end with another token. Like llama.cpp, this
+ * file therefore searches the special tokens for tokens that end a turn in known model families.
  */
 #include "base/arena.h"
 #include "base/buf.h"

@@ -82,8 +82,7 @@ static struct unpickle_value *make(struct arena *a, enum unpickle_kind kind, siz
     return v;
 }
 
-/* Reads the last member of an old persistent id: (view key, first, count), which selects a part of the
- * storage. */
+/* Reads the last member of an old persistent id: (view key, first, count), which selects a part of the storage. */
 static bool read_view(const struct unpickle_value *v, struct unpickle_storage *s)
 {
     if (v->kind == UNPICKLE_NONE)

@@ -1,11 +1,10 @@
 /* read.c - makes views of the tensors in a pickled state dict.
  *
- * A file has one of two forms. Zip (torch 1.6 and later): the member data.pkl has the dict, the member
- * data/KEY the bytes of a storage. Stream (older versions, and the original GPT-2 file): five pickles (magic
- * number, protocol, system, the dict, the list of storage keys), then for each key an element count of eight
- * bytes and the elements, without padding. A view is made only if its last element is in the storage and the
- * storage in the file. Several tensors may share a storage. No bytes are copied. Format:
- * torch/serialization.py, _save() and _legacy_save().
+ * A file has one of two forms. Zip (torch 1.6 and later): the member data.pkl has the dict, the member data/KEY the
+ * bytes of a storage. Stream (older versions, and the original GPT-2 file): five pickles (magic number, protocol,
+ * system, the dict, the list of storage keys), then for each key an element count of eight bytes and the elements,
+ * without padding. A view is made only if its last element is in the storage and the storage in the file. Several
+ * tensors may share a storage. No bytes are copied. Format: torch/serialization.py, _save() and _legacy_save().
  */
 #include "ckpt/torch/torch.h"
 

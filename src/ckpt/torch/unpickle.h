@@ -1,9 +1,8 @@
 /* unpickle.h - a restricted stack machine that runs the pickles of torch.save.
  *
- * A pickle is a program. The machine runs only the opcodes that torch's picklers emit, and a pickle may name
- * only the objects in the table of objects.c (torch storages, the three tensor builders, OrderedDict, Size).
- * Other opcodes and names are errors; no Python code is imported or called. Values are plain data in an
- * arena.
+ * A pickle is a program. The machine runs only the opcodes that torch's picklers emit, and a pickle may name only the
+ * objects in the table of objects.c (torch storages, the three tensor builders, OrderedDict, Size). Other opcodes and
+ * names are errors; no Python code is imported or called. Values are plain data in an arena.
  */
 #ifndef GALLOP_CKPT_TORCH_UNPICKLE_H
 #define GALLOP_CKPT_TORCH_UNPICKLE_H

@@ -1,11 +1,9 @@
-/* zip.c - reads the central directory of a zip archive, including zip64, and checks the position of each
- * stored member.
+/* zip.c - reads the central directory of a zip archive, including zip64, and checks the position of each stored member.
  *
- * torch never compresses members, so nothing is decompressed, and no size in the archive leads to an
- * allocation. Memory grows with the directory entries that the file really has. Sizes are read from the
- * central directory, because torch leaves them empty in the local headers. The offset of the data follows
- * from the lengths of name and extra field in the local header. Format: PKWARE APPNOTE 6.3, sections 4.3.7
- * (local), 4.3.12 (central), 4.3.14-16 (ends).
+ * torch never compresses members, so nothing is decompressed, and no size in the archive leads to an allocation. Memory
+ * grows with the directory entries that the file really has. Sizes are read from the central directory, because torch
+ * leaves them empty in the local headers. The offset of the data follows from the lengths of name and extra field in
+ * the local header. Format: PKWARE APPNOTE 6.3, sections 4.3.7 (local), 4.3.12 (central), 4.3.14-16 (ends).
  */
 #include "ckpt/torch/torch.h"
 
@@ -70,8 +68,7 @@ static int bad(const struct reader *r, const char *what)
     return err_set(r->e, ERR_INPUT, "%s: the zip archive is damaged: %s", r->path, what);
 }
 
-/* Reads the zip64 end record, if its locator precedes END. Its numbers replace the numbers in the record
- * END. */
+/* Reads the zip64 end record, if its locator precedes END. Its numbers replace the numbers in the record END. */
 static int read_end64(struct reader *r, const char *end)
 {
     size_t end_at = (size_t)(end - r->bytes);

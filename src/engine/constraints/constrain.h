@@ -1,6 +1,5 @@
 /* constrain.h - where and how an answer with tools or reasoning is constrained: writes the constraint on tool calls in
- * the engine's format (struct gallop_structured_outputs), and says where in the answer constraints begin.
- */
+ * the engine's format (struct gallop_structured_outputs), and says where in the answer constraints begin. */
 #ifndef GALLOP_ENGINE_CONSTRAIN_H
 #define GALLOP_ENGINE_CONSTRAIN_H
 

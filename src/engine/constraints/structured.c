@@ -19,8 +19,7 @@ static int refuse_type(const struct reader *r, const char *expected)
     return err_about(r->e, ERR_INPUT, r->field, "expected %s", expected);
 }
 
-/* Copies the string V to the arena. With TAKES_TREE, V may also be an object or boolean, which is written as
- * JSON. */
+/* Copies the string V to the arena. With TAKES_TREE, V may also be an object or boolean, which is written as JSON. */
 static int read_text(const struct reader *r, const json_t *v, bool takes_tree, const char **out)
 {
     struct buf text = {.tag = MEM_ENGINE};

@@ -1,7 +1,6 @@
-/* structured.h - reads the constraint on an answer from the fields of a JSON request, which are named as in
- * vLLM and OpenAI's API: response_format, structured_outputs, and the deprecated guided_json, guided_regex,
- * guided_choice, guided_grammar and guided_whitespace_pattern.
- */
+/* structured.h - reads the constraint on an answer from the fields of a JSON request, which are named as in vLLM and
+ * OpenAI's API: response_format, structured_outputs, and the deprecated guided_json, guided_regex, guided_choice,
+ * guided_grammar and guided_whitespace_pattern. */
 #ifndef GALLOP_ENGINE_STRUCTURED_H
 #define GALLOP_ENGINE_STRUCTURED_H
 

@@ -39,8 +39,7 @@ static int read_json(json_t **out, struct folder in, const char *file, json_type
     return rc;
 }
 
-/* The supported modules, in the order in which modules.json must have them. Several Dense may follow each
- * other. */
+/* The supported modules, in the order in which modules.json must have them. Several Dense may follow each other. */
 enum stage { TRANSFORMER, POOLING, DENSE, NORMALIZE };
 
 /* Checks that the module CLASS may follow a module of the stage *STAGE, and sets *STAGE to the stage of
@@ -95,8 +94,7 @@ static int find_pooling(struct folder in, char out[PATH_MAX_BYTES], struct dense
     return rc;
 }
 
-/* Returns the pooling mode in CONFIG, the config.json of the Pooling module, or NULL if it enables several
- * modes. */
+/* Returns the pooling mode in CONFIG, the config.json of the Pooling module, or NULL if it enables several modes. */
 static const char *mode_of(const json_t *config)
 {
     static const struct {

@@ -40,8 +40,7 @@ struct embedder {
 int embedder_open(struct embedder *x, struct checkpoint *c, struct err *e);
 void embedder_close(struct embedder *x); /* X may be zeroed */
 
-/* Warns about modules and the chat template of the folder IN that are not used because the user chose the
- * pooling. */
+/* Warns about modules and the chat template of the folder IN that are not used because the user chose the pooling. */
 void embedder_left_out(struct folder in);
 
 #endif

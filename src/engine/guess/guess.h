@@ -67,7 +67,7 @@ struct guess_maker {
     double pass_s;
     bool is_parallel;
     size_t depth;
-    /* Writes up to guess.most guesses for each of SEQ [n] after its known tokens, and sets guess.n, source and match. */
+    /* Writes up to guess.most guesses of each of SEQ [n] after its known tokens; sets guess.n, source and match. */
     void (*propose)(void *ctx, struct seq **seq, size_t n);
     /* A sequence has left its slot, and its rows are lost. NULL: not needed. */
     void (*leave)(void *ctx, const struct seq *seq);

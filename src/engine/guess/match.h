@@ -65,9 +65,8 @@ struct match_rule {
 /* Returns the bytes that an index of CAPACITY tokens needs, at most about 56 for each. */
 size_t match_bytes(size_t capacity);
 
-/* Initializes an index of at most CAPACITY <= MATCH_MAX_TOKENS tokens that finds matches of at most
- * MAX_LENGTH tokens (1 to MATCH_MAX_LENGTH). MEMORY: match_bytes(CAPACITY) bytes that are zero, aligned
- * to 8, borrowed. */
+/* Initializes an index of at most CAPACITY <= MATCH_MAX_TOKENS tokens that finds matches of at most MAX_LENGTH tokens
+ * (1 to MATCH_MAX_LENGTH). MEMORY: match_bytes(CAPACITY) bytes that are zero, aligned to 8, borrowed. */
 void match_init(struct match *m, void *memory, size_t capacity, size_t max_length, uint64_t seed);
 
 /* Makes M, which is empty, the index of the tokens after those of BASE. BASE must be full when M is searched, and must

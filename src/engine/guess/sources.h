@@ -1,6 +1,5 @@
-/* sources.h - the sources of guesses that --speculative-config names, asked in its order: the first that has a
- * guess for a sequence wins.
- */
+/* sources.h - the sources of guesses that --speculative-config names, asked in its order: the first that has a guess
+ * for a sequence wins. */
 #ifndef GALLOP_ENGINE_GUESS_SOURCES_H
 #define GALLOP_ENGINE_GUESS_SOURCES_H
 

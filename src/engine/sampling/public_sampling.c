@@ -1,5 +1,4 @@
-/* public_sampling.c - converts struct gallop_sampling with code that is generated from the rows of
- * sampling.def. */
+/* public_sampling.c - converts struct gallop_sampling with code that is generated from the rows of sampling.def. */
 #include "engine/sampling/public_sampling.h"
 
 #include <math.h>

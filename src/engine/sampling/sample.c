@@ -1,12 +1,11 @@
 /* sample.c - the stages of sampling over one row of logits, without a full sort and without allocating.
  *
- * top_k, top_p, min_p and the K likeliest tokens skip slices of 64 logits whose maximum is too small.
- * Thresholds are found by quickselect on copies; the list of candidates stays in order of ids. If no stage
- * drops tokens, there is no list of candidates. The tokens that top_n_sigma and xtc drop get the logit
- * -infinity.
+ * top_k, top_p, min_p and the K likeliest tokens skip slices of 64 logits whose maximum is too small. Thresholds are
+ * found by quickselect on copies; the list of candidates stays in order of ids. If no stage drops tokens, there is no
+ * list of candidates. The tokens that top_n_sigma and xtc drop get the logit -infinity.
  *
- * All exponentials, also of single tokens, are computed by the kernels, so that a pick is the same on every
- * machine of an arithmetic class.
+ * All exponentials, also of single tokens, are computed by the kernels, so that a pick is the same on every machine of
+ * an arithmetic class.
  */
 #include "engine/sampling/sample.h"
 
@@ -376,8 +375,7 @@ static float to_finite(double v)
     return v > FLT_MAX ? FLT_MAX : v < -FLT_MAX ? -FLT_MAX : (float)v;
 }
 
-/* Returns true if end tokens and stop tokens are forbidden, because fewer than min_new_tokens were
- * generated. */
+/* Returns true if end tokens and stop tokens are forbidden, because fewer than min_new_tokens were generated. */
 static bool holds_back_end(const struct chain *c)
 {
     return c->n_output < c->p->min_new_tokens && c->p->n_eos + c->p->n_stop_token > 0;
@@ -890,8 +888,7 @@ static size_t find_rank(const float *logits, size_t n_vocab, int32_t id)
     return n;
 }
 
-/* Sets r->logprob to the log-softmax of LOGITS at r->id. Returns the logarithm of the softmax's
- * denominator. */
+/* Sets r->logprob to the log-softmax of LOGITS at r->id. Returns the logarithm of the softmax's denominator. */
 static double find_logprob(struct sample_scratch *s, const float *logits, size_t n_vocab,
                            struct sample_result *r)
 {
@@ -950,8 +947,7 @@ static void find_logprobs(struct sample_scratch *s, const float *logits, size_t 
 
 /* ---- all stages ---- */
 
-/* Runs all stages before the pick; for greedy decoding finds the largest logit. Errors are those of
- * sample_pick(). */
+/* Runs all stages before the pick; for greedy decoding finds the largest logit. Errors are those of sample_pick(). */
 static int run_chain(struct chain *c)
 {
     ASSERT(c->n > 0 && c->n <= c->s->n_vocab, "%zu logits for a sampler of %zu", c->n, c->s->n_vocab);

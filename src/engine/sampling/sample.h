@@ -78,8 +78,7 @@ void sample_history_begin(struct sample_history *h, const struct sampling *p, co
                           size_t n);
 /* Sets *OUT to a bit mask of the tokens that P allows, or to NULL if P allows every token. ERR_NOMEM. */
 int sample_allowed(uint32_t **out, const struct sampling *p, size_t n_vocab, struct arena *a);
-/* Returns the maximum number of distinct tokens of a sequence with N_PROMPT prompt tokens and MAX_NEW output
- * tokens. */
+/* Returns the maximum number of distinct tokens of a sequence with N_PROMPT prompt tokens and MAX_NEW output tokens. */
 size_t sample_history_cap(size_t n_prompt, size_t max_new, size_t n_vocab);
 /* Returns true if a penalty of P needs counts. */
 bool sample_history_counts(const struct sampling *p);
@@ -169,10 +168,9 @@ struct sample_prob {
     double p;
 };
 
-/* Runs the stages of sample_pick() and writes their results to STAGES (dry, masks, top_n_sigma, typical_p
- * and xtc only if P or H has them), and the final probabilities to PROBS
- * [N_VOCAB], by ascending id and without probabilities of 0. Greedy decoding gives one token with probability
- * 1. Errors are those of sample_pick(). */
+/* Runs the stages of sample_pick() and writes their results to STAGES (dry, masks, top_n_sigma, typical_p and xtc only
+ * if P or H has them), and the final probabilities to PROBS [N_VOCAB], by ascending id and without probabilities of 0.
+ * Greedy decoding gives one token with probability 1. Errors are those of sample_pick(). */
 int sample_explain(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
                    const float *logits, size_t n_vocab, size_t n_output,
                    struct sample_stage stages[SAMPLE_MAX_STAGES], size_t *n_stages, struct sample_prob *probs,
@@ -186,8 +184,7 @@ int sample_explain(struct sample_scratch *s, const struct sampling *p, const str
 /* Returns the K-th largest value (1: the largest) of X [n]. SCRATCH [n]. */
 float sample_select_kth(float *x, float *scratch, size_t n, size_t k);
 
-/* A threshold: values above `value` are kept, and of the values equal to it the first n_equal (SIZE_MAX:
- * all). */
+/* A threshold: values above `value` are kept, and of the values equal to it the first n_equal (SIZE_MAX: all). */
 struct sample_select_cut {
     float value;
     size_t n_equal;

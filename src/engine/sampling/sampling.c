@@ -380,8 +380,7 @@ static bool is_one_of(const char *key, const char *const *list)
     return false;
 }
 
-/* Returns true if the member KEY of a generation config with the value V requests an unsupported decoding
- * method. */
+/* Returns true if the member KEY of a generation config with the value V requests an unsupported decoding method. */
 static bool asks_for_more(const char *key, const json_t *v)
 {
     static const char *const off_at_one[] = {"num_beams", "num_beam_groups", "num_return_sequences",
@@ -413,8 +412,7 @@ static bool asks_for_more(const char *key, const json_t *v)
                                  (is_one_of(key, off_at_zero) && json_number_value(v) != 0));
 }
 
-/* Warns that FIELD of a generation config names the token ID, and N_OTHERS more, which the vocabulary
- * lacks. */
+/* Warns that FIELD of a generation config names the token ID, and N_OTHERS more, which the vocabulary lacks. */
 static void warn_of_ids(const struct reader *r, const char *field, int64_t id, size_t n_others)
 {
     char others[48] = "";

@@ -112,8 +112,7 @@ bool sampling_given(const struct sampling *s, enum sampling_field f);
 /* Marks F as given. Callers that set a member directly must call it. */
 void sampling_mark(struct sampling *s, enum sampling_field f);
 
-/* Sets field F to V and marks it as given. F is a number or flag other than the seed, and V is in its
- * range. */
+/* Sets field F to V and marks it as given. F is a number or flag other than the seed, and V is in its range. */
 void sampling_set_number(struct sampling *s, enum sampling_field f, double v);
 
 /* Marks every field that shapes the distribution (penalties, temperature, top_k, suppressed tokens ...) as
@@ -126,10 +125,9 @@ void sampling_keep_neutral(struct sampling *s);
 int sampling_set_json(struct sampling *s, const json_t *object, const char *what, struct arena *a,
                       struct err *e);
 
-/* Reads generation_config.json of the folder IN into *S. Fields that the file lacks, or all if there is no
- * file, are neutral. Unknown keys are ignored; keys that request another decoding method (beams, contrastive
- * ...) cause one warning. Token ids from N_VOCAB on, which the model cannot choose, are dropped, with a
- * warning for each field. */
+/* Reads generation_config.json of the folder IN into *S. Fields that the file lacks, or all if there is no file, are
+ * neutral. Unknown keys are ignored; keys that request another decoding method (beams, contrastive ...) cause one
+ * warning. Token ids from N_VOCAB on, which the model cannot choose, are dropped, with a warning for each field. */
 int sampling_from_generation_config(struct folder in, size_t n_vocab, struct sampling *s, struct arena *a,
                                     struct err *e);
 

@@ -1,5 +1,4 @@
-/* stop.c - matches each stop string with a Knuth-Morris-Pratt automaton; the longest partial match is held
- * back. */
+/* stop.c - matches each stop string with a Knuth-Morris-Pratt automaton; the longest partial match is held back. */
 #include "engine/sampling/stop.h"
 
 #include "base/arena.h"
@@ -121,8 +120,7 @@ enum stop_why stop_token(struct stop *st, int32_t id, size_t n_output)
     return st->why;
 }
 
-/* Advances every automaton by the byte C. Returns the index of the longest stop string that is complete, or
- * n_stop. */
+/* Advances every automaton by the byte C. Returns the index of the longest stop string that is complete, or n_stop. */
 static size_t stop_advance(struct stop *st, char c)
 {
     const struct sampling *s = st->s;

@@ -63,10 +63,9 @@ void stop_reset(struct stop *st);
  * its length, else STOP_NONE. */
 enum stop_why stop_token(struct stop *st, int32_t id, size_t n_output);
 
-/* Processes PIECE [n], the text of the last token, or the rest of the detokenizer's text at the end. Appends
- * the text that can be output to OUT (out->oom: memory is exhausted). Returns true if a stop string is
- * complete; then st->why is STOP_STRING, even if the token also ended the text, and no more text may
- * follow. */
+/* Processes PIECE [n], the text of the last token, or the rest of the detokenizer's text at the end. Appends the text
+ * that can be output to OUT (out->oom: memory is exhausted). Returns true if a stop string is complete; then st->why is
+ * STOP_STRING, even if the token also ended the text, and no more text may follow. */
 bool stop_text(struct stop *st, const char *piece, size_t n, struct buf *out);
 
 /* Appends the text that is held back to OUT. Called when the text has ended without a stop string. */

@@ -8,8 +8,7 @@ static const double forget = 0.98;
 /* Initial and maximum trace of the covariance. The limit keeps the variance of terms that are 0 for many
  * steps from growing without bound. */
 static const double most_spread = 1e4;
-/* Maximum relative error of a step in the fit: (measured - predicted) / predicted is limited to this
- * value. */
+/* Maximum relative error of a step in the fit: (measured - predicted) / predicted is limited to this value. */
 static const double most_surprise = 1.0;
 
 /* Computes the four terms of S, scaled to about 1 for a typical step. */

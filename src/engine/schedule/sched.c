@@ -43,8 +43,7 @@ static size_t rows_of(const struct plan *p, const struct sched_seq *s)
     return lim->whole && n < lack ? 0 : n;
 }
 
-/* Adds picks of decoding sequences (STREAMS true) or of prompts (STREAMS false). p->out stays sorted by
- * `seq`. */
+/* Adds picks of decoding sequences (STREAMS true) or of prompts (STREAMS false). p->out stays sorted by `seq`. */
 static void sched_take(struct plan *p, size_t n, bool streams)
 {
     for (size_t i = 0; i < n && p->n < p->lim->max_seqs && p->step.rows < p->lim->max_tokens; i++) {

@@ -1,9 +1,8 @@
-/* sched.h - plans a step: computes the number of rows of each sequence from lengths, limits and predicted
- * costs.
+/* sched.h - plans a step: computes the number of rows of each sequence from lengths, limits and predicted costs.
  *
- * The planner is a pure function. A sequence is a pair of numbers: the rows in the cache (computed) and the
- * tokens so far (known). A step computes some of the missing rows. Decoding, chunked prompts, hits in the
- * prefix cache and recomputation after preemption are all cases of this.
+ * The planner is a pure function. A sequence is a pair of numbers: the rows in the cache (computed) and the tokens so
+ * far (known). A step computes some of the missing rows. Decoding, chunked prompts, hits in the prefix cache and
+ * recomputation after preemption are all cases of this.
  */
 #ifndef GALLOP_ENGINE_SCHEDULE_SCHED_H
 #define GALLOP_ENGINE_SCHEDULE_SCHED_H

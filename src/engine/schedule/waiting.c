@@ -1,5 +1,4 @@
-/* waiting.c - implements the queue with a heap of requests for each key, and a ring of the keys with
- * requests. */
+/* waiting.c - implements the queue with a heap of requests for each key, and a ring of the keys with requests. */
 #include "engine/schedule/waiting.h"
 
 #include <string.h>

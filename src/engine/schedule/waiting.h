@@ -58,8 +58,8 @@ struct waiting {
     uint32_t last;
     size_t n_keys; /* number of keys in the ring */
     size_t n;      /* number of waiting requests */
-    /* Maximum number of running sequences, set after waiting_open(). 0: unknown, so no slot is reserved for
-     * other keys. */
+    /* Maximum number of running sequences, set after waiting_open(). 0: unknown, so no slot is reserved for other
+     * keys. */
     size_t n_slots;
 };
 
@@ -80,8 +80,7 @@ void waiting_remove(struct waiting *w, struct waiting_entry *r); /* R must be in
 /* Returns the next request without removing it, or NULL if the queue is empty. */
 struct waiting_entry *waiting_next(struct waiting *w);
 
-/* Returns true if A precedes B by arrival (fcfs) or by priority and age (priority, fair), whatever their keys
- * are. */
+/* Returns true if A precedes B by arrival (fcfs) or by priority and age (priority, fair), whatever their keys are. */
 bool waiting_before(const struct waiting *w, const struct waiting_entry *a, const struct waiting_entry *b);
 
 /* Records that KEY has CHANGE more slots, or fewer if CHANGE is negative. */

@@ -1,12 +1,11 @@
-/* folder.c - implements the KV store that keeps its records in a folder: one file per record, named after the
- * record's key in hex.
+/* folder.c - implements the KV store that keeps its records in a folder: one file per record, named after the record's
+ * key in hex.
  *
- * Several processes may use a folder at once. A record is written under a temporary name and renamed when it
- * is complete; unfinished files are removed after an hour. Files are not synced: after a crash of the machine
- * a file may hold wrong bytes, which its checksum detects. The modification time of a file is the time of its
- * last use. When the folder is full, the process that holds the folder's lock removes the oldest files; other
- * processes do not wait. The file "gallop-kv-store" holds the version. Files with other names are not
- * touched.
+ * Several processes may use a folder at once. A record is written under a temporary name and renamed when it is
+ * complete; unfinished files are removed after an hour. Files are not synced: after a crash of the machine a file may
+ * hold wrong bytes, which its checksum detects. The modification time of a file is the time of its last use. When the
+ * folder is full, the process that holds the folder's lock removes the oldest files; other processes do not wait. The
+ * file "gallop-kv-store" holds the version. Files with other names are not touched.
  */
 #include <dirent.h>
 #include <errno.h>

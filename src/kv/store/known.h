@@ -1,9 +1,8 @@
-/* known.h - a set of the keys that a store probably has, written by the store's thread and read by the
- * engine's thread.
+/* known.h - a set of the keys that a store probably has, written by the store's thread and read by the engine's thread.
  *
- * A look-up takes no lock. Its result may be wrong: the set misses records that another process has written
- * or removed since the last listing, and only 64 bits of a key are compared. A false positive costs a read, a
- * false negative a cache hit.
+ * A look-up takes no lock. Its result may be wrong: the set misses records that another process has written or removed
+ * since the last listing, and only 64 bits of a key are compared. A false positive costs a read, a false negative a
+ * cache hit.
  */
 #ifndef GALLOP_KV_STORE_KNOWN_H
 #define GALLOP_KV_STORE_KNOWN_H

@@ -22,9 +22,8 @@
 
 enum { STORE_MOST_SLOTS = 64, STORE_LEAST_SLOTS = 4, STORE_REST_S = 5 };
 
-/* A medium is a place that keeps records: a folder or a Redis server. Its functions are called from one
- * thread at a time and may take up to a few seconds. Functions that return int return 0, or an error code
- * with a sentence in E. */
+/* A medium is a place that keeps records: a folder or a Redis server. Its functions are called from one thread at a
+ * time and may take up to a few seconds. Functions that return int return 0, or an error code with a sentence in E. */
 typedef void store_found_fn(void *ctx, struct prefix_key key);
 struct store_medium {
     /* WHERE is the path of a folder, or "redis://host[:port][/db]". ERR_UNSUPPORTED: the folder or server

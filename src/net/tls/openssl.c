@@ -132,8 +132,7 @@ static bool set_up(SSL_CTX *ctx, enum tls_clients clients)
                  : clients == TLS_CLIENTS_ASKED ? SSL_VERIFY_PEER
                                                 : SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
 
-    /* A connection may end without close_notify, since the framing of HTTP shows whether a request is
-     * complete. */
+    /* A connection may end without close_notify, since the framing of HTTP shows whether a request is complete. */
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);

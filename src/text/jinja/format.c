@@ -216,8 +216,7 @@ static const char *sign_of(bool negative, const struct spec *p)
     return negative ? "-" : p->sign == '+' ? "+" : p->sign == ' ' ? " " : "";
 }
 
-/* Writes F, finite and not negative, with an exponent and PRECISION significant digits, without zeros at the
- * end. */
+/* Writes F, finite and not negative, with an exponent and PRECISION significant digits, without zeros at the end. */
 static void shorten_exponent(char *out, size_t size, double f, int precision)
 {
     char *e, *last;

@@ -1,9 +1,8 @@
 /* frame.h - the frames in which a rendering stores its variables.
  *
- * Names are interned: every name of a template has a number, and a frame has pairs of name number and value.
- * A variable is looked up in the frames from the innermost one outwards, then in the context and among the
- * functions. A loop, a macro, a call, a filter block, a set block and a generation block each have a frame;
- * `if` has none.
+ * Names are interned: every name of a template has a number, and a frame has pairs of name number and value. A variable
+ * is looked up in the frames from the innermost one outwards, then in the context and among the functions. A loop, a
+ * macro, a call, a filter block, a set block and a generation block each have a frame; `if` has none.
  */
 #ifndef GALLOP_TEXT_JINJA_FRAME_H
 #define GALLOP_TEXT_JINJA_FRAME_H

@@ -1,20 +1,19 @@
 /* jinja.h - chat templates: an interpreter for the part of Jinja that Hugging Face's chat templates use.
  *
- * Templates run in the environment of transformers: trim_blocks and lstrip_blocks, break and continue, {%
- * generation %}, tojson without HTML escapes, strftime_now, raise_exception, and values that print as in
- * Python. They run in the same sandbox: lists and dicts cannot be changed, and names with underscores are
- * hidden. The interpreter has the tags if, for, set, macro, call, filter, generation, raw, break and
- * continue, and the filters, tests, methods and functions in the tables of filters.c, string_methods.c,
- * methods.c and functions.c. Anything else of Jinja and Python is an error that gives its name and line.
- * Integers of any size are read, compared and printed; arithmetic is on 64 bits, and a larger result is an
- * error.
+ * Templates run in the environment of transformers: trim_blocks and lstrip_blocks, break and continue, {% generation
+ * %}, tojson without HTML escapes, strftime_now, raise_exception, and values that print as in Python. They run in the
+ * same sandbox: lists and dicts cannot be changed, and names with underscores are hidden. The interpreter has the tags
+ * if, for, set, macro, call, filter, generation, raw, break and continue, and the filters, tests, methods and functions
+ * in the tables of filters.c, string_methods.c, methods.c and functions.c. Anything else of Jinja and Python is an
+ * error that gives its name and line. Integers of any size are read, compared and printed; arithmetic is on 64 bits,
+ * and a larger result is an error.
  *
- * A parsed template is immutable and may be rendered by many threads at once. Limits keep a hostile template
- * from hanging, crashing or exhausting memory. A rendering may take 50 million steps, which take a few
- * seconds of a processor; a step is an expression, a statement or an element, or 64 bytes that are copied or
- * compared, or 2 to 16 bytes that are inspected one by one. It may use 256 MiB of values, 64 MiB of text and
- * 2000 levels of nesting. A template may have 1 MiB, and parsing it has the same limits of steps and memory.
- * Every error is one sentence: "NAME line N: ...". The message of raise_exception is such an error, too.
+ * A parsed template is immutable and may be rendered by many threads at once. Limits keep a hostile template from
+ * hanging, crashing or exhausting memory. A rendering may take 50 million steps, which take a few seconds of a
+ * processor; a step is an expression, a statement or an element, or 64 bytes that are copied or compared, or 2 to 16
+ * bytes that are inspected one by one. It may use 256 MiB of values, 64 MiB of text and 2000 levels of nesting. A
+ * template may have 1 MiB, and parsing it has the same limits of steps and memory. Every error is one sentence: "NAME
+ * line N: ...". The message of raise_exception is such an error, too.
  */
 #ifndef GALLOP_TEXT_JINJA_JINJA_H
 #define GALLOP_TEXT_JINJA_JINJA_H

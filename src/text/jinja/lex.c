@@ -425,8 +425,7 @@ static void lex_next(struct lexer *x)
     lex_tag(x, kind == '{');
 }
 
-/* Copies the template, with LF for every line end and without one line break at its end.
- */
+/* Copies the template, with LF for every line end and without one line break at its end. */
 static bool normalize(struct lexer *x, const char *src, size_t len)
 {
     char *s = jinja_allocate(x->r, len + 1);

@@ -1,8 +1,7 @@
 /* added.h - added tokens, which are cut out of a text before the model encodes the rest.
  *
- * There are two sets of patterns, as in the Hugging Face library: one is searched in the original text, one
- * in the normalized text. In either set the leftmost match wins, and of matches at the same position the
- * longest one.
+ * There are two sets of patterns, as in the Hugging Face library: one is searched in the original text, one in the
+ * normalized text. In either set the leftmost match wins, and of matches at the same position the longest one.
  */
 #ifndef GALLOP_TEXT_TOK_ADDED_H
 #define GALLOP_TEXT_TOK_ADDED_H
@@ -67,10 +66,9 @@ void tok_added_fini(struct tok_added_set *a); /* a zeroed A is fine */
  * changes. ERR_INPUT: the id is above VOCAB_MAX_ID or belongs to another added token. */
 int tok_added_add(struct tok_added_set *a, struct tok_added t, const char *content, size_t n, struct err *e);
 
-/* Makes the search find token I by PATTERN (its content, or the normal form of its content). As in the
- * Hugging Face library, an empty PATTERN matches between any two characters. The text is cut at each of these
- * places, but the token itself is returned only at places where it includes adjacent blanks (lstrip or
- * rstrip). */
+/* Makes the search find token I by PATTERN (its content, or the normal form of its content). As in the Hugging Face
+ * library, an empty PATTERN matches between any two characters. The text is cut at each of these places, but the token
+ * itself is returned only at places where it includes adjacent blanks (lstrip or rstrip). */
 int tok_added_index(struct tok_added_set *a, size_t i, const char *pattern, size_t n, struct err *e);
 
 /* Returns the added token ID, or NULL. */

@@ -1,14 +1,13 @@
 /* bpe.c - builds the tables of a BPE model and encodes words.
  *
- * Short words merge by scanning an array for the lowest rank. Long words (a hostile megabyte without a blank)
- * merge by a heap of candidates over a linked list, O(n log n) in the worst case. Both do the same merges in
- * the same order. Words of up to 30 bytes with up to 8 ids are kept in a direct-mapped cache, one cache line
- * each.
+ * Short words merge by scanning an array for the lowest rank. Long words (a hostile megabyte without a blank) merge by
+ * a heap of candidates over a linked list, O(n log n) in the worst case. Both do the same merges in the same order.
+ * Words of up to 30 bytes with up to 8 ids are kept in a direct-mapped cache, one cache line each.
  *
- * Cutting: a merge can only span the boundary between characters x and y if some rule's left part ends in x
- * and its right part begins with y. If no rule does, the two sides encode independently, so a text without a
- * pre-tokenizer (Llama 2) is cut into short words that a cache can hold. This requires that every character
- * has symbols of its own, hence a complete set of byte fallbacks.
+ * Cutting: a merge can only span the boundary between characters x and y if some rule's left part ends in x and its
+ * right part begins with y. If no rule does, the two sides encode independently, so a text without a pre-tokenizer
+ * (Llama 2) is cut into short words that a cache can hold. This requires that every character has symbols of its own,
+ * hence a complete set of byte fallbacks.
  */
 #include "text/tok/bpe.h"
 

@@ -467,8 +467,7 @@ static void squeeze(struct json_str in, struct buf *out)
     }
 }
 
-/* Runs step P, which changes characters alone or (normal forms) with neighbours. False: IN does not
- * change. */
+/* Runs step P, which changes characters alone or (normal forms) with neighbours. False: IN does not change. */
 static bool run_on_chars(const struct step *p, struct normalize_work *w, struct json_str in, struct buf *out)
 {
     if (p->kind == NORMALIZE_FORM)

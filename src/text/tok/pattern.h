@@ -40,10 +40,9 @@ void pattern_start(struct pattern_iter *it, const struct step *p, struct pattern
  * limit on this text, as *E says. */
 int pattern_next(struct pattern_iter *it, size_t *begin, size_t *end, struct err *e);
 
-/* Sets *DONE to the end of the last match of P in S, and appends s[0, *DONE) to OUT with p->text in place of
- * every match. OUT's oom flag is set if memory runs out. *START (NULL: not wanted), the length of a prefix of
- * S, becomes the length of the output that aligns with it: a replacement aligns with the last byte of its
- * match. */
+/* Sets *DONE to the end of the last match of P in S, and appends s[0, *DONE) to OUT with p->text in place of every
+ * match. OUT's oom flag is set if memory runs out. *START (NULL: not wanted), the length of a prefix of S, becomes the
+ * length of the output that aligns with it: a replacement aligns with the last byte of its match. */
 int pattern_replace(const struct step *p, struct pattern_work *work, struct json_str s, struct buf *out,
                     size_t *done, size_t *start, struct err *e);
 

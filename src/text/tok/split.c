@@ -116,8 +116,7 @@ static int class_of(enum step_class class, uint32_t c)
     }
 }
 
-/* Finds the next character of P's class (SPLIT_RUNS: the next run) at or after offset AT. False: there is
- * none. */
+/* Finds the next character of P's class (SPLIT_RUNS: the next run) at or after offset AT. False: there is none. */
 static bool next_chars(const struct step *p, const char *s, size_t n, size_t at, size_t *begin, size_t *end)
 {
     int found = 0;

@@ -37,9 +37,8 @@ void split_seal(struct split *p);
 bool split_work_init(struct split_work *w, const struct split *p, struct pattern_work *re);
 void split_work_fini(struct split_work *w);
 
-/* Passes each word of S (valid UTF-8) to SINK in order; no word is empty. START: bytes of the first character
- * of the user's text if S begins with that character, else 0. Stops at the first error of SINK or of a
- * pattern. */
+/* Passes each word of S (valid UTF-8) to SINK in order; no word is empty. START: bytes of the first character of the
+ * user's text if S begins with that character, else 0. Stops at the first error of SINK or of a pattern. */
 int split_run(const struct split *p, struct split_work *w, const char *s, size_t n, size_t start,
               split_sink *sink, void *ctx, struct err *e);
 

@@ -44,8 +44,7 @@ enum step_kind {
     SPLIT_SPELL,   /* spells bytes in the GPT-2 alphabet; at most one such step */
 
     DECODE_BYTE_LEVEL, /* joins tokens, turns GPT-2's letters into bytes; invalid UTF-8 becomes U+FFFD */
-    /* Turns a run of pieces <0xAB> into text or, if the run is invalid UTF-8, each of the pieces into
-     * U+FFFD. */
+    /* Turns a run of pieces <0xAB> into text or, if the run is invalid UTF-8, each of the pieces into U+FFFD. */
     DECODE_BYTE_FALLBACK,
     DECODE_FUSE,      /* joins tokens */
     DECODE_REPLACE,   /* replaces every match [re or find, text] */

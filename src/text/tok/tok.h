@@ -77,10 +77,9 @@ void tok_close(struct tok *t); /* NULL is fine */
 int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out,
                struct err *e);
 
-/* Encodes as tok_encode() does, but cuts special tokens only out of trusted text: ORIGIN [LEN] is 0 for each
- * trusted byte of TEXT, and 1 for a byte that comes from a user. A special token that is searched in
- * normalized text is cut out only if its whole part of the text is trusted. ORIGIN NULL: all bytes are
- * trusted. */
+/* Encodes as tok_encode() does, but cuts special tokens only out of trusted text: ORIGIN [LEN] is 0 for each trusted
+ * byte of TEXT, and 1 for a byte that comes from a user. A special token that is searched in normalized text is cut out
+ * only if its whole part of the text is trusted. ORIGIN NULL: all bytes are trusted. */
 int tok_encode_marked(const struct tok *t, const char *text, const char *origin, size_t len, unsigned flags,
                       struct tok_ids *out, struct err *e);
 
@@ -92,9 +91,8 @@ int tok_decode(const struct tok *t, const int32_t *ids, size_t n, bool skip_spec
 /* Finds the id of the vocabulary string or added token PIECE (byte-level: "\xc4\xa0the", not " the"). */
 bool tok_id_of(const struct tok *t, const char *piece, size_t len, int32_t *id);
 
-/* Returns the end-of-sequence token: eos_token of tokenizer_config.json or special_tokens_map.json, else the
- * eos_token of the tokenizer's class, or tokenizer.ggml.eos_token_id. -1: none is named, or the vocabulary
- * lacks it. */
+/* Returns the end-of-sequence token: eos_token of tokenizer_config.json or special_tokens_map.json, else the eos_token
+ * of the tokenizer's class, or tokenizer.ggml.eos_token_id. -1: none is named, or the vocabulary lacks it. */
 int32_t tok_eos(const struct tok *t);
 
 /* Finds the vocabulary string of ID, borrowed from T and not terminated. False: the id does not exist. */
@@ -107,9 +105,8 @@ size_t tok_n_ids(const struct tok *t);
  * U+FFFD. Otherwise OUT does not change. */
 void tok_bytes(const struct tok *t, int32_t id, struct buf *out);
 
-/* Writes the bytes of ID inside a text (with a blank where the vocabulary has U+2581) to OUT [SIZE]. Returns
- * their number: 0 if the id does not exist. Longer texts are cut to SIZE bytes, or are empty. Does not
- * allocate. */
+/* Writes the bytes of ID inside a text (with a blank where the vocabulary has U+2581) to OUT [SIZE]. Returns their
+ * number: 0 if the id does not exist. Longer texts are cut to SIZE bytes, or are empty. Does not allocate. */
 size_t tok_text(const struct tok *t, int32_t id, char *out, size_t size);
 
 bool tok_is_special(const struct tok *t, int32_t id); /* false also for ids that do not exist */
@@ -149,8 +146,7 @@ int tok_stream_end(struct tok_stream *d, struct buf *out, struct err *e);
  * a special token wrote. A character that such a token cuts short counts as its text. */
 size_t tok_stream_n_special(const struct tok_stream *d);
 
-/* Makes TO, a stream of the same tokenizer, a copy of the state of FROM. The only possible error is
- * ERR_NOMEM. */
+/* Makes TO, a stream of the same tokenizer, a copy of the state of FROM. The only possible error is ERR_NOMEM. */
 int tok_stream_copy(struct tok_stream *to, const struct tok_stream *from, struct err *e);
 
 void tok_stream_free(struct tok_stream *d); /* NULL is fine */

@@ -25,10 +25,9 @@ enum {
     YOUNG = 32,
 };
 
-/* A range of characters that PCRE2 classifies differently. DIFFERS: the classes in question. OLDER: for
- * characters that PCRE2 does not know, a character of the same category and number of bytes that it knows,
- * of the same script if possible; matching runs on a copy of the text with OLDER in their place. 0: PCRE2
- * knows the characters. */
+/* A range of characters that PCRE2 classifies differently. DIFFERS: the classes in question. OLDER: for characters that
+ * PCRE2 does not know, a character of the same category and number of bytes that it knows, of the same script if
+ * possible; matching runs on a copy of the text with OLDER in their place. 0: PCRE2 knows the characters. */
 struct age {
     uint32_t lo, hi, differs, older;
 };

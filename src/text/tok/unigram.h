@@ -1,6 +1,5 @@
-/* unigram.h - the unigram language model: cuts a word into the pieces with the highest sum of scores (Kudo
- * 2018), by the Viterbi algorithm over the pieces that begin at each position, as SentencePiece and Hugging
- * Face do it.
+/* unigram.h - the unigram language model: cuts a word into the pieces with the highest sum of scores (Kudo 2018), by
+ * the Viterbi algorithm over the pieces that begin at each position, as SentencePiece and Hugging Face do it.
  *
  * A sealed model is immutable; each thread encodes with a struct unigram_work of its own.
  */

@@ -1,9 +1,8 @@
 /* rendering.h - one rendering of a template: its memory, its limits and its first error.
  *
- * jinja_fail() records the first error with the template's line and ignores later errors. Loops end after an
- * error because jinja_step() returns false, and the function that started the work checks rc once. Limits
- * apply to nesting (jinja_enter()), work (jinja_step()) and memory (jinja_allocate()). Parsing uses a struct
- * rendering, too.
+ * jinja_fail() records the first error with the template's line and ignores later errors. Loops end after an error
+ * because jinja_step() returns false, and the function that started the work checks rc once. Limits apply to nesting
+ * (jinja_enter()), work (jinja_step()) and memory (jinja_allocate()). Parsing uses a struct rendering, too.
  */
 #ifndef GALLOP_TEXT_JINJA_RENDERING_H
 #define GALLOP_TEXT_JINJA_RENDERING_H

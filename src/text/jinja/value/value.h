@@ -1,9 +1,8 @@
 /* value.h - the values that a template computes with.
  *
- * A value has 16 bytes. Numbers and flags are stored in it. Strings, lists and dicts are in the arena of the
- * rendering (constants: of the template), do not change once they are made, and are freed with the arena.
- * Strings are valid UTF-8. After an error (rendering.h) every function still returns a value that is safe to
- * use.
+ * A value has 16 bytes. Numbers and flags are stored in it. Strings, lists and dicts are in the arena of the rendering
+ * (constants: of the template), do not change once they are made, and are freed with the arena. Strings are valid
+ * UTF-8. After an error (rendering.h) every function still returns a value that is safe to use.
  */
 #ifndef GALLOP_TEXT_JINJA_VALUE_H
 #define GALLOP_TEXT_JINJA_VALUE_H

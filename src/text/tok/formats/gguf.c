@@ -136,8 +136,7 @@ static int choose_family(const struct work *w, const struct family **f)
                    pre->n < 60 ? (int)pre->n : 60, pre->s);
 }
 
-/* Sets the ids around a text. BOS_WANTED: whether a text begins with BOS if the file does not set
- * add_bos_token. */
+/* Sets the ids around a text. BOS_WANTED: whether a text begins with BOS if the file does not set add_bos_token. */
 static int add_around(struct work *w, bool bos_wanted)
 {
     const struct tok_gguf *g = w->g;

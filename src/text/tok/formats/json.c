@@ -69,9 +69,8 @@ static void close_part(struct json_pull *j, const struct json_pull *part)
 
 enum flag { UNSET, NO, YES }; /* UNSET is also the value of null */
 
-/* The type of a JSON member, which gives the C type of its field. STRING: struct json_str. FLAG: enum flag.
- * BOOL: bool. NUMBER: int64_t. RAW: struct json_str with the member's JSON text. null leaves all but RAW
- * unchanged. */
+/* The type of a JSON member, which gives the C type of its field. STRING: struct json_str. FLAG: enum flag. BOOL: bool.
+ * NUMBER: int64_t. RAW: struct json_str with the member's JSON text. null leaves all but RAW unchanged. */
 enum kind { STRING, FLAG, BOOL, NUMBER, RAW };
 
 struct member {

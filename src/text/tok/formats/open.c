@@ -14,8 +14,7 @@ static void find_eos(struct tok *t, const struct settings *conf)
         t->eos = -1;
 }
 
-/* Reads the file NAME of the folder IN in any format; NAME NULL: reads the file in.path, without
- * configuration. */
+/* Reads the file NAME of the folder IN in any format; NAME NULL: reads the file in.path, without configuration. */
 static int read_one(struct tok *t, struct folder in, const char *name, struct err *e)
 {
     struct settings conf;
