@@ -49,7 +49,7 @@ struct gallop {
     struct gallop_model_info model; /* info.model points to it */
     struct sampling config;         /* values of generation_config.json, with the model's end tokens */
     struct arena config_arena;
-    struct texts texts;          /* not used by engines of engine_open() */
+    struct texts texts;          /* data of the functions about texts; empty in engines of engine_open() */
     _Atomic uint64_t last_id;    /* id of the newest request; also read by gallop_cancel() */
     struct rng_seeds seeds;      /* seeds for requests that give none */
     _Atomic(struct seq *) inbox; /* list of submitted sequences that no step has accepted, newest first */

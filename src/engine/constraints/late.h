@@ -82,7 +82,7 @@ void late_lend(struct late_work *w, struct late_job *job);
  * ended sequences are freed. */
 void late_take(struct late_work *w);
 
-/* Waits at most SECONDS for a thread to finish. */
+/* Waits at most SECONDS until the masks of a lent constraint are made. */
 void late_wait(struct late_work *w, double seconds);
 
 /* Waits for the masks that are being made, and ends the threads. All sequences have ended. W may be zeroed. */

@@ -732,7 +732,7 @@ static int run(void *ctx, const struct executor_rows *rows, size_t n, struct err
     int rc = 0;
 
     ASSERT(n == 1 || !is_prompt(f, &rows[0]), "%zu sequences beside a prompt", n - 1);
-    if (f->is_down) { /* fork_rows() has failed */
+    if (f->is_down) { /* an earlier fork_rows() has failed */
         *e = f->failure;
         return ERR_OS;
     }
