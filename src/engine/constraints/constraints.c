@@ -10,10 +10,9 @@
 struct constraints_entry {
     struct constraints_entry *next, *before;
     struct constraint *constraint;
-    struct constraint_source source; /* its texts are stored after this struct in the same allocation */
-    size_t n_users;                  /* number of requests that use the entry, and 1 while it is lent */
-    bool is_lent;                    /* a thread of late.h works on it; used by the engine's thread only */
-    size_t n_texts;                  /* bytes of the texts of `source` */
+    uint8_t digest[DIGEST_BYTES]; /* of its source */
+    size_t n_users;               /* number of requests that use the entry, and 1 while it is lent */
+    bool is_lent;                 /* a thread of late.h works on it; used by the engine's thread only */
 };
 
 void constraints_open(struct constraints *c, const struct tok *tok)
@@ -46,17 +45,8 @@ void constraints_stats(struct constraints *c, struct gallop_stats *s)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* ---- refusals ---- */
-
-/* A refused constraint: a digest of its source, and the error. */
-struct constraints_refusal {
-    uint8_t digest[DIGEST_BYTES];
-    struct err err; /* code 0: none yet */
-    struct constraint_fault fault;
-};
-
-/* Computes a digest of all members of SOURCE. */
-static int digest_of(const struct constraint_source *s, uint8_t out[DIGEST_BYTES])
+/* Computes a digest of all members of the source S, by which it is known from then on. */
+static int digest_of(const struct constraint_source *s, uint8_t out[DIGEST_BYTES], struct err *e)
 {
     const char *text[] = {s->text, s->whitespace, s->after, s->open, s->tools};
     struct {
@@ -70,7 +60,7 @@ static int digest_of(const struct constraint_source *s, uint8_t out[DIGEST_BYTES
         size_t n = i == 0 ? s->n : text[i] ? strlen(text[i]) : 0;
 
         all.has[i] = text[i] != NULL;
-        rc = n ? digest_sha256(text[i], n, all.digest[i], NULL) : 0;
+        rc = n ? digest_sha256(text[i], n, all.digest[i], e) : 0;
     }
     all.kind = (uint8_t)s->kind;
     all.is_lax = s->is_lax;
@@ -78,8 +68,17 @@ static int digest_of(const struct constraint_source *s, uint8_t out[DIGEST_BYTES
     all.is_open = s->is_open;
     all.every_spelling = s->every_spelling;
     all.has_channels = s->has_channels;
-    return rc ? rc : digest_sha256(&all, sizeof(all), out, NULL);
+    return rc ? rc : digest_sha256(&all, sizeof(all), out, e);
 }
+
+/* ---- refusals ---- */
+
+/* A refused constraint: a digest of its source, and the error. */
+struct constraints_refusal {
+    uint8_t digest[DIGEST_BYTES];
+    struct err err; /* code 0: none yet */
+    struct constraint_fault fault;
+};
 
 /* Returns the code of the remembered refusal of the source with DIGEST, and sets *E and *FAULT to it. 0: there is none.
  * The caller holds the lock. */
@@ -157,28 +156,21 @@ void constraints_close(struct constraints *c)
     *c = (struct constraints){0};
 }
 
-static bool is_same_text(const char *a, const char *b)
-{
-    return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
-static bool is_same_source(const struct constraint_source *a, const struct constraint_source *b)
-{
-    return a->kind == b->kind && a->n == b->n && a->is_lax == b->is_lax && a->is_compact == b->is_compact &&
-           a->is_open == b->is_open && a->every_spelling == b->every_spelling &&
-           a->has_channels == b->has_channels && (a->n == 0 || memcmp(a->text, b->text, a->n) == 0) &&
-           is_same_text(a->whitespace, b->whitespace) && is_same_text(a->after, b->after) &&
-           is_same_text(a->open, b->open) && is_same_text(a->tools, b->tools);
-}
-
-/* Returns the entry of SOURCE and increments its number of users; NULL: the cache has no entry of SOURCE. The
- * caller holds the lock. */
-static struct constraints_entry *find_entry(struct constraints *c, const struct constraint_source *source)
+/* Returns the entry of the source with DIGEST; NULL: the cache has none. The caller holds the lock. */
+static struct constraints_entry *entry_of(const struct constraints *c, const uint8_t *digest)
 {
     struct constraints_entry *x = c->first;
 
-    while (x && (constraint_is_spent(x->constraint) || !is_same_source(&x->source, source)))
+    while (x && (constraint_is_spent(x->constraint) || memcmp(x->digest, digest, DIGEST_BYTES) != 0))
         x = x->next;
+    return x;
+}
+
+/* Like entry_of(), for one more user of the entry, which becomes the most recently used one. */
+static struct constraints_entry *find_entry(struct constraints *c, const uint8_t *digest)
+{
+    struct constraints_entry *x = entry_of(c, digest);
+
     if (!x)
         return NULL;
     x->n_users++;
@@ -209,47 +201,19 @@ static void drop_entries(struct constraints *c, size_t most)
     }
 }
 
-static size_t text_bytes(const char *s)
-{
-    return s ? strlen(s) + 1 : 0;
-}
-
-/* Copies the text *S, which may be NULL, to *ROOM. Sets *S to the copy, and *ROOM to the address after it. */
-static void move_text(const char **s, char **room)
-{
-    size_t n = text_bytes(*s);
-
-    if (n == 0)
-        return;
-    memcpy(*room, *s, n);
-    *s = *room;
-    *room += n;
-}
-
 static int new_entry(struct constraints_entry **out, const struct constraint_source *source,
-                     const struct constraint_vocabulary *v, struct constraint_fault *fault, struct err *e)
+                     const uint8_t *digest, const struct constraint_vocabulary *v,
+                     struct constraint_fault *fault, struct err *e)
 {
-    size_t n_texts = source->n + text_bytes(source->whitespace) + text_bytes(source->after) +
-                     text_bytes(source->open) + text_bytes(source->tools);
-    struct constraints_entry *x = mem_zalloc(1, sizeof(*x) + n_texts + 1, MEM_ENGINE);
-    char *text = x ? (char *)(x + 1) : NULL;
+    struct constraints_entry *x = mem_zalloc(1, sizeof(*x), MEM_ENGINE);
     int rc = x ? constraint_new(&x->constraint, source, v, fault, e) : err_nomem(e, "a constraint");
 
     if (rc) {
         mem_free(x);
         return rc;
     }
-    x->source = *source;
-    x->source.text = text;
-    if (source->n > 0)
-        memcpy(text, source->text, source->n);
-    text += source->n;
-    move_text(&x->source.whitespace, &text);
-    move_text(&x->source.after, &text);
-    move_text(&x->source.open, &text);
-    move_text(&x->source.tools, &text);
+    memcpy(x->digest, digest, DIGEST_BYTES);
     x->n_users = 1;
-    x->n_texts = n_texts;
     *out = x;
     return 0;
 }
@@ -274,14 +238,14 @@ static bool is_full(const struct constraints *c)
     return !mem_budget() && atomic_load(&c->budget.bytes) > c->max_admit;
 }
 
-/* Compiles SOURCE. If the budget of requests does not suffice, entries without users make room. */
-static int compile(struct constraints *c, const struct constraint_source *source,
+/* Compiles SOURCE, which has DIGEST. If the budget of requests does not suffice, entries without users make room. */
+static int compile(struct constraints *c, const struct constraint_source *source, const uint8_t *digest,
                    struct constraints_entry **made, struct constraint_fault *fault, struct err *e)
 {
     int rc;
 
     mem_over_budget(); /* resets the flag of an earlier failure */
-    rc = new_entry(made, source, c->vocabulary, fault, e);
+    rc = new_entry(made, source, digest, c->vocabulary, fault, e);
     if (rc == 0 || !mem_over_budget())
         return rc;
     pthread_mutex_lock(&c->lock);
@@ -289,7 +253,7 @@ static int compile(struct constraints *c, const struct constraint_source *source
     pthread_mutex_unlock(&c->lock);
     if (e)
         *e = (struct err){0};
-    return new_entry(made, source, c->vocabulary, fault, e);
+    return new_entry(made, source, digest, c->vocabulary, fault, e);
 }
 
 /* Keeps the refusal of a compilation that has failed with the code RC. Refusals are not charged to the request. */
@@ -312,7 +276,6 @@ int constraints_get(struct constraints *c, const struct constraint_source *sourc
     struct constraint_fault own_fault;
     uint8_t digest[DIGEST_BYTES];
     struct err own = {0};
-    bool has_digest;
     double begin;
     int rc;
 
@@ -321,22 +284,17 @@ int constraints_get(struct constraints *c, const struct constraint_source *sourc
     fault = fault ? fault : &own_fault;
     if (!c->tok)
         return err_set(e, ERR_UNSUPPORTED, "this model has no tokenizer, which constraints on answers need");
-    if ((rc = need_vocabulary(c, e)) != 0)
+    if ((rc = need_vocabulary(c, e)) != 0 || (rc = digest_of(source, digest, e)) != 0)
         return rc;
     pthread_mutex_lock(&c->lock);
     c->n_queries++;
-    *out = find_entry(c, source);
+    *out = find_entry(c, digest);
     c->n_hits += *out != NULL;
+    rc = *out ? 0 : find_refusal(c, digest, fault, e);
     if (!*out && is_full(c))
         drop_entries(c, most_kept());
     pthread_mutex_unlock(&c->lock);
-    if (*out)
-        return 0;
-    has_digest = digest_of(source, digest) == 0;
-    pthread_mutex_lock(&c->lock);
-    rc = has_digest ? find_refusal(c, digest, fault, e) : 0;
-    pthread_mutex_unlock(&c->lock);
-    if (rc)
+    if (*out || rc)
         return rc;
     if (is_full(c))
         return err_set(
@@ -344,20 +302,19 @@ int constraints_get(struct constraints *c, const struct constraint_source *sourc
             "the constraints of running requests take more than %zu MiB of memory; come back later",
             c->max_admit >> 20);
     begin = clock_seconds();
-    rc = compile(c, source, &made, fault, e);
+    rc = compile(c, source, digest, &made, fault, e);
     pthread_mutex_lock(&c->lock);
     constraints_time(&c->compile, clock_seconds() - begin);
     if (rc == ERR_NOSPACE) /* the constraint itself exceeds a limit: a later attempt would fail, too */
         rc = e->code = ERR_UNSUPPORTED;
-    *out = rc ? NULL : find_entry(c, source); /* or the entry that another thread compiled meanwhile */
+    *out = rc ? NULL : find_entry(c, digest); /* or the entry that another thread compiled meanwhile */
     if (rc) {
-        if (has_digest)
-            note_refusal(c, rc, digest, fault, e);
+        note_refusal(c, rc, digest, fault, e);
         pthread_mutex_unlock(&c->lock);
         return rc;
     }
     if (!*out) {
-        constraint_share(made->constraint, &c->budget, made->n_texts);
+        constraint_share(made->constraint, &c->budget);
         *out = made;
         made = NULL;
         link_first(c, *out);
@@ -371,14 +328,15 @@ int constraints_get(struct constraints *c, const struct constraint_source *sourc
 
 bool constraints_has(struct constraints *c, const struct constraint_source *source)
 {
-    const struct constraints_entry *x;
+    uint8_t digest[DIGEST_BYTES];
+    bool found;
 
+    if (digest_of(source, digest, NULL) != 0)
+        return false;
     pthread_mutex_lock(&c->lock);
-    x = c->first;
-    while (x && (constraint_is_spent(x->constraint) || !is_same_source(&x->source, source)))
-        x = x->next;
+    found = entry_of(c, digest) != NULL;
     pthread_mutex_unlock(&c->lock);
-    return x != NULL;
+    return found;
 }
 
 void constraints_put(struct constraints *c, struct constraints_entry *entry)

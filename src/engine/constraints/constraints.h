@@ -1,8 +1,8 @@
 /* constraints.h - an LRU cache of the compiled constraints of an engine, by their sources.
  *
  * The thread that submits a request compiles its constraint; the engine's thread uses it. A constraint that
- * no request uses stays in the cache until CONSTRAINTS_MAX_BYTES is exceeded. The cache contains sources
- * (schemas, grammars), but no text of prompts or answers.
+ * no request uses stays in the cache until CONSTRAINTS_MAX_BYTES is exceeded. The cache knows sources
+ * (schemas, grammars) by their SHA-256, and contains no text of them, of prompts or of answers.
  *
  * The memory of a constraint is charged (base/mem.h) to the request that compiles it, and that of its masks to the
  * requests whose answers need them, until the cache drops it. If requests have a budget, that is the limit of all

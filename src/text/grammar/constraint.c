@@ -47,7 +47,7 @@ struct constraint {
     struct recognizer r;
     struct token_masks masks, first_masks;
     struct constraint_budget *budget; /* memory budget shared with other constraints; NULL: none */
-    size_t n_counted, n_more;         /* bytes counted in the budget, and the caller's bytes among them */
+    size_t n_counted;                 /* bytes counted in the budget */
     size_t last_steps;                /* steps of the last mask or token */
     struct places places;             /* of the rules that schemas have made */
     char **warning;                   /* [n_warnings] sentences about keywords that are not enforced */
@@ -489,16 +489,15 @@ bool constraint_is_paused(const struct constraint *c)
 /* Updates C's share of the budget to the memory that C uses now. */
 static void count_bytes(struct constraint *c)
 {
-    size_t bytes = constraint_bytes(c) + c->n_more;
+    size_t bytes = constraint_bytes(c);
 
     atomic_fetch_add(&c->budget->bytes,
                      bytes - c->n_counted); /* wraps if the memory shrank; the sum is right */
     c->n_counted = bytes;
 }
 
-void constraint_share(struct constraint *c, struct constraint_budget *budget, size_t n_more)
+void constraint_share(struct constraint *c, struct constraint_budget *budget)
 {
-    c->n_more = n_more;
     c->budget = budget;
     count_bytes(c);
 }

@@ -96,8 +96,8 @@ void constraint_free(struct constraint *c); /* C may be NULL; all its runs must 
  * constraint. May be called from any thread. */
 bool constraint_is_spent(const struct constraint *c);
 
-/* Counts the memory of C, and N_MORE bytes of the caller's, in BUDGET from now on, which must outlive C. */
-void constraint_share(struct constraint *c, struct constraint_budget *budget, size_t n_more);
+/* Counts the memory of C in BUDGET from now on, which must outlive C. */
+void constraint_share(struct constraint *c, struct constraint_budget *budget);
 
 /* Returns *N sentences, each about a keyword of a schema that is ignored (constraint_source.is_lax). */
 const char *const *constraint_warnings(const struct constraint *c, size_t *n);
