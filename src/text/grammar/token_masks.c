@@ -23,8 +23,21 @@ struct token_masks_set {
 };
 
 /* A token or trie node, and the number of repetitions that begin on the path to it. */
-struct token_masks_counted {
+struct counted {
     uint32_t number, count;
+};
+
+struct counted_list {
+    struct counted *of; /* [n] */
+    size_t n, cap;
+};
+
+/* What a walk keeps of a node on its path. */
+struct token_masks_place {
+    uint32_t state; /* the row, or the state of the regular expression */
+    uint32_t node;  /* the node, or the table of edges of STATE */
+    uint32_t count; /* number of repetitions, or the state of the walk on which this one is based */
+    bool is_open;   /* the repetition is open */
 };
 
 /* The tokens that a state of a regular expression allows. States P A{least,most} Q that differ only in the
@@ -40,10 +53,9 @@ struct token_masks_term {
     /* Whether the members below are set. NOT_COUNTABLE: the expressions A and Q of P A* Q can begin with the same
      * bytes, so that each state of the expression needs a walk of its own. */
     enum { NOT_COUNTED, COUNTED, NOT_COUNTABLE } counting;
-    struct token_masks_counted *open;   /* [n_open] tokens that end inside P or A, sorted by count */
-    struct token_masks_counted *closed; /* [n_closed] tokens that end inside Q or at its end */
-    struct token_masks_counted *ends;   /* [n_counted_ends] nodes at which the expression may end */
-    size_t n_open, cap_open, n_closed, cap_closed, n_counted_ends, cap_ends;
+    struct counted_list open;   /* tokens that end inside P or A, sorted by count */
+    struct counted_list closed; /* tokens that end inside Q or at its end */
+    struct counted_list ends;   /* nodes at which the expression may end */
 };
 
 static void no_memory(struct token_masks *m)
@@ -56,13 +68,18 @@ static void no_memory(struct token_masks *m)
 
 /* ---- sets ---- */
 
+static inline void set_bit(uint32_t *bits, uint32_t id)
+{
+    bits[id / 32] |= UINT32_C(1) << id % 32;
+}
+
 static void set_bits(const struct token_masks *m, const struct token_trie_node *x, uint32_t *bits)
 {
     int32_t id = x->token;
 
-    bits[id / 32] |= UINT32_C(1) << id % 32;
+    set_bit(bits, (uint32_t)id);
     while (x->has_more && (id = m->trie->same[id]) >= 0)
-        bits[id / 32] |= UINT32_C(1) << id % 32;
+        set_bit(bits, (uint32_t)id);
 }
 
 static size_t count_bits(const uint32_t *bits, size_t words)
@@ -79,7 +96,7 @@ static void join_set(const struct token_masks_set *x, uint32_t *bits, size_t wor
 {
     if (x->is_list)
         for (size_t i = 0; i < x->n; i++)
-            bits[x->word[i] / 32] |= UINT32_C(1) << x->word[i] % 32;
+            set_bit(bits, x->word[i]);
     else
         for (size_t i = 0; i < words; i++)
             bits[i] |= x->word[i];
@@ -111,20 +128,20 @@ static size_t keep_set(struct token_masks *m, const uint32_t *bits, struct token
 /* Walks from ROW over the subtrees of the nodes [first, end). Sets the bits of the allowed tokens. */
 static void walk_rows(struct token_masks *m, uint32_t first, uint32_t end, uint32_t row, uint32_t *bits)
 {
-    uint32_t *at = m->path_row;
     struct regex_store *s = &m->r->g->regex;
     size_t n = 0;
 
     for (uint32_t i = first; i < end && s->fault == REGEX_FINE; n++) {
         const struct token_trie_node *x = &m->trie->node[i];
+        struct token_masks_place *at = &m->path[x->depth];
 
-        at[x->depth] = i == first ? row : at[x->depth];
-        row = recognizer_next(m->r, at[x->depth], x->byte);
+        at->state = i == first ? row : at->state;
+        row = recognizer_next(m->r, at->state, x->byte);
         if (row == RECOGNIZER_DEAD) {
             i += x->skip;
             continue;
         }
-        at[x->depth + 1] = row;
+        at[1].state = row;
         if (x->token >= 0)
             set_bits(m, x, bits);
         i++;
@@ -164,34 +181,44 @@ static bool end_walk(struct token_masks *m, struct token_masks_term *out, size_t
     return s->fault == REGEX_FINE;
 }
 
+/* Sets AT[1] to the state behind BYTE, and returns it. REGEX_NOTHING: there is none, and AT[1] does not change. */
+static inline uint32_t advance(struct regex_store *s, struct token_masks_place *at, uint8_t byte)
+{
+    uint32_t state = s->tables.table[at->node][byte];
+
+    if (state == EDGES_UNKNOWN)
+        state = regex_next(s, at->state, byte);
+    if (state == REGEX_NOTHING)
+        return state;
+    at[1].state = state;
+    at[1].node = at->node;
+    if (state != at->state)
+        at[1].node = regex_table(s, state);
+    return state;
+}
+
 /* Walks over the whole trie inside the regular expression STATE, and fills OUT's members up to IS_WALKED. */
 static bool walk_term(struct token_masks *m, uint32_t state, struct token_masks_term *out)
 {
     struct regex_store *s = &m->r->g->regex;
     const struct token_trie *t = m->trie;
-    uint32_t *at = m->path_row, *table = m->path_node, below_end = 0;
+    uint32_t below_end = 0;
     size_t cap = 0, n = 0;
 
     memset(m->bits, 0, m->words * sizeof(*m->bits));
-    at[0] = state;
-    table[0] = regex_table(s, state);
+    m->path[0] = (struct token_masks_place){.state = state, .node = regex_table(s, state)};
     for (uint32_t i = 0; i < t->n && s->fault == REGEX_FINE; n++) {
         const struct token_trie_node *x = &t->node[i];
-        size_t d = x->depth;
+        struct token_masks_place *at = &m->path[x->depth];
 
-        state = s->tables.table[table[d]][x->byte];
-        if (state == EDGES_UNKNOWN)
-            state = regex_next(s, at[d], x->byte);
+        state = advance(s, at, x->byte);
         if (state == REGEX_NOTHING) {
             i += x->skip;
             continue;
         }
-        table[d + 1] = table[d];
-        at[d + 1] = state;
-        if (state != at[d])
-            table[d + 1] = regex_table(s, state);
         /* If a node has the state of its parent, the parent is an end too, and is already recorded. */
-        if ((state != at[d] || d == 0) && i >= below_end && x->skip > 1 && regex_matches_empty(s, state)) {
+        if ((state != at->state || x->depth == 0) && i >= below_end && x->skip > 1 &&
+            regex_matches_empty(s, state)) {
             add_end(m, out, &cap, i);
             below_end = i + x->skip;
         }
@@ -238,20 +265,19 @@ static bool walk_difference(struct token_masks *m, uint32_t state, uint32_t base
 {
     struct regex_store *s = &m->r->g->regex;
     const struct token_trie *t = m->trie;
-    uint32_t *at = m->path_row, *base_at = m->path_count, below_end = 0, below_base_end = 0;
+    uint32_t below_end = 0, below_base_end = 0;
     size_t cap = 0, n_left = SMALL_PART + t->n / 8;
 
     memset(m->bits, 0, m->words * sizeof(*m->bits));
     join_set(&base->inside, m->bits, m->words);
-    at[0] = state;
-    base_at[0] = base_state;
+    m->path[0] = (struct token_masks_place){.state = state, .count = base_state};
     for (uint32_t i = 0; i < t->n && n_left > 0 && s->fault == REGEX_FINE; n_left--) {
         const struct token_trie_node *x = &t->node[i];
-        size_t d = x->depth;
+        struct token_masks_place *at = &m->path[x->depth];
         uint32_t end = i + x->skip;
 
-        state = regex_next(s, at[d], x->byte);
-        base_state = regex_next(s, base_at[d], x->byte);
+        state = regex_next(s, at->state, x->byte);
+        base_state = regex_next(s, at->count, x->byte);
         if (state == base_state && (i >= below_base_end || i < below_end)) {
             if (i >= below_end)
                 add_base_ends(m, out, &cap, base, i, end);
@@ -263,8 +289,8 @@ static bool walk_difference(struct token_masks *m, uint32_t state, uint32_t base
             i = end;
             continue;
         }
-        at[d + 1] = state;
-        base_at[d + 1] = base_state;
+        at[1].state = state;
+        at[1].count = base_state;
         if (i >= below_base_end && regex_matches_empty(s, base_state))
             below_base_end = end;
         if (i >= below_end && x->skip > 1 && regex_matches_empty(s, state)) {
@@ -307,51 +333,48 @@ static bool find_term(struct token_masks *m, uint32_t state, struct token_masks_
     return s->fault == REGEX_FINE && walk_term(m, state, out);
 }
 
-static bool add_counted(struct token_masks *m, struct token_masks_counted **list, size_t *n, size_t *cap,
-                        uint32_t number, uint32_t count)
+static bool add_counted(struct token_masks *m, struct counted_list *list, uint32_t number, uint32_t count)
 {
-    if (!mem_grow((void **)list, cap, *n + 1, sizeof(**list), MEM_TEXT)) {
+    if (!mem_grow((void **)&list->of, &list->cap, list->n + 1, sizeof(*list->of), MEM_TEXT)) {
         no_memory(m);
         return false;
     }
-    (*list)[(*n)++] = (struct token_masks_counted){number, count};
+    list->of[list->n++] = (struct counted){number, count};
     return true;
 }
 
-/* Adds the tokens whose text ends at node X, with COUNT, to the open (IS_OPEN) or closed tokens of OUT. */
-static bool add_tokens(struct token_masks *m, struct token_masks_term *out, const struct token_trie_node *x,
-                       bool is_open, uint32_t count)
+/* Adds the tokens whose text ends at node X, with COUNT, to LIST. */
+static bool add_tokens(struct token_masks *m, struct counted_list *list, const struct token_trie_node *x,
+                       uint32_t count)
 {
     bool fine = true;
 
     for (int32_t id = x->token; id >= 0 && fine; id = m->trie->same[id])
-        fine = is_open ? add_counted(m, &out->open, &out->n_open, &out->cap_open, (uint32_t)id, count)
-                       : add_counted(m, &out->closed, &out->n_closed, &out->cap_closed, (uint32_t)id, count);
+        fine = add_counted(m, list, (uint32_t)id, count);
     return fine;
 }
 
-/* Sorts the open tokens of T by count (counting sort); no count exceeds the longest token's length. */
-static bool sort_open(struct token_masks *m, struct token_masks_term *t)
+/* Sorts LIST by count (counting sort); no count exceeds the longest token's length. */
+static bool sort_counted(struct token_masks *m, struct counted_list *list)
 {
     size_t *place = mem_zalloc(m->trie->depth + 2, sizeof(*place), MEM_TEXT);
-    struct token_masks_counted *sorted = mem_alloc((t->n_open + 1) * sizeof(*sorted), MEM_TEXT);
+    struct counted *sorted = mem_alloc((list->n + 1) * sizeof(*sorted), MEM_TEXT);
     bool fine = place && sorted;
 
-    for (size_t i = 0; i < t->n_open && fine; i++)
-        place[t->open[i].count + 1]++;
+    for (size_t i = 0; i < list->n && fine; i++)
+        place[list->of[i].count + 1]++;
     for (size_t c = 1; c <= m->trie->depth && fine; c++)
         place[c] += place[c - 1];
-    for (size_t i = 0; i < t->n_open && fine; i++)
-        sorted[place[t->open[i].count]++] = t->open[i];
+    for (size_t i = 0; i < list->n && fine; i++)
+        sorted[place[list->of[i].count]++] = list->of[i];
     mem_free(place);
     if (!fine) {
         mem_free(sorted);
         no_memory(m);
         return false;
     }
-    mem_free(t->open);
-    t->open = sorted;
-    t->cap_open = t->n_open + 1;
+    mem_free(list->of);
+    *list = (struct counted_list){sorted, list->n, list->n + 1};
     return true;
 }
 
@@ -372,77 +395,71 @@ static bool count_term(struct token_masks *m, uint32_t state, uint32_t loop, uin
 {
     struct regex_store *s = &m->r->g->regex;
     const struct token_trie *t = m->trie;
-    uint32_t *at = m->path_row, *table = m->path_node, *counts = m->path_count, below_end = 0;
+    uint32_t below_end = 0;
     bool is_open = true;
 
-    at[0] = state;
-    table[0] = regex_table(s, state);
-    counts[0] = 0;
-    m->path_open[0] = true;
+    m->path[0] = (struct token_masks_place){state, regex_table(s, state), .count = 0, .is_open = true};
     if (!regex_leads_to(s, state, loop, &is_open))
         return false;
     regex_charge(s, t->n / 16);
     for (uint32_t i = 0; i < t->n && s->fault == REGEX_FINE;) {
         const struct token_trie_node *x = &t->node[i];
-        size_t d = x->depth;
+        struct token_masks_place *at = &m->path[x->depth];
 
-        state = s->tables.table[table[d]][x->byte];
-        if (state == EDGES_UNKNOWN)
-            state = regex_next(s, at[d], x->byte);
+        state = advance(s, at, x->byte);
         if (state == REGEX_NOTHING) {
             i += x->skip;
             continue;
         }
-        table[d + 1] = state == at[d] ? table[d] : regex_table(s, state);
-        at[d + 1] = state;
         if (!regex_leads_to(s, state, loop, &is_open) ||
-            !is_countable(s, at[d], m->path_open[d], is_open, loop, element, x->byte))
+            !is_countable(s, at->state, at->is_open, is_open, loop, element, x->byte))
             return false;
-        m->path_open[d + 1] = is_open;
-        counts[d + 1] = counts[d] + (is_open && at[d] == loop);
-        if (x->token >= 0 && !add_tokens(m, out, x, is_open, counts[d + 1]))
+        at[1].is_open = is_open;
+        at[1].count = at->count + (is_open && at->state == loop);
+        if (x->token >= 0 && !add_tokens(m, is_open ? &out->open : &out->closed, x, at[1].count))
             return false;
         if (i >= below_end && x->skip > 1 && regex_matches_empty(s, state)) {
-            if (!add_counted(m, &out->ends, &out->n_counted_ends, &out->cap_ends, i, counts[d + 1]))
+            if (!add_counted(m, &out->ends, i, at[1].count))
                 return false;
             /* inside the repetition, nodes below this one are ends too, with other counts */
             below_end = is_open ? below_end : i + x->skip;
         }
         i++;
     }
-    if (s->fault != REGEX_FINE || !sort_open(m, out))
+    if (s->fault != REGEX_FINE || !sort_counted(m, &out->open))
         return false;
-    s->bytes += (out->cap_open + out->cap_closed + out->cap_ends) * sizeof(*out->open);
+    s->bytes += (out->open.cap + out->closed.cap + out->ends.cap) * sizeof(struct counted);
     return true;
 }
 
 static void forget_counts(struct token_masks_term *t)
 {
-    mem_free(t->open);
-    mem_free(t->closed);
-    mem_free(t->ends);
-    t->open = t->closed = t->ends = NULL;
-    t->n_open = t->cap_open = t->n_closed = t->cap_closed = t->n_counted_ends = t->cap_ends = 0;
+    mem_free(t->open.of);
+    mem_free(t->closed.of);
+    mem_free(t->ends.of);
+    t->open = t->closed = t->ends = (struct counted_list){0};
+}
+
+/* Grows the list NUMBER [cap] by zeros until it has element I. False: memory ran out. */
+static bool reach(uint32_t **number, size_t *cap, uint32_t i)
+{
+    size_t before = *cap;
+
+    if (!mem_grow((void **)number, cap, (size_t)i + 1, sizeof(**number), MEM_TEXT))
+        return false;
+    memset(*number + before, 0, (*cap - before) * sizeof(**number));
+    return true;
 }
 
 /* Returns the record of STATE, which is created if it does not exist yet. NULL after a fault. */
 static struct token_masks_term *record_of(struct token_masks *m, uint32_t state)
 {
-    size_t before = m->cap_states;
-
-    if (state >= m->cap_states) {
-        if (!mem_grow((void **)&m->term_of, &m->cap_states, (size_t)state + 1, sizeof(*m->term_of),
-                      MEM_TEXT)) {
-            no_memory(m);
-            return NULL;
-        }
-        memset(m->term_of + before, 0, (m->cap_states - before) * sizeof(*m->term_of));
+    if (!reach(&m->term_of, &m->cap_states, state) ||
+        !mem_grow((void **)&m->term, &m->cap_terms, m->n_terms + 1, sizeof(*m->term), MEM_TEXT)) {
+        no_memory(m);
+        return NULL;
     }
     if (!m->term_of[state]) {
-        if (!mem_grow((void **)&m->term, &m->cap_terms, m->n_terms + 1, sizeof(*m->term), MEM_TEXT)) {
-            no_memory(m);
-            return NULL;
-        }
         m->term[m->n_terms] = (struct token_masks_term){0};
         m->term_of[state] = (uint32_t)++m->n_terms;
     }
@@ -490,25 +507,27 @@ static const struct token_masks_term *counted_term_of(struct token_masks *m, uin
 static void walk_ends(struct token_masks *m, uint32_t row, const uint32_t *end, size_t n, uint32_t *bits)
 {
     const struct token_trie_node *node = m->trie->node;
-    size_t known = 0; /* path_row[1 .. known] are the rows after path_node[0 .. known - 1] */
+    struct token_masks_place *path = m->path;
+    size_t known =
+        0; /* the states of path[1 .. known] are the rows after the nodes of path[0 .. known - 1] */
 
-    m->path_row[0] = row;
+    path[0].state = row;
     for (size_t i = 0; i < n && regex_charge(&m->r->g->regex, i % 4 == 0); i++) {
         size_t depth = node[end[i]].depth + 1u, shared = 0;
         uint32_t at = end[i];
 
         for (size_t d = depth; d > 0; d--, at = node[at].parent) {
-            if (d <= known && m->path_node[d - 1] == at) {
+            if (d <= known && path[d - 1].node == at) {
                 shared = d;
                 break;
             }
-            m->path_node[d - 1] = at;
+            path[d - 1].node = at;
         }
         for (size_t d = shared; d < depth; d++)
-            m->path_row[d + 1] = recognizer_next(m->r, m->path_row[d], node[m->path_node[d]].byte);
+            path[d + 1].state = recognizer_next(m->r, path[d].state, node[path[d].node].byte);
         known = depth;
-        if (m->path_row[depth] != RECOGNIZER_DEAD)
-            walk_rows(m, end[i] + 1, end[i] + node[end[i]].skip, m->path_row[depth], bits);
+        if (path[depth].state != RECOGNIZER_DEAD)
+            walk_rows(m, end[i] + 1, end[i] + node[end[i]].skip, path[depth].state, bits);
     }
 }
 
@@ -516,14 +535,16 @@ static void walk_ends(struct token_masks *m, uint32_t row, const uint32_t *end, 
 static void add_counted_term(struct token_masks *m, uint32_t row, const struct token_masks_term *t,
                              const struct regex_counter *c, uint32_t *bits)
 {
-    for (size_t i = 0; i < t->n_open && t->open[i].count <= c->most; i++)
-        bits[t->open[i].number / 32] |= UINT32_C(1) << t->open[i].number % 32;
-    for (size_t i = 0; i < t->n_closed; i++)
-        if (t->closed[i].count >= c->least && t->closed[i].count <= c->most)
-            bits[t->closed[i].number / 32] |= UINT32_C(1) << t->closed[i].number % 32;
-    for (size_t i = 0; i < t->n_counted_ends; i++)
-        if (t->ends[i].count >= c->least && t->ends[i].count <= c->most)
-            walk_ends(m, row, &t->ends[i].number, 1, bits);
+    const struct counted *open = t->open.of, *closed = t->closed.of, *end = t->ends.of;
+
+    for (size_t i = 0; i < t->open.n && open[i].count <= c->most; i++)
+        set_bit(bits, open[i].number);
+    for (size_t i = 0; i < t->closed.n; i++)
+        if (closed[i].count >= c->least && closed[i].count <= c->most)
+            set_bit(bits, closed[i].number);
+    for (size_t i = 0; i < t->ends.n; i++)
+        if (end[i].count >= c->least && end[i].count <= c->most)
+            walk_ends(m, row, &end[i].number, 1, bits);
 }
 
 static int compare_states(const void *a, const void *b)
@@ -603,16 +624,12 @@ static void drop_masks(struct token_masks *m)
 /* Caches MASK as the mask of ROW. */
 static void keep_mask(struct token_masks *m, uint32_t row, const uint32_t *mask)
 {
-    size_t before = m->cap_rows, bytes;
+    size_t bytes;
 
     if (m->kept_bytes > MOST_KEPT)
         drop_masks(m);
-    if (row >= m->cap_rows) {
-        if (!mem_grow((void **)&m->mask_of, &m->cap_rows, (size_t)row + 1, sizeof(*m->mask_of), MEM_TEXT))
-            return;
-        memset(m->mask_of + before, 0, (m->cap_rows - before) * sizeof(*m->mask_of));
-    }
-    if (!mem_grow((void **)&m->mask, &m->cap_masks, m->n_masks + 1, sizeof(*m->mask), MEM_TEXT))
+    if (!reach(&m->mask_of, &m->cap_rows, row) ||
+        !mem_grow((void **)&m->mask, &m->cap_masks, m->n_masks + 1, sizeof(*m->mask), MEM_TEXT))
         return;
     bytes = keep_set(m, mask, &m->mask[m->n_masks]);
     if (!m->mask[m->n_masks].word)
@@ -676,10 +693,8 @@ int token_masks_walk_open(struct token_masks_walk *w, struct grammar *g, uint32_
 
 void token_masks_walk_close(struct token_masks_walk *w)
 {
-    if (w->term) {
-        mem_free(w->term->inside.word);
-        mem_free(w->term->end);
-    }
+    if (w->term)
+        forget_walk(w->term);
     mem_free(w->term);
     w->term = NULL;
 }
@@ -704,12 +719,9 @@ int token_masks_open(struct token_masks *m, struct recognizer *r, const struct t
     size_t path = trie->depth + 1;
 
     *m = (struct token_masks){.r = r, .trie = trie, .words = (trie->n_vocab + 31) / 32};
-    m->path_row = mem_zalloc(path, sizeof(*m->path_row), MEM_TEXT);
-    m->path_node = mem_zalloc(path, sizeof(*m->path_node), MEM_TEXT);
-    m->path_count = mem_zalloc(path, sizeof(*m->path_count), MEM_TEXT);
-    m->path_open = mem_zalloc(path, sizeof(*m->path_open), MEM_TEXT);
+    m->path = mem_zalloc(path, sizeof(*m->path), MEM_TEXT);
     m->bits = mem_zalloc(m->words + path, sizeof(*m->bits), MEM_TEXT);
-    if (m->path_row && m->path_node && m->path_count && m->path_open && m->bits)
+    if (m->path && m->bits)
         return 0;
     token_masks_close(m);
     return err_nomem(e, "the token masks of a grammar");
@@ -718,10 +730,8 @@ int token_masks_open(struct token_masks *m, struct recognizer *r, const struct t
 void token_masks_close(struct token_masks *m)
 {
     for (size_t i = 0; i < m->n_terms; i++) {
-        if (!m->term[i].is_borrowed) {
-            mem_free(m->term[i].inside.word);
-            mem_free(m->term[i].end);
-        }
+        if (!m->term[i].is_borrowed)
+            forget_walk(&m->term[i]);
         forget_counts(&m->term[i]);
     }
     for (size_t i = 0; i < m->n_masks; i++)
@@ -730,10 +740,7 @@ void token_masks_close(struct token_masks *m)
     mem_free(m->term_of);
     mem_free(m->mask);
     mem_free(m->mask_of);
-    mem_free(m->path_row);
-    mem_free(m->path_node);
-    mem_free(m->path_count);
-    mem_free(m->path_open);
+    mem_free(m->path);
     mem_free(m->bits);
     *m = (struct token_masks){0};
 }

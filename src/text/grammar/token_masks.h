@@ -18,6 +18,7 @@
 #include "text/grammar/automata/recognizer.h"
 #include "text/grammar/token_trie.h"
 
+struct token_masks_place;
 struct token_masks_set;
 struct token_masks_term;
 
@@ -43,12 +44,9 @@ struct token_masks {
     size_t n_masks, cap_masks;
     uint32_t *mask_of; /* [cap_rows] row -> 1 + index in MASK; 0: none */
     size_t cap_rows;
-    size_t kept_bytes; /* memory of the cached masks of rows */
-    /* [depth + 1] The path of a walk: each node's row or state, index or edge table, number of repetitions,
-     * and whether the repetition is open. */
-    uint32_t *path_row, *path_node, *path_count;
-    bool *path_open;
-    uint32_t *bits; /* [words] scratch: the mask under construction */
+    size_t kept_bytes;              /* memory of the cached masks of rows */
+    struct token_masks_place *path; /* [depth + 1] the path of a walk */
+    uint32_t *bits;                 /* [words] scratch: the mask under construction */
     size_t words;
 };
 
