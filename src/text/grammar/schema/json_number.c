@@ -111,6 +111,12 @@ static uint32_t fraction(struct json_number *j, uint32_t most)
     return regex_concat(j->s, character(j, '.'), digits(j, 1, most));
 }
 
+/* Adds to the matches of *R those of A followed by B. */
+static void also(struct json_number *j, uint32_t *r, uint32_t a, uint32_t b)
+{
+    *r = regex_or(j->s, *r, regex_concat(j->s, a, b));
+}
+
 /* Matches an optional minus sign and A. */
 static uint32_t with_sign(struct json_number *j, uint32_t a)
 {
@@ -137,7 +143,6 @@ static uint32_t natural_range(struct json_number *j, int low, int high)
         /* The largest interval of the form [i, i + 10^n) that begins at I. */
         int size = 1;
         char text[16];
-        uint32_t part;
         unsigned n = 0;
 
         while (i % (10 * size) == 0 && i + 10 * size - 1 <= high && i > 0 && i / (10 * size) > 0) {
@@ -146,17 +151,16 @@ static uint32_t natural_range(struct json_number *j, int low, int high)
         }
         if (size > 1 || i % 10 == 9 || i == high) {
             snprintf(text, sizeof(text), "%d", i / size);
-            part = regex_concat(j->s, regex_literal(j->s, text, strlen(text)), digits(j, n, n));
+            also(j, &r, regex_literal(j->s, text, strlen(text)), digits(j, n, n));
             i += size;
         } else { /* integers that differ from I in the last digit only */
             int last = i / 10 * 10 + 9 < high ? i / 10 * 10 + 9 : high;
 
             snprintf(text, sizeof(text), "%d", i / 10);
-            part = regex_concat(j->s, i < 10 ? REGEX_EMPTY : regex_literal(j->s, text, strlen(text)),
-                                digit_range(j, (unsigned)(i % 10), (unsigned)(last % 10)));
+            also(j, &r, i < 10 ? REGEX_EMPTY : regex_literal(j->s, text, strlen(text)),
+                 digit_range(j, (unsigned)(i % 10), (unsigned)(last % 10)));
             i = last + 1;
         }
-        r = regex_or(j->s, r, part);
     }
     return regex_concat(j->s, optional(j, character(j, '0')), r);
 }
@@ -174,18 +178,13 @@ static uint32_t exponents(struct json_number *j, int64_t low, int64_t high)
     regex_set_add(&letter, 'e');
     regex_set_add(&letter, 'E');
     regex_set_add(&sign, '+');
-    if (low <= 0 && high >= 0)
-        regex_set_add(&sign, '-'); /* -0 is allowed */
-    if (low <= 0 && high >= 0)
-        r = regex_concat(j->s, optional(j, regex_bytes(j->s, &sign)), natural_range(j, 0, 0));
+    regex_set_add(&sign, '-');
+    if (low <= 0 && high >= 0) /* -0 is allowed */
+        also(j, &r, optional(j, regex_bytes(j->s, &sign)), natural_range(j, 0, 0));
     if (high >= 1)
-        r = regex_or(j->s, r,
-                     regex_concat(j->s, optional(j, character(j, '+')),
-                                  natural_range(j, low > 1 ? (int)low : 1, (int)high)));
+        also(j, &r, optional(j, character(j, '+')), natural_range(j, low > 1 ? (int)low : 1, (int)high));
     if (low <= -1)
-        r = regex_or(
-            j->s, r,
-            regex_concat(j->s, character(j, '-'), natural_range(j, high < -1 ? (int)-high : 1, (int)-low)));
+        also(j, &r, character(j, '-'), natural_range(j, high < -1 ? (int)-high : 1, (int)-low));
     return regex_concat(j->s, regex_bytes(j->s, &letter), r);
 }
 
@@ -216,8 +215,7 @@ static uint32_t integer_with_exponent(struct json_number *j)
     uint32_t r = regex_concat(j->s, optional(j, point_zero(j)), exponents(j, 0, JSON_NUMBER_EXPONENT));
 
     for (uint32_t n = 1; n <= JSON_NUMBER_FRACTION; n++)
-        r = regex_or(j->s, r,
-                     regex_concat(j->s, short_fraction(j, n, true), exponents(j, n, JSON_NUMBER_EXPONENT)));
+        also(j, &r, short_fraction(j, n, true), exponents(j, n, JSON_NUMBER_EXPONENT));
     return regex_concat(j->s, digit_range(j, 1, 9), r);
 }
 
@@ -232,9 +230,7 @@ void json_number_init(struct json_number *j, struct regex_store *s, bool has_exp
     zeros = regex_concat(s, character(j, '.'), regex_repeat(s, character(j, '0'), 1, JSON_NUMBER_PLACES));
     j->integer = regex_concat(s, naturals(j, 1), optional(j, zeros));
     if (has_exponents) {
-        plain =
-            regex_or(s, plain,
-                     regex_concat(s, mantissa(j), exponents(j, -JSON_NUMBER_EXPONENT, JSON_NUMBER_EXPONENT)));
+        also(j, &plain, mantissa(j), exponents(j, -JSON_NUMBER_EXPONENT, JSON_NUMBER_EXPONENT));
         j->integer = regex_or(s, j->integer, integer_with_exponent(j));
     }
     j->all = with_sign(j, plain);
@@ -264,12 +260,11 @@ static uint32_t rest_of_fraction(struct json_number *j, const struct json_decima
             return side == BELOW ? REGEX_EMPTY : REGEX_NOTHING;
         left = left == REGEX_NO_LIMIT ? left : left - 1;
         if (side == ABOVE && at < 9)
-            r = regex_concat(j->s, digit_range(j, at + 1, 9), digits(j, 0, left));
+            also(j, &r, digit_range(j, at + 1, 9), digits(j, 0, left));
         if (side == BELOW && at > 0)
-            r = regex_concat(j->s, digit_range(j, 0, at - 1), digits(j, 0, left));
-        more = regex_concat(j->s, digit_range(j, at, at), rest_of_fraction(j, d, i + 1, side, true, most));
-        more = regex_or(j->s, r, more);
-        return side == BELOW && i > 0 ? regex_or(j->s, REGEX_EMPTY, more) : more;
+            also(j, &r, digit_range(j, 0, at - 1), digits(j, 0, left));
+        also(j, &r, digit_range(j, at, at), rest_of_fraction(j, d, i + 1, side, true, most));
+        return side == BELOW && i > 0 ? regex_or(j->s, REGEX_EMPTY, r) : r;
     } else if (side == BELOW) {
         return REGEX_NOTHING;
     } else if (side == EQUAL) {
@@ -302,16 +297,16 @@ static uint32_t plain_on_side(struct json_number *j, const struct json_decimal *
 
         r = regex_concat(j->s, digit_range(j, at, at), r);
         if (side == ABOVE)
-            r = regex_or(j->s, r, regex_concat(j->s, digit_range(j, at + 1, 9), rest));
+            also(j, &r, digit_range(j, at + 1, 9), rest);
         if (side == BELOW && at > least)
-            r = regex_or(j->s, r, regex_concat(j->s, digit_range(j, least, at - 1), rest));
+            also(j, &r, digit_range(j, least, at - 1), rest);
     }
     if (side == ABOVE)
-        r = regex_or(j->s, r, regex_concat(j->s, naturals(j, n + 1), any));
+        also(j, &r, naturals(j, n + 1), any);
     if (side == BELOW && n > 1) { /* numbers with fewer digits */
         uint32_t few = regex_concat(j->s, digit_range(j, 1, 9), digits(j, 0, (uint32_t)n - 2));
 
-        r = regex_or(j->s, r, regex_concat(j->s, regex_or(j->s, character(j, '0'), few), any));
+        also(j, &r, regex_or(j->s, character(j, '0'), few), any);
     }
     return r;
 }
@@ -331,17 +326,13 @@ static uint32_t exponent_on_side(struct json_number *j, const struct json_decima
     m.point = 1;
     r = regex_concat(j->s, digit_range(j, first, first),
                      rest_of_fraction(j, &m, 0, side, false, JSON_NUMBER_FRACTION));
-    if (side == ABOVE)
-        r = regex_or(j->s, r, regex_concat(j->s, digit_range(j, first + 1, 9), any));
-    if (side == BELOW)
-        r = regex_or(j->s, r, regex_concat(j->s, digit_range(j, 1, first - 1), any));
+    if (side != EQUAL)
+        also(j, &r, side == ABOVE ? digit_range(j, first + 1, 9) : digit_range(j, 1, first - 1), any);
     r = regex_concat(j->s, r, exponents(j, exponent, exponent));
     if (side == ABOVE)
-        r = regex_or(j->s, r,
-                     regex_concat(j->s, mantissa(j), exponents(j, exponent + 1, JSON_NUMBER_EXPONENT)));
+        also(j, &r, mantissa(j), exponents(j, exponent + 1, JSON_NUMBER_EXPONENT));
     if (side == BELOW)
-        r = regex_or(j->s, r,
-                     regex_concat(j->s, mantissa(j), exponents(j, -JSON_NUMBER_EXPONENT, exponent - 1)));
+        also(j, &r, mantissa(j), exponents(j, -JSON_NUMBER_EXPONENT, exponent - 1));
     return r;
 }
 
@@ -358,24 +349,19 @@ static const struct json_decimal zero_decimal = {.digit = ""};
 /* Matches the numbers greater than D if ABOVE, otherwise the smaller ones; unless STRICT, also D itself. */
 static uint32_t beyond(struct json_number *j, const struct json_decimal *d, bool above, bool strict)
 {
-    uint32_t minus = character(j, '-'), r, other;
+    uint32_t minus = character(j, '-'), r;
+    bool is_further; /* the numbers on D's side of zero are further from zero than D */
 
     if (d->n == 0) {
         r = on_side(j, d, ABOVE);
         r = above ? r : regex_concat(j->s, minus, r);
         return strict ? r : regex_or(j->s, r, json_number_equal(j, d));
     }
-    if (d->is_negative != above) {
-        /* the numbers are further from zero than D */
-        r = on_side(j, d, ABOVE);
-        r = strict ? r : regex_or(j->s, r, on_side(j, d, EQUAL));
-        return above ? r : regex_concat(j->s, minus, r);
-    }
-    r = on_side(j, d, BELOW);
+    is_further = d->is_negative != above;
+    r = on_side(j, d, is_further ? ABOVE : BELOW);
     r = strict ? r : regex_or(j->s, r, on_side(j, d, EQUAL));
-    r = above ? regex_concat(j->s, minus, r) : r;
-    other = beyond(j, &zero_decimal, above, false);
-    return regex_or(j->s, r, other);
+    r = d->is_negative ? regex_concat(j->s, minus, r) : r;
+    return is_further ? r : regex_or(j->s, r, beyond(j, &zero_decimal, above, false));
 }
 
 uint32_t json_number_at_least(struct json_number *j, const struct json_decimal *d, bool strict)

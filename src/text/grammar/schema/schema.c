@@ -22,15 +22,15 @@ static void define_rules(struct schema_compiler *c)
         const struct schema_form *f = c->term[term].form;
         size_t n = 0;
 
-        of = schema_alloc(c, 1 + f->n_arrays + f->n_objects, sizeof(*of));
+        of = schema_alloc(c, 1 + f->arrays.n + f->objects.n, sizeof(*of));
         if (!of)
             return;
         c->at = c->term[term].kind == SCHEMA_TERM_RAW ? c->term[term].json : c->root;
         of[n++] = grammar_term(c->g, schema_scalars(c, f));
-        for (size_t i = 0; i < f->n_arrays; i++)
-            of[n++] = schema_items(c, f->array[i]);
-        for (size_t i = 0; i < f->n_objects; i++)
-            of[n++] = schema_properties(c, f->object[i]);
+        for (size_t i = 0; i < f->arrays.n; i++)
+            of[n++] = schema_items(c, f->arrays.of[i]);
+        for (size_t i = 0; i < f->objects.n; i++)
+            of[n++] = schema_properties(c, f->objects.of[i]);
         grammar_define(c->g, c->term[term].rule - 1, grammar_choice(c->g, of, n));
     }
 }
@@ -115,14 +115,9 @@ static void report_rules(struct schema_compiler *c)
     buf_fini(&b);
 }
 
-/* True if TERM certainly has no value. Only intersections are searched, because the search is costly. */
-static bool is_contradiction(struct schema_compiler *c, uint32_t term)
-{
-    return term == SCHEMA_NONE || (c->term[term].kind == SCHEMA_TERM_AND && schema_is_empty(c, term, 1));
-}
-
 static void compiler_fini(struct schema_compiler *c)
 {
+    strmap_fini(&c->by_name);
     strmap_fini(&c->by_uri);
     strmap_fini(&c->by_schema);
     strmap_fini(&c->dynamic);
@@ -130,7 +125,6 @@ static void compiler_fini(struct schema_compiler *c)
     mem_free(c->term);
     mem_free(c->slot);
     mem_free(c->key);
-    mem_free(c->key_slot);
     mem_free(c->resource);
     mem_free(c->queue);
 }
@@ -177,13 +171,8 @@ static bool is_object_schema(const json_t *schema)
 int schema_compile(struct grammar *g, const json_t *schema, const struct schema_options *o, uint32_t *start,
                    struct schema_report *report, struct err *e)
 {
-    struct schema_compiler c = {.g = g,
-                                .s = &g->regex,
-                                .root = schema,
-                                .at = schema,
-                                .report = report,
-                                .e = e,
-                                .is_empty = is_contradiction};
+    struct schema_compiler c = {
+        .g = g, .s = &g->regex, .root = schema, .at = schema, .report = report, .e = e};
     bool has_multiples = false, is_object = o && o->is_object && !is_object_schema(schema);
     json_t *object = is_object ? json_pack("{s:s}", "type", "object") : NULL;
 
@@ -193,6 +182,7 @@ int schema_compile(struct grammar *g, const json_t *schema, const struct schema_
     c.spelling = o && o->every_spelling ? JSON_EVERY_SPELLING : JSON_PLAIN_SPELLING;
     c.pointer = o ? o->pointer : NULL;
     arena_init(&c.arena, MEM_TEXT);
+    strmap_init(&c.by_name, MEM_TEXT);
     strmap_init(&c.by_uri, MEM_TEXT);
     strmap_init(&c.by_schema, MEM_TEXT);
     strmap_init(&c.dynamic, MEM_TEXT);

@@ -203,25 +203,15 @@ bool schema_reserve(struct schema_compiler *c, void **array, size_t *cap, size_t
     return false;
 }
 
-/* ---- hash tables ---- */
-
-static size_t hash_words(const uint64_t *v, size_t n, uint64_t h)
-{
-    for (size_t i = 0; i < n; i++) {
-        h = (h ^ v[i]) * UINT64_C(0x9e3779b97f4a7c15);
-        h ^= h >> 29;
-    }
-    return h;
-}
+/* ---- the table of terms ---- */
 
 static size_t hash_term(const struct schema_term *x)
 {
-    uint64_t v[3] = {x->kind, (uint64_t)(uintptr_t)x->json, x->key};
-    uint64_t h = hash_words(v, 3, 0), one;
+    uint64_t v[3] = {x->kind, (uint64_t)(uintptr_t)x->json, x->key}, h = 0;
 
-    for (size_t i = 0; i < x->n; i++) {
-        one = x->of[i];
-        h = hash_words(&one, 1, h);
+    for (size_t i = 0; i < 3 + x->n; i++) {
+        h = (h ^ (i < 3 ? v[i] : x->of[i - 3])) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 29;
     }
     return h;
 }
@@ -232,38 +222,26 @@ static bool is_same_term(const struct schema_term *x, const struct schema_term *
            (x->n == 0 || memcmp(x->of, y->of, x->n * sizeof(*x->of)) == 0);
 }
 
-static size_t hash_text(const char *text, size_t n)
+/* Doubles the hash table of the terms. */
+static bool grow_slots(struct schema_compiler *c)
 {
-    uint64_t h = n, v;
+    size_t n = c->n_slots ? 2 * c->n_slots : FIRST_SLOTS;
+    uint32_t *slot = mem_zalloc(n, sizeof(*slot), MEM_TEXT);
 
-    for (size_t i = 0; i < n; i++) {
-        v = (unsigned char)text[i];
-        h = hash_words(&v, 1, h);
-    }
-    return h;
-}
-
-/* Doubles the hash table of the terms or, if OF_KEYS, of the keys. */
-static bool grow_slots(struct schema_compiler *c, bool of_keys)
-{
-    uint32_t **slot = of_keys ? &c->key_slot : &c->slot, *grown;
-    size_t *n_slots = of_keys ? &c->n_key_slots : &c->n_slots, n = *n_slots ? 2 * *n_slots : FIRST_SLOTS;
-
-    grown = mem_zalloc(n, sizeof(*grown), MEM_TEXT);
-    if (!grown) {
+    if (!slot) {
         schema_no_memory(c);
         return false;
     }
-    for (size_t i = 0; i < (of_keys ? c->n_keys : c->n); i++) {
-        size_t at = (of_keys ? hash_text(c->key[i].text, c->key[i].n) : hash_term(&c->term[i])) & (n - 1);
+    for (size_t i = 0; i < c->n; i++) {
+        size_t at = hash_term(&c->term[i]) & (n - 1);
 
-        while (grown[at])
+        while (slot[at])
             at = (at + 1) & (n - 1);
-        grown[at] = (uint32_t)i + 1;
+        slot[at] = (uint32_t)i + 1;
     }
-    mem_free(*slot);
-    *slot = grown;
-    *n_slots = n;
+    mem_free(c->slot);
+    c->slot = slot;
+    c->n_slots = n;
     return true;
 }
 
@@ -273,7 +251,7 @@ static uint32_t intern(struct schema_compiler *c, struct schema_term x)
     uint32_t *of;
     size_t at;
 
-    if (c->rc || (2 * (c->n + 1) > c->n_slots && !grow_slots(c, false)))
+    if (c->rc || (2 * (c->n + 1) > c->n_slots && !grow_slots(c)))
         return SCHEMA_NONE;
     for (at = hash_term(&x) & (c->n_slots - 1); c->slot[at]; at = (at + 1) & (c->n_slots - 1))
         if (is_same_term(&c->term[c->slot[at] - 1], &x))
@@ -425,32 +403,26 @@ uint32_t schema_key(struct schema_compiler *c, const char *text, size_t n)
 {
     struct schema_key k = {.text = text, .n = n};
     struct buf b = {.tag = MEM_TEXT};
+    uint64_t known;
     char *spelling;
-    size_t at;
 
-    if (c->rc || (2 * (c->n_keys + 1) > c->n_key_slots && !grow_slots(c, true)))
+    if (c->rc)
         return 0;
-    for (at = hash_text(text, n) & (c->n_key_slots - 1); c->key_slot[at];
-         at = (at + 1) & (c->n_key_slots - 1)) {
-        const struct schema_key *x = &c->key[c->key_slot[at] - 1];
-
-        if (x->n == n && memcmp(x->text, text, n) == 0)
-            return c->key_slot[at] - 1;
-    }
+    if (strmap_get(&c->by_name, text, n, &known))
+        return (uint32_t)known;
     buf_json_str(&b, text, n);
     spelling = b.oom ? NULL : schema_alloc(c, b.len, 1);
-    if (b.oom)
-        schema_no_memory(c);
     if (spelling) {
         memcpy(spelling, b.data + 1, b.len - 2);
         k.spelling = spelling;
         k.n_spelling = b.len - 2;
     }
-    buf_fini(&b);
     k.regex = json_text_literal(&c->text, text, n, c->spelling);
+    if (b.oom || strmap_put(&c->by_name, text, n, c->n_keys) < 0)
+        schema_no_memory(c);
+    buf_fini(&b);
     if (c->rc || !schema_reserve(c, (void **)&c->key, &c->cap_keys, c->n_keys, sizeof(k)))
         return 0;
     c->key[c->n_keys] = k;
-    c->key_slot[at] = (uint32_t)++c->n_keys;
-    return (uint32_t)c->n_keys - 1;
+    return (uint32_t)c->n_keys++;
 }

@@ -103,15 +103,12 @@ struct schema_compiler {
     size_t n_slots;
     struct schema_key *key; /* [n_keys] */
     size_t n_keys, cap_keys;
-    uint32_t *key_slot; /* [n_key_slots] hash table of keys, like SLOT */
-    size_t n_key_slots;
     struct schema_resource *resource; /* [n_resources] */
     size_t n_resources, cap_resources;
+    struct strmap by_name; /* from a name to its index in KEY */
     /* From the URI of a resource to its first index; from the address of a schema with a URI of its own, other than the
      * root, to its first index; from the name of a `$dynamicAnchor` to the number of schemas that have it. */
     struct strmap by_uri, by_schema, dynamic;
-    /* Returns true if TERM certainly has no value. Elements and properties are not examined. */
-    bool (*is_empty)(struct schema_compiler *c, uint32_t term);
     uint32_t *queue; /* [n_queue] stack: terms whose rules have no body yet */
     size_t n_queue, cap_queue;
 };

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "text/grammar/schema/schema_read.h"
+
 /* A growing list of clauses: struct schema_array or struct schema_object. */
 struct clauses {
     const void **clause; /* [n] in the arena */
@@ -74,59 +76,48 @@ struct schema_object *schema_object_any(struct schema_compiler *c)
     return o;
 }
 
-static struct schema_form *new_form(struct schema_compiler *c)
+static struct schema_arrays arrays_of(const struct clauses *list)
 {
-    return schema_alloc(c, 1, sizeof(struct schema_form));
+    return (struct schema_arrays){(const void *)list->clause, list->n};
 }
 
-const struct schema_form *schema_form_none(struct schema_compiler *c)
+static struct schema_objects objects_of(const struct clauses *list)
 {
-    return new_form(c);
+    return (struct schema_objects){(const void *)list->clause, list->n};
 }
 
-static const void *one_clause(struct schema_compiler *c, const void *clause)
+struct schema_arrays schema_arrays_of(struct schema_compiler *c, const struct schema_array *clause)
 {
     struct clauses list = {0};
 
     put(c, &list, clause);
-    return list.clause;
+    return arrays_of(&list);
 }
 
-const struct schema_form *schema_form_array(struct schema_compiler *c, const struct schema_array *clause)
+struct schema_objects schema_objects_of(struct schema_compiler *c, const struct schema_object *clause)
 {
-    struct schema_form *f = new_form(c);
+    struct clauses list = {0};
 
-    if (f) {
-        f->array = one_clause(c, clause);
-        f->n_arrays = f->array ? 1 : 0;
-    }
-    return f;
+    put(c, &list, clause);
+    return objects_of(&list);
 }
 
-const struct schema_form *schema_form_object(struct schema_compiler *c, const struct schema_object *clause)
+struct schema_form *schema_form_none(struct schema_compiler *c)
 {
-    struct schema_form *f = new_form(c);
-
-    if (f) {
-        f->object = one_clause(c, clause);
-        f->n_objects = f->object ? 1 : 0;
-    }
-    return f;
+    return schema_alloc(c, 1, sizeof(struct schema_form));
 }
 
-const struct schema_form *schema_form_any(struct schema_compiler *c)
+struct schema_form *schema_form_any(struct schema_compiler *c)
 {
-    struct schema_form *f = new_form(c);
+    struct schema_form *f = schema_form_none(c);
 
     if (!f)
         return NULL;
     f->literals = SCHEMA_LITERALS;
     f->number = f->written_number = c->number.all;
     f->string = f->string_bound = f->written_string = c->text.string;
-    f->array = one_clause(c, schema_array_any(c));
-    f->object = one_clause(c, schema_object_any(c));
-    f->n_arrays = f->array ? 1 : 0;
-    f->n_objects = f->object ? 1 : 0;
+    f->arrays = schema_arrays_of(c, schema_array_any(c));
+    f->objects = schema_objects_of(c, schema_object_any(c));
     return f;
 }
 
@@ -191,6 +182,17 @@ static const struct schema_array *array_and(struct schema_compiler *c, const str
     r->n_contains = a->n_contains + b->n_contains;
     r->unique = a->unique ? a->unique : b->unique;
     return r->least > r->most ? NULL : r;
+}
+
+static struct schema_arrays arrays_and(struct schema_compiler *c, struct schema_arrays a,
+                                       struct schema_arrays b)
+{
+    struct clauses list = {0};
+
+    for (size_t i = 0; i < a.n; i++)
+        for (size_t j = 0; j < b.n; j++)
+            put(c, &list, array_and(c, a.of[i], b.of[j]));
+    return arrays_of(&list);
 }
 
 /* Returns the clause for arrays with LEAST to MOST elements in TERM from index FROM on. */
@@ -332,6 +334,13 @@ static bool some_is_possible(struct schema_compiler *c, const struct schema_obje
     return false;
 }
 
+/* True if TERM certainly has no value. Only intersections are searched, because the search is costly, and not their
+ * elements and properties. */
+static bool is_contradiction(struct schema_compiler *c, uint32_t term)
+{
+    return term == SCHEMA_NONE || (c->term[term].kind == SCHEMA_TERM_AND && schema_is_empty(c, term, 1));
+}
+
 /* Appends R with the additional conditions SOME [n_some] of the clause FROM. Each requires a property that is
  * not a member of FROM. If the name of a member of R matches a condition, clauses for two alternatives are
  * appended: this member satisfies the condition, or another property does. */
@@ -386,7 +395,7 @@ static void put_object(struct schema_compiler *c, struct clauses *out, const str
     }
     for (size_t i = 0; i < r->n_members; i++) {
         /* Most combinations of alternatives contradict each other in a required member. They are dropped. */
-        if (r->member[i].is_required && c->is_empty(c, r->member[i].term))
+        if (r->member[i].is_required && is_contradiction(c, r->member[i].term))
             return;
         n_required += r->member[i].is_required;
     }
@@ -496,27 +505,36 @@ static bool describes_more(const struct schema_object *b, const struct schema_ob
     return has_described(b, true) && has_described(a, false);
 }
 
-/* Appends clauses for the objects that satisfy A and at least one of OF [n]. If an OF[i] contains all objects
- * of A, appends only A, unless A is closed and another OF[i] describes properties beyond those of A. OF_FIRST: the
- * names of OF come first. */
-static void object_and_any(struct schema_compiler *c, const struct schema_object *a,
-                           const struct schema_object *const *of, size_t n, bool of_first,
-                           struct clauses *out)
+/* Appends clauses for the objects that satisfy A and at least one of B. If one of B contains all objects of A, appends
+ * only A, unless A is closed and another one of B describes properties beyond those of A. B_FIRST: the names of B come
+ * first. */
+static void object_and_any(struct schema_compiler *c, const struct schema_object *a, struct schema_objects b,
+                           bool b_first, struct clauses *out)
 {
     size_t first = out->n;
     bool is_whole = false, is_more = false, is_closed = a->is_closed && !c->is_open;
 
-    for (size_t i = 0; i < n && !c->rc && !(is_whole && !is_closed); i++) {
+    for (size_t i = 0; i < b.n && !c->rc && !(is_whole && !is_closed); i++) {
         size_t before = out->n;
 
-        object_and(c, a, of[i], of_first, out);
+        object_and(c, a, b.of[i], b_first, out);
         is_whole = is_whole || (out->n == before + 1 && is_same_object(out->clause[before], a));
-        is_more = is_more || (is_closed && out->n > before && describes_more(of[i], a));
+        is_more = is_more || (is_closed && out->n > before && describes_more(b.of[i], a));
     }
     if (is_whole && !is_more) {
         out->n = first;
         put(c, out, a);
     }
+}
+
+static struct schema_objects objects_and(struct schema_compiler *c, struct schema_objects a,
+                                         struct schema_objects b, bool b_first)
+{
+    struct clauses list = {0};
+
+    for (size_t i = 0; i < a.n && !c->rc; i++)
+        object_and_any(c, a.of[i], b, b_first, &list);
+    return objects_of(&list);
 }
 
 /* Sets the members of R to those of O, optional and with any value. */
@@ -652,8 +670,7 @@ static uint32_t written_number_and(struct schema_compiler *c, const struct schem
 const struct schema_form *schema_form_and(struct schema_compiler *c, const struct schema_form *a,
                                           const struct schema_form *b, bool b_first)
 {
-    struct schema_form *r = new_form(c);
-    struct clauses arrays = {0}, objects = {0};
+    struct schema_form *r = schema_form_none(c);
 
     if (!r || !a || !b)
         return NULL;
@@ -664,15 +681,8 @@ const struct schema_form *schema_form_and(struct schema_compiler *c, const struc
     r->string_bound = schema_regex_and(c, a->string_bound, b->string_bound, c->text.string);
     r->written_number = written_number_and(c, a, b, r->number);
     r->written_string = schema_regex_and(c, a->written_string, b->written_string, c->text.string);
-    for (size_t i = 0; i < a->n_arrays; i++)
-        for (size_t j = 0; j < b->n_arrays; j++)
-            put(c, &arrays, array_and(c, a->array[i], b->array[j]));
-    for (size_t i = 0; i < a->n_objects && !c->rc; i++)
-        object_and_any(c, a->object[i], b->object, b->n_objects, b_first, &objects);
-    r->array = (const void *)arrays.clause;
-    r->n_arrays = arrays.n;
-    r->object = (const void *)objects.clause;
-    r->n_objects = objects.n;
+    r->arrays = arrays_and(c, a->arrays, b->arrays);
+    r->objects = objects_and(c, a->objects, b->objects, b_first);
     return r;
 }
 
@@ -690,10 +700,9 @@ static uint32_t union_of(struct schema_compiler *c, const struct schema_form *co
 const struct schema_form *schema_form_or(struct schema_compiler *c, const struct schema_form *const *of,
                                          size_t n)
 {
-    struct schema_form *r = new_form(c);
+    struct schema_form *r = schema_form_none(c);
     struct clauses arrays = {0}, objects = {0};
-    const struct schema_array *any_array = NULL;
-    const struct schema_object *any_object = NULL;
+    bool has_any_array = false, has_any_object = false;
 
     for (size_t i = 0; i < n; i++)
         if (!of[i])
@@ -708,82 +717,51 @@ const struct schema_form *schema_form_or(struct schema_compiler *c, const struct
     for (size_t i = 0; i < n; i++) {
         r->is_partial = r->is_partial || of[i]->is_partial;
         r->literals |= of[i]->literals;
-        for (size_t k = 0; k < of[i]->n_arrays; k++) {
-            any_array = is_any_array(of[i]->array[k]) ? of[i]->array[k] : any_array;
-            put(c, &arrays, of[i]->array[k]);
+        for (size_t k = 0; k < of[i]->arrays.n; k++) {
+            has_any_array = has_any_array || is_any_array(of[i]->arrays.of[k]);
+            put(c, &arrays, of[i]->arrays.of[k]);
         }
-        for (size_t k = 0; k < of[i]->n_objects; k++) {
-            any_object = is_any_object(c, of[i]->object[k]) ? of[i]->object[k] : any_object;
-            put(c, &objects, of[i]->object[k]);
+        for (size_t k = 0; k < of[i]->objects.n; k++) {
+            has_any_object = has_any_object || is_any_object(c, of[i]->objects.of[k]);
+            put(c, &objects, of[i]->objects.of[k]);
         }
     }
     /* A clause that every array or object satisfies makes the other clauses redundant. */
-    if (any_array && arrays.n)
-        *(arrays.clause) = any_array;
-    if (any_object && objects.n)
-        *(objects.clause) = any_object;
-    r->array = (const void *)arrays.clause;
-    r->n_arrays = any_array && arrays.n ? 1 : arrays.n;
-    r->object = (const void *)objects.clause;
-    r->n_objects = any_object && objects.n ? 1 : objects.n;
+    r->arrays = has_any_array ? schema_arrays_of(c, schema_array_any(c)) : arrays_of(&arrays);
+    r->objects = has_any_object ? schema_objects_of(c, schema_object_any(c)) : objects_of(&objects);
     return r;
 }
 
 const struct schema_form *schema_form_not(struct schema_compiler *c, const struct schema_form *a,
                                           bool is_exact)
 {
-    const struct schema_form *r = schema_form_any(c);
-    struct schema_form *x;
+    struct schema_form *r = schema_form_any(c);
 
     if (!r || !a)
         return NULL;
     if (a->is_partial) {
         schema_unserved(c, c->at, "oneOf", "so many alternatives are not supported under `not`");
-        x = new_form(c);
-        if (x)
-            x->is_partial = true;
-        return x;
+        *r = (struct schema_form){.is_partial = true};
+        return r;
     }
-    for (size_t i = 0; i < a->n_arrays && r; i++) {
-        struct clauses arrays = {0};
+    for (size_t i = 0; i < a->arrays.n; i++) {
+        struct clauses list = {0};
 
-        array_not(c, a->array[i], &arrays);
-        x = new_form(c);
-        if (!x)
-            return NULL;
-        x->array = (const void *)arrays.clause;
-        x->n_arrays = arrays.n;
-        x->object = r->object;
-        x->n_objects = r->n_objects;
-        r = schema_form_and(c, r, x, false);
+        array_not(c, a->arrays.of[i], &list);
+        r->arrays = arrays_and(c, r->arrays, arrays_of(&list));
     }
-    for (size_t i = 0; i < a->n_objects && r; i++) {
-        struct clauses objects = {0};
-        struct schema_form *y = new_form(c);
+    for (size_t i = 0; i < a->objects.n; i++) {
+        struct clauses list = {0};
 
-        object_not(c, a->object[i], is_exact, &objects);
-        x = new_form(c);
-        if (!x || !y || c->rc)
-            return NULL;
-        x->object = (const void *)objects.clause;
-        x->n_objects = objects.n;
-        *y = *r;
-        y->n_arrays = 0;
-        x = (struct schema_form *)schema_form_and(c, y, x, false);
-        if (!x)
-            return NULL;
-        x->array = r->array;
-        x->n_arrays = r->n_arrays;
-        r = x;
+        object_not(c, a->objects.of[i], is_exact, &list);
+        r->objects = objects_and(c, r->objects, objects_of(&list), false);
     }
-    x = new_form(c);
-    if (!x || !r || c->rc)
+    if (c->rc)
         return NULL;
-    *x = *r;
-    x->literals = SCHEMA_LITERALS & ~a->literals;
-    x->number = x->written_number = schema_regex_not(c, a->number, c->number.all);
-    x->string = x->written_string = schema_regex_not(c, a->string_bound, c->text.string);
-    x->string_bound = schema_regex_not(c, a->string, c->text.string);
-    x->is_partial = !is_exact && a->n_objects > 0;
-    return x;
+    r->literals = SCHEMA_LITERALS & ~a->literals;
+    r->number = r->written_number = schema_regex_not(c, a->number, c->number.all);
+    r->string = r->written_string = schema_regex_not(c, a->string_bound, c->text.string);
+    r->string_bound = schema_regex_not(c, a->string, c->text.string);
+    r->is_partial = !is_exact && a->objects.n > 0;
+    return r;
 }

@@ -57,6 +57,17 @@ struct schema_object {
     bool is_closed;
 };
 
+/* Sets of arrays and of objects: those that satisfy a clause. */
+struct schema_arrays {
+    const struct schema_array *const *of; /* [n] */
+    size_t n;
+};
+
+struct schema_objects {
+    const struct schema_object *const *of; /* [n] */
+    size_t n;
+};
+
 /* The normal form of a set of JSON values. */
 struct schema_form {
     unsigned literals; /* bits: SCHEMA_NULL, SCHEMA_TRUE, SCHEMA_FALSE */
@@ -68,16 +79,15 @@ struct schema_form {
     /* Subsets of `number` and `string`: the spellings that answers have. A value that the set has must not be lost by
      * them, for instance by the intersection of integers, which are written in digits only, and the constant 1.0. */
     uint32_t written_number, written_string;
-    const struct schema_array *const *array; /* [n_arrays] */
-    size_t n_arrays;
-    const struct schema_object *const *object; /* [n_objects] */
-    size_t n_objects;
+    struct schema_arrays arrays;
+    struct schema_objects objects;
     bool is_partial; /* some objects of the set are left out, so the complement is unknown */
 };
 
-/* These functions return NULL, or an incomplete form, after an error. */
-const struct schema_form *schema_form_any(struct schema_compiler *c);
-const struct schema_form *schema_form_none(struct schema_compiler *c);
+/* These functions return NULL, or an incomplete form, after an error. The caller may change the forms of the first two.
+ */
+struct schema_form *schema_form_any(struct schema_compiler *c);
+struct schema_form *schema_form_none(struct schema_compiler *c);
 /* Returns the intersection. In objects, A's names come first or, if B_FIRST, B's names. A name that is free
  * in one form takes its place from the order of the other form. */
 const struct schema_form *schema_form_and(struct schema_compiler *c, const struct schema_form *a,
@@ -94,9 +104,9 @@ const struct schema_form *schema_form_not(struct schema_compiler *c, const struc
 struct schema_array *schema_array_any(struct schema_compiler *c);
 struct schema_object *schema_object_any(struct schema_compiler *c);
 
-/* Return a form that has only the arrays or objects that satisfy CLAUSE. */
-const struct schema_form *schema_form_array(struct schema_compiler *c, const struct schema_array *clause);
-const struct schema_form *schema_form_object(struct schema_compiler *c, const struct schema_object *clause);
+/* Return the set of the arrays or objects that satisfy CLAUSE; NULL: an empty set. */
+struct schema_arrays schema_arrays_of(struct schema_compiler *c, const struct schema_array *clause);
+struct schema_objects schema_objects_of(struct schema_compiler *c, const struct schema_object *clause);
 
 /* Returns the term that A requires of element I. */
 uint32_t schema_element(const struct schema_array *a, size_t i);

@@ -294,14 +294,8 @@ static void read_arrays(struct reading *r)
         ;
     if ((n < a->n_prefix || a->rest == SCHEMA_NONE) && n < a->most)
         a->most = n;
-    if (a->least <= a->most && a->least < SCHEMA_NO_LIMIT) {
-        const struct schema_form *f = schema_form_array(r->c, a);
-
-        if (!f)
-            return;
-        r->form->array = f->array;
-        r->form->n_arrays = f->n_arrays;
-    }
+    if (a->least <= a->most && a->least < SCHEMA_NO_LIMIT)
+        r->form->arrays = schema_arrays_of(r->c, a);
 }
 
 /* ---- objects ---- */
@@ -442,7 +436,6 @@ static void read_objects(struct reading *r)
 {
     size_t n_patterns, n = json_object_size(get(r, "properties")) + json_array_size(get(r, "required"));
     struct schema_member *member = schema_alloc(r->c, n, sizeof(*member));
-    const struct schema_form *f;
     struct name_pattern *p;
     struct schema_object *o;
 
@@ -455,10 +448,8 @@ static void read_objects(struct reading *r)
     o->is_closed = get(r, "properties") || get(r, "patternProperties");
     get_count(r, "minProperties", &o->least);
     get_count(r, "maxProperties", &o->most);
-    if (o->least > o->most || o->least == SCHEMA_NO_LIMIT || !(f = schema_form_object(r->c, o)))
-        return;
-    r->form->object = f->object;
-    r->form->n_objects = f->n_objects;
+    if (o->least <= o->most && o->least < SCHEMA_NO_LIMIT)
+        r->form->objects = schema_objects_of(r->c, o);
 }
 
 /* ---- in-place applicators: subschemas for the same value ---- */
@@ -507,8 +498,8 @@ static double n_alternatives(struct schema_compiler *c, uint32_t term)
     const struct schema_form *f = schema_form_of(c, term);
     double product = 1;
 
-    for (size_t i = 0; f && i < f->n_objects; i++) {
-        const struct schema_object *o = f->object[i];
+    for (size_t i = 0; f && i < f->objects.n; i++) {
+        const struct schema_object *o = f->objects.of[i];
         size_t n = o->n_some + (size_t)(o->least > 0) + (size_t)(o->most < SCHEMA_NO_LIMIT);
 
         for (size_t k = 0; k < o->n_members; k++)
@@ -663,7 +654,7 @@ static const struct schema_form *form_of_number(struct reading *r, const json_t 
     if (!f || f->written_number == f->number ||
         !regex_is_empty(c->s, regex_and(c->s, f->written_number, r->form->written_number)))
         return f;
-    x = (struct schema_form *)schema_form_none(c);
+    x = schema_form_none(c);
     if (x)
         x->number = x->written_number = f->number;
     return x;
@@ -678,7 +669,7 @@ static const struct schema_form *form_of_values(struct reading *r, json_t *const
     struct schema_form *strings;
     size_t n_strings = 0, n_forms = 0;
 
-    if (!of || !string || !(strings = (struct schema_form *)schema_form_none(c)))
+    if (!of || !string || !(strings = schema_form_none(c)))
         return NULL;
     for (size_t i = 0; i < n; i++)
         if (json_is_string(list[i]))
@@ -769,7 +760,7 @@ static void read_applicators(struct reading *r)
 static void read_names(struct reading *r)
 {
     const json_t *v = get(r, "propertyNames");
-    const struct schema_form *names, *any;
+    const struct schema_form *names;
     struct schema_names *other;
     struct schema_object *o;
     struct schema_form *f;
@@ -778,24 +769,17 @@ static void read_names(struct reading *r)
         return;
     o = schema_object_any(r->c);
     other = schema_alloc(r->c, 2, sizeof(*other));
-    any = schema_form_any(r->c);
-    if (!o || !other || !any)
+    f = schema_form_any(r->c);
+    if (!o || !other || !f)
         return;
     other[0] = (struct schema_names){.keys = names->string, .term = SCHEMA_ANY};
     other[1] = (struct schema_names){.keys = schema_regex_not(r->c, names->string, r->c->text.string),
                                      .term = SCHEMA_NONE};
     o->other = other;
     o->n_others = 2;
-    f = (struct schema_form *)schema_form_object(r->c, o);
-    if (!f)
-        return;
+    f->objects = schema_objects_of(r->c, o);
     /* it is unknown whether the strings beyond names->string are valid names */
     f->is_partial = names->string != names->string_bound;
-    f->literals = any->literals;
-    f->number = f->written_number = any->number;
-    f->string = f->string_bound = f->written_string = any->string;
-    f->array = any->array;
-    f->n_arrays = any->n_arrays;
     limit_form(r, f, false);
 }
 
@@ -847,25 +831,14 @@ static struct schema_object *unevaluated_properties(struct reading *r, const str
 static const struct schema_form *form_of_case(struct reading *r, const struct schema_case *x,
                                               const json_t *properties, const json_t *items)
 {
-    struct schema_form *f = (struct schema_form *)schema_form_any(r->c);
-    const struct schema_form *one;
+    struct schema_form *f = schema_form_any(r->c);
 
     if (!f)
         return NULL;
-    if (items && !x->all_elements) {
-        one = schema_form_array(r->c, unevaluated_items(r, x, subschema(r, items)));
-        if (!one)
-            return NULL;
-        f->array = one->array;
-        f->n_arrays = one->n_arrays;
-    }
-    if (properties && !x->all_properties) {
-        one = schema_form_object(r->c, unevaluated_properties(r, x, subschema(r, properties)));
-        if (!one)
-            return NULL;
-        f->object = one->object;
-        f->n_objects = one->n_objects;
-    }
+    if (items && !x->all_elements)
+        f->arrays = schema_arrays_of(r->c, unevaluated_items(r, x, subschema(r, items)));
+    if (properties && !x->all_properties)
+        f->objects = schema_objects_of(r->c, unevaluated_properties(r, x, subschema(r, properties)));
     return schema_form_and(r->c, f, schema_form_of(r->c, x->condition), false);
 }
 
@@ -891,7 +864,7 @@ static void read_unevaluated(struct reading *r)
 static const struct schema_form *read_raw(struct schema_compiler *c, const struct schema_term *term)
 {
     struct reading r = {.c = c, .json = term->json, .resource = term->resource};
-    struct schema_form *f = (struct schema_form *)schema_form_none(c);
+    struct schema_form *f = schema_form_none(c);
     const json_t *outer = c->at;
 
     if (!f)
@@ -921,7 +894,8 @@ static const struct schema_form *read_raw(struct schema_compiler *c, const struc
 
 /* ---- values ---- */
 
-static const struct schema_form *form_of_object(struct schema_compiler *c, const json_t *json)
+/* Returns the clause for objects that equal JSON. */
+static const struct schema_object *object_of_value(struct schema_compiler *c, const json_t *json)
 {
     struct schema_object *o = schema_object_any(c);
     struct schema_member *member = schema_alloc(c, json_object_size(json), sizeof(*member));
@@ -937,10 +911,11 @@ static const struct schema_form *form_of_object(struct schema_compiler *c, const
     *other = (struct schema_names){.keys = c->text.string, .term = SCHEMA_NONE};
     o->member = member;
     o->other = other;
-    return schema_form_object(c, o);
+    return o;
 }
 
-static const struct schema_form *form_of_array(struct schema_compiler *c, const json_t *json)
+/* Returns the clause for arrays that equal JSON. */
+static const struct schema_array *array_of_value(struct schema_compiler *c, const json_t *json)
 {
     struct schema_array *a = schema_array_any(c);
     uint32_t *prefix = schema_alloc(c, json_array_size(json), sizeof(*prefix));
@@ -953,32 +928,28 @@ static const struct schema_form *form_of_array(struct schema_compiler *c, const 
     a->n_prefix = json_array_size(json);
     a->rest = SCHEMA_NONE;
     a->least = a->most = (uint32_t)a->n_prefix;
-    return schema_form_array(c, a);
+    return a;
 }
 
 /* Returns the form that has only the value JSON. */
 static const struct schema_form *form_of_value(struct schema_compiler *c, const json_t *json)
 {
-    struct schema_form *f;
+    struct schema_form *f = schema_form_none(c);
     struct json_decimal d;
 
-    if (schema_decimal(c, &d, json)) {
-        f = (struct schema_form *)schema_form_none(c);
-        if (f && (d.point > JSON_NUMBER_MOST_POINT || d.point < -JSON_NUMBER_MOST_POINT))
-            schema_unserved(c, c->at, json_object_get(c->at, "const") ? "const" : "enum",
-                            "numbers beyond 1e%d are not supported", JSON_NUMBER_MOST_POINT);
-        else if (f)
-            set_number(c, f, json, json_number_equal(&c->number, &d));
-        return f;
-    }
-    if (json_is_object(json))
-        return form_of_object(c, json);
-    if (json_is_array(json))
-        return form_of_array(c, json);
-    f = (struct schema_form *)schema_form_none(c);
     if (!f)
         return NULL;
-    if (json_is_string(json)) {
+    if (schema_decimal(c, &d, json)) {
+        if (d.point > JSON_NUMBER_MOST_POINT || d.point < -JSON_NUMBER_MOST_POINT)
+            schema_unserved(c, c->at, json_object_get(c->at, "const") ? "const" : "enum",
+                            "numbers beyond 1e%d are not supported", JSON_NUMBER_MOST_POINT);
+        else
+            set_number(c, f, json, json_number_equal(&c->number, &d));
+    } else if (json_is_object(json)) {
+        f->objects = schema_objects_of(c, object_of_value(c, json));
+    } else if (json_is_array(json)) {
+        f->arrays = schema_arrays_of(c, array_of_value(c, json));
+    } else if (json_is_string(json)) {
         struct json_string one = {json_string_value(json), json_string_length(json)};
 
         set_strings(c, f, &one, 1);
@@ -997,21 +968,15 @@ static const struct schema_form *form_of_property(struct schema_compiler *c, con
 {
     struct schema_object *o = schema_object_any(c);
     struct schema_member *member = schema_alloc(c, 1, sizeof(*member));
-    const struct schema_form *any = schema_form_any(c), *one;
-    struct schema_form *f;
+    struct schema_form *f = schema_form_any(c);
 
-    if (!o || !member || !any)
+    if (!o || !member || !f)
         return NULL;
     *member = x->kind == SCHEMA_TERM_HAS ? (struct schema_member){x->key, SCHEMA_ANY, true, true}
                                          : (struct schema_member){x->key, SCHEMA_NONE, false, true};
     o->member = member;
     o->n_members = 1;
-    one = schema_form_object(c, o);
-    f = (struct schema_form *)schema_form_none(c);
-    if (!f || !one)
-        return NULL;
-    *f = *any;
-    f->object = one->object;
+    f->objects = schema_objects_of(c, o);
     return f;
 }
 
@@ -1100,11 +1065,11 @@ static bool form_is_empty(struct schema_compiler *c, const struct schema_form *f
     if (!f || f->is_partial || f->literals || !regex_is_empty(c->s, f->number) ||
         !regex_is_empty(c->s, f->string_bound))
         return false;
-    for (size_t i = 0; i < f->n_arrays; i++)
-        if (!array_is_empty(c, f->array[i], depth))
+    for (size_t i = 0; i < f->arrays.n; i++)
+        if (!array_is_empty(c, f->arrays.of[i], depth))
             return false;
-    for (size_t i = 0; i < f->n_objects; i++)
-        if (!object_is_empty(c, f->object[i], depth))
+    for (size_t i = 0; i < f->objects.n; i++)
+        if (!object_is_empty(c, f->objects.of[i], depth))
             return false;
     return true;
 }

@@ -31,7 +31,7 @@ uint32_t schema_value(struct schema_compiler *c, uint32_t term)
     f = schema_form_of(c, term);
     if (!f)
         return GRAMMAR_NEVER;
-    if (f->n_arrays == 0 && f->n_objects == 0)
+    if (f->arrays.n == 0 && f->objects.n == 0)
         return grammar_term(c->g, schema_scalars(c, f));
     if (!schema_reserve(c, (void **)&c->queue, &c->cap_queue, c->n_queue, sizeof(*c->queue)))
         return GRAMMAR_NEVER;
