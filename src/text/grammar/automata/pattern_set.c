@@ -25,10 +25,17 @@ void pattern_set_add(struct pattern_set *set, uint32_t low, uint32_t high)
     set->range[set->n++] = (struct pattern_range){low, high};
 }
 
+void pattern_set_add_all(struct pattern_set *set, const struct pattern_range *of, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        pattern_set_add(set, of[i].low, of[i].high);
+}
+
+#define ADD_ALL(set, ranges) pattern_set_add_all(set, ranges, sizeof(ranges) / sizeof(*(ranges)))
+
 void pattern_set_join(struct pattern_set *set, const struct pattern_set *other)
 {
-    for (size_t i = 0; i < other->n; i++)
-        pattern_set_add(set, other->range[i].low, other->range[i].high);
+    pattern_set_add_all(set, other->range, other->n);
     set->no_memory = set->no_memory || other->no_memory;
 }
 
@@ -206,17 +213,15 @@ void pattern_set_add_kind(struct pattern_set *set, char kind, bool wide)
     const uint32_t all_digits = UINT32_C(1) << UTF8PROC_CATEGORY_ND,
                    /* Letters, marks, numbers, connecting punctuation, and unassigned characters. */
         all_letters = ((UINT32_C(2) << UTF8PROC_CATEGORY_NO) - 1) | UINT32_C(1) << UTF8PROC_CATEGORY_PC;
-    const struct pattern_range *of = kind == 'd'   ? digits
-                                     : kind == 'w' ? letters
-                                     : wide        ? spaces
-                                                   : ascii_spaces;
-    size_t n = kind == 'd'   ? sizeof(digits) / sizeof(*digits)
-               : kind == 'w' ? sizeof(letters) / sizeof(*letters)
-               : wide        ? sizeof(spaces) / sizeof(*spaces)
-                             : sizeof(ascii_spaces) / sizeof(*ascii_spaces);
 
-    for (size_t i = 0; i < n; i++)
-        pattern_set_add(set, of[i].low, of[i].high);
+    if (kind == 'd')
+        ADD_ALL(set, digits);
+    else if (kind == 'w')
+        ADD_ALL(set, letters);
+    else if (wide)
+        ADD_ALL(set, spaces);
+    else
+        ADD_ALL(set, ascii_spaces);
     if (wide && kind != 's')
         pattern_set_add_categories(set, kind == 'd' ? all_digits : all_letters);
 }

@@ -27,6 +27,7 @@ struct pattern_set {
 
 void pattern_set_fini(struct pattern_set *set);
 void pattern_set_add(struct pattern_set *set, uint32_t low, uint32_t high);
+void pattern_set_add_all(struct pattern_set *set, const struct pattern_range *of, size_t n);
 void pattern_set_join(struct pattern_set *set, const struct pattern_set *other);
 
 /* Sorts the ranges and joins ranges that overlap or touch. */

@@ -120,8 +120,7 @@ static void add_ecma_spaces(struct pattern_set *set)
         {9, 13},          {' ', ' '},       {0xa0, 0xa0},     {0x1680, 0x1680}, {0x2000, 0x200a},
         {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
 
-    for (size_t i = 0; i < sizeof(spaces) / sizeof(*spaces); i++)
-        pattern_set_add(set, spaces[i].low, spaces[i].high);
+    pattern_set_add_all(set, spaces, sizeof(spaces) / sizeof(*spaces));
 }
 
 static void read_property(struct reader *r, struct pattern_set *set, size_t at)

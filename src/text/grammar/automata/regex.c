@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "text/grammar/automata/tuples.h"
 
 enum kind { NOTHING, EMPTY, ANYTHING, BYTES, LITERAL, CONCAT, UNION, INTERSECTION, NOT, REPEAT, MULTIPLE };
 
@@ -170,11 +171,6 @@ static uint32_t regex_make(struct regex_store *s, unsigned kind, uint32_t a, uin
     return intern(s, (struct regex_node){.kind = (uint8_t)kind, .a = a, .b = b, .m = m, .n = n}, &is_new);
 }
 
-static uint16_t deeper(uint16_t a, uint16_t b)
-{
-    return a > b ? a : b;
-}
-
 static uint32_t add_counts(uint32_t a, uint32_t b)
 {
     return a >= REGEX_NO_LIMIT - b ? REGEX_NO_LIMIT : a + b;
@@ -241,7 +237,7 @@ static void regex_describe(const struct regex_store *s, struct regex_node *x)
     case CONCAT:
         x->matches_empty = a->matches_empty && s->node[x->b].matches_empty;
         x->is_plain = x->is_plain && s->node[x->b].is_plain;
-        x->depth = deeper(x->depth, s->node[x->b].depth);
+        x->depth = s->node[x->b].depth > x->depth ? s->node[x->b].depth : x->depth;
         break;
     case UNION:
     case INTERSECTION:
@@ -252,7 +248,7 @@ static void regex_describe(const struct regex_store *s, struct regex_node *x)
             x->matches_empty = x->kind == UNION ? x->matches_empty || y->matches_empty
                                                 : x->matches_empty && y->matches_empty;
             x->is_plain = x->is_plain && y->is_plain;
-            x->depth = deeper(x->depth, 1 + y->depth);
+            x->depth = y->depth >= x->depth ? 1 + y->depth : x->depth;
         }
         break;
     case NOT: x->matches_empty = !a->matches_empty; break;
@@ -882,99 +878,66 @@ static void regex_split(struct regex_store *s, uint32_t r, struct classes *c)
     }
 }
 
-/* A state that a search has reached: 1 + its number (0: free slot), and the state before it. */
-struct seen {
-    uint32_t state, from;
-};
-
-/* The reached states of a search, in a hash table. */
+/* The states that a search has reached, and for each the index of the state before it. */
 struct search {
-    struct seen *slot;
-    size_t n_slots, n;
+    struct tuples seen;
+    uint32_t *from; /* [seen.n] */
+    size_t cap;
 };
 
-/* Returns the slot of state R, or the free slot for it. */
-static struct seen *find_seen(const struct search *f, uint32_t r)
-{
-    size_t at = mix(0, r + 1) & (f->n_slots - 1);
-
-    while (f->slot[at].state && f->slot[at].state != r + 1)
-        at = (at + 1) & (f->n_slots - 1);
-    return &f->slot[at];
-}
-
-static bool search_grow(struct search *f)
-{
-    struct search g = {.n_slots = f->n_slots ? 2 * f->n_slots : FIRST_SLOTS, .n = f->n};
-
-    g.slot = mem_zalloc(g.n_slots, sizeof(*g.slot), MEM_TEXT);
-    if (!g.slot)
-        return false;
-    for (size_t i = 0; i < f->n_slots; i++)
-        if (f->slot[i].state)
-            *find_seen(&g, f->slot[i].state - 1) = f->slot[i];
-    mem_free(f->slot);
-    *f = g;
-    return true;
-}
-
-/* Records that R was reached from FROM and, if R is new, pushes it on the stack of states to expand. */
+/* Records that R was reached from the state with the index FROM and, if R is new, pushes its index on the stack of
+ * states to expand. */
 static void see(struct regex_store *s, struct search *f, uint32_t r, uint32_t from)
 {
-    struct seen *slot;
+    enum tuples_added added = tuples_add(&f->seen, (struct tuple){{r}});
 
-    if (2 * (f->n + 1) > f->n_slots && !search_grow(f)) {
+    if (added == TUPLES_NO_MEMORY ||
+        !mem_grow((void **)&f->from, &f->cap, f->seen.n, sizeof(*f->from), MEM_TEXT))
         fail(s, REGEX_NO_MEMORY);
-        return;
-    }
-    slot = find_seen(f, r);
-    if (slot->state)
-        return;
-    *slot = (struct seen){r + 1, from};
-    f->n++;
-    push(s, r);
+    else if (added == TUPLES_NEW && push(s, (uint32_t)f->seen.n - 1))
+        f->from[f->seen.n - 1] = from;
 }
 
-/* Marks the states on the path from R to X as HAS_TEXT, so that later searches end when they reach one of
- * them. Without this, each state of an intersection would search all other states again. */
-static void mark_way(struct regex_store *s, const struct search *f, uint32_t r, uint32_t x)
+/* Marks the states on the path to the one with the index I as HAS_TEXT, so that later searches end when they reach one
+ * of them. Without this, each state of an intersection would search all other states again. */
+static void mark_way(struct regex_store *s, const struct search *f, uint32_t i)
 {
-    for (; x != r; x = find_seen(f, x)->from)
-        s->node[x].known = HAS_TEXT;
+    for (; i != 0; i = f->from[i])
+        s->node[f->seen.tuple[i].v[0]].known = HAS_TEXT;
 }
 
 /* Searches the derivatives of R, depth first, for one that matches a text. True: there is none. */
 static bool search_is_empty(struct regex_store *s, uint32_t r)
 {
-    struct search f = {0};
+    struct search f = {.cap = 0};
     size_t start = s->n_work;
     bool found = false;
 
-    see(s, &f, r, r);
+    see(s, &f, r, 0);
     while (s->n_work > start && !found && s->fault == REGEX_FINE) {
-        uint32_t x = s->work[--s->n_work];
+        uint32_t i = s->work[--s->n_work], x = f.seen.tuple[i].v[0];
         struct classes c;
 
         found = s->node[x].known == HAS_TEXT;
         if (found)
-            mark_way(s, &f, r, x);
+            mark_way(s, &f, i);
         if (found || s->node[x].known == HAS_NONE)
             continue;
         memset(&c.of[0], 0xff, sizeof(c.of[0]));
         c.n = 1;
         regex_split(s, x, &c);
         for (unsigned k = 0; k < c.n && s->fault == REGEX_FINE; k++) {
-            if (f.n > MOST_SEARCHED)
+            if (f.seen.n > MOST_SEARCHED)
                 fail(s, REGEX_OVER_WORK);
             else if (regex_charge(s, 1))
-                see(s, &f, derive(s, x, first_byte(&c.of[k])), x);
+                see(s, &f, derive(s, x, first_byte(&c.of[k])), i);
         }
     }
-    for (size_t i = 0; i < f.n_slots && !found && s->fault == REGEX_FINE; i++)
-        if (f.slot[i].state)
-            s->node[f.slot[i].state - 1].known = HAS_NONE;
+    for (size_t i = 0; i < f.seen.n && !found && s->fault == REGEX_FINE; i++)
+        s->node[f.seen.tuple[i].v[0]].known = HAS_NONE;
     s->n_work = start;
-    mem_free(f.slot);
+    tuples_fini(&f.seen);
+    mem_free(f.from);
     return !found;
 }
 
