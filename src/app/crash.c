@@ -14,6 +14,7 @@
 
 #include "app/crash.h"
 #include "engine/engine.h"
+#include "gallop.h"
 
 enum { FRAMES = 64, STACK_BYTES = 64 << 10, REPORT_S = 10 };
 

@@ -7,8 +7,10 @@
 #include "base/err.h"
 #include "base/opt.h"
 #include "engine/engine.h"
+#include "gallop.h"
 
 struct checkpoint;
+struct gallop;
 
 /* The options of a model and of its engine. The rows of options_model, options_source, options_engine and
  * options_scheduling are read into it. */

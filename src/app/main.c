@@ -21,6 +21,7 @@
 #include "base/near.h"
 #include "base/opt.h"
 #include "engine/engine.h"
+#include "engine/pjrt/channel.h"
 #include "engine/pjrt/process.h"
 #include "net/http.h"
 

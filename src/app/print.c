@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "text/tok/ids.h"
 
 static struct {
     char held[65536]; /* [n] buffered output */

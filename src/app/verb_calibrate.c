@@ -17,8 +17,13 @@
 #include "base/strmap.h"
 #include "engine/engine.h"
 #include "engine/engine_priv.h"
+#include "engine/llm.h"
 #include "engine/score.h"
+#include "model/model.h"
 #include "ops/gptq.h"
+#include "ops/linear.h"
+#include "ops/linear_backend.h"
+#include "tensor/dtype.h"
 
 enum { WANTED = 64 }; /* maximum rows of logits in a step */
 

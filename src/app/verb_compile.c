@@ -8,6 +8,7 @@
 #include "app/verb.h"
 #include "base/err.h"
 #include "engine/engine_priv.h"
+#include "engine/pjrt/frames.h"
 
 struct compile_options {
     struct load load;

@@ -20,8 +20,19 @@
 #include "engine/engine.h"
 #include "engine/engine_priv.h"
 #include "engine/guess/sources.h"
+#include "engine/llm.h"
+#include "engine/pjrt/frames.h"
+#include "engine/schedule/sched.h"
+#include "engine/schedule/waiting.h"
+#include "engine/step.h"
+#include "graph/graph.h"
 #include "graph/record.h"
 #include "kern/kern.h"
+#include "kv/kv.h"
+#include "model/model.h"
+#include "ops/linear.h"
+#include "ops/linear_backend.h"
+#include "tensor/view.h"
 
 enum { LONG = 32768 }; /* length in tokens of the example sequence whose KV cache size is shown */
 

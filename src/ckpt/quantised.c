@@ -11,6 +11,11 @@
 #include "base/files/map.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/threads/pool.h"
+#include "ckpt/config.h"
+#include "ckpt/weights.h"
+#include "tensor/dtype.h"
+#include "tensor/view.h"
 
 /* WORD: number of 4-bit codes in a 32-bit word. GROUP: number of weights in a group of GGUF's formats. */
 enum { WORD = 8, GROUP = 32, NAME_MAX_BYTES = 400 };

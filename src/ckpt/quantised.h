@@ -13,11 +13,12 @@
 #define GALLOP_CKPT_QUANTISED_H
 
 #include "base/err.h"
-#include "base/threads/pool.h"
-#include "ckpt/config.h"
-#include "ckpt/weights.h"
 
+struct config;
+struct folder;
+struct pool;
 struct quantised;
+struct weights;
 
 /* Converts every X.qweight, X.weight_packed or integer X.weight in W and adds it to W as X.weight, if C has a
  * quantization_config of one of the methods above, or else the folder IN has a quantize_config.json (AutoGPTQ) or

@@ -12,6 +12,9 @@
 
 #include "base/json/json_pull.h"
 #include "ckpt/little_endian.h"
+#include "ckpt/tensor_file.h"
+#include "tensor/dtype.h"
+#include "tensor/view.h"
 
 enum {
     LENGTH_BYTES = 8,

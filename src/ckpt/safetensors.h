@@ -3,7 +3,8 @@
 #define GALLOP_CKPT_SAFETENSORS_H
 
 #include "base/err.h"
-#include "ckpt/tensor_file.h"
+
+struct tensor_file;
 
 /* Reads the tensors of a .safetensors file into F, which is open and has no tensors yet, in the order of
  * their bytes. On failure *e names the file and the fault, and the caller closes F. */

@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/files/folder.h"
+#include "base/files/map.h"
 #include "base/strmap.h"
 #include "tensor/view.h"
 

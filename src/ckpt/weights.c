@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/strmap.h"
 #include "ckpt/gguf/gguf.h"
+#include "ckpt/gguf/set.h"
 #include "ckpt/pack/pack.h"
 #include "ckpt/safetensors.h"
 #include "ckpt/shards.h"

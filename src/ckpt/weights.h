@@ -13,11 +13,11 @@
 
 #include "base/err.h"
 #include "base/files/folder.h"
-#include "tensor/view.h"
 
-struct weights;
 struct gguf_set;
 struct pack;
+struct view;
+struct weights;
 
 /* Opens the weights in the folder IN and checks the headers of all files. On failure *out is NULL and *e
  * names the file and the fault. */

@@ -3,6 +3,13 @@
 
 #include <string.h>
 
+#include "base/threads/pool.h"
+#include "engine/constraints/constraints.h"
+#include "engine/constraints/masks.h"
+#include "engine/seq.h"
+#include "engine/step.h"
+#include "text/grammar/constraint.h"
+
 /* ---- masks ---- */
 
 /* Sets the token masks of S: of the token after the known tokens, and of the token after each guess. A guess is dropped

@@ -9,7 +9,10 @@
 #ifndef GALLOP_ENGINE_DRAW_H
 #define GALLOP_ENGINE_DRAW_H
 
-#include "engine/step.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+struct step;
 
 /* Sets seq.mask of the constrained sequences, among the N of the plan, that sample a token in this step: from
  * seq.next_mask, and after each guess. Guesses after which a mask cannot be made are dropped from seq.guess. */

@@ -12,7 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gallop.h"
+struct gallop;
+struct gallop_model_info;
+struct gallop_options;
+struct gallop_request;
 
 struct checkpoint;
 struct err;

@@ -6,11 +6,20 @@
 #ifndef GALLOP_ENGINE_ENGINE_PRIV_H
 #define GALLOP_ENGINE_ENGINE_PRIV_H
 
-#include "engine/constraints/constraints.h"
-#include "engine/engine.h"
-#include "engine/llm.h"
-#include "engine/pjrt/frames.h"
-#include "engine/step.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+struct arena;
+struct constraints;
+struct err;
+struct executor;
+struct gallop;
+struct gallop_options;
+struct llm;
+struct llm_source;
+struct plugin_source;
+struct sampling;
+struct step;
 
 struct llm *engine_llm(struct gallop *g);
 const struct constraints *engine_constraints(const struct gallop *g);

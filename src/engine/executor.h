@@ -26,8 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/threads/pool.h"
-#include "kern/kern.h"
+struct kern;
 
 struct err;
 

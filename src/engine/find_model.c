@@ -3,6 +3,7 @@
 #include "engine/find_model.h"
 #include "ckpt/config.h"
 #include "ckpt/pack/pack.h"
+#include "hub/name.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,7 +4,6 @@
  * Submissions and cancellations are posted without a lock; the thread that calls gallop_step() processes
  * them between two steps. */
 #include "gallop.h"
-#include "ckpt/config.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -20,16 +19,30 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/threads/pool.h"
+#include "ckpt/checkpoint.h"
+#include "ckpt/config.h"
 #include "engine/beams/ask.h"
 #include "engine/constraints/constraints.h"
 #include "engine/embeddings/embed.h"
+#include "engine/engine.h"
 #include "engine/engine_priv.h"
+#include "engine/executor.h"
 #include "engine/find_model.h"
 #include "engine/guess/sources.h"
+#include "engine/llm.h"
 #include "engine/options.h"
 #include "engine/pjrt/frames.h"
+#include "engine/pjrt/plugin_source.h"
 #include "engine/sampling/public_sampling.h"
+#include "engine/sampling/sample.h"
+#include "engine/sampling/sampling.h"
+#include "engine/schedule/waiting.h"
+#include "engine/seq.h"
+#include "engine/step.h"
 #include "engine/texts/texts.h"
+#include "kv/store/store.h"
+#include "text/tok/ids.h"
 #include "text/tok/infill.h"
 
 enum { PENDING_CANCELS = 256, DEFAULT_TARGET_MS = 700 };

@@ -9,9 +9,19 @@
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/threads/pool.h"
+#include "engine/engine.h"
 #include "engine/engine_priv.h"
+#include "engine/executor.h"
+#include "engine/llm.h"
+#include "engine/pjrt/frames.h"
+#include "engine/pjrt/plugin_source.h"
 #include "engine/sampling/dry.h"
 #include "engine/sampling/public_sampling.h"
+#include "engine/sampling/sample.h"
+#include "engine/sampling/sampling.h"
+#include "gallop.h"
+#include "model/model.h"
 
 /* The choice of the token that follows the rows of a sequence. */
 struct choice {

@@ -6,6 +6,8 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "model/model.h"
+#include "ops/rope.h"
 
 enum { MOST = 1 << 30 };
 

@@ -7,7 +7,10 @@
 #ifndef GALLOP_ENGINE_KV_SPARSE_H
 #define GALLOP_ENGINE_KV_SPARSE_H
 
-#include "model/model.h"
+#include <stddef.h>
+
+struct err;
+struct model;
 
 struct kv_sparse {
     size_t sink, window; /* rows; window 0: off */

@@ -7,12 +7,22 @@
 #include <xxhash.h>
 
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/err.h"
 #include "base/files/map.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/threads/pool.h"
 #include "base/threads/topo.h"
+#include "engine/executor.h"
 #include "engine/op_config.h"
+#include "gallop.h"
+#include "kern/kern.h"
+#include "kv/store/store.h"
+#include "ops/batch.h"
+#include "ops/eager.h"
+#include "ops/linear_backend.h"
+#include "text/tok/tok.h"
 
 enum {
     DEFAULT_SEQS = 32,

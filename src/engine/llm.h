@@ -6,17 +6,17 @@
 #ifndef GALLOP_ENGINE_LLM_H
 #define GALLOP_ENGINE_LLM_H
 
-#include "engine/executor.h"
 #include "engine/kv_sparse.h"
 #include "engine/op_config.h"
 #include "engine/slots.h"
-#include "gallop.h"
 #include "kv/kv.h"
-#include "kv/store/store.h"
+#include "model/calibration.h"
 #include "model/model.h"
-#include "ops/eager.h"
 #include "ops/timed.h"
-#include "text/tok/tok.h"
+
+struct executor;
+struct executor_rows;
+struct gallop_options;
 
 /* Arguments of llm_open() besides struct gallop_options. */
 struct llm_source {

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/json/json_pull.h"
 #include "base/log.h"
+#include "ops/linear_backend.h"
 
 /* PACE's names of operator kinds, without "_backend", where they differ from Gallop's. */
 static const struct {

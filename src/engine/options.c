@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "base/param/param.h"
+#include "gallop.h"
 #include "kv/kv.h"
 
 struct row {

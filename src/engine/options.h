@@ -5,7 +5,8 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "gallop.h"
+
+struct gallop_options;
 
 /* Checks names and ranges that do not depend on the model. IS_EXECUTOR: options that executors do not have
  * are refused. The error has the member as its subject. */

@@ -3,6 +3,12 @@
 
 #include <math.h>
 
+#include "base/err.h"
+#include "engine/executor.h"
+#include "engine/llm.h"
+#include "kv/kv.h"
+#include "ops/eager.h"
+
 static int score_check(const struct llm *m, const struct score_request *r, struct err *e)
 {
     if (r->n == 0)

@@ -2,7 +2,11 @@
 #ifndef GALLOP_ENGINE_SCORE_H
 #define GALLOP_ENGINE_SCORE_H
 
-#include "engine/llm.h"
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct llm;
 
 struct score_request {
     const int32_t *ids;

@@ -6,7 +6,10 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include "engine/constraints/constraints.h"
+#include "engine/constraints/late.h"
 #include "engine/guess/lookup.h"
+#include "text/tok/ids.h"
 
 enum { USUAL_TEXT = 256 }; /* initial size of the text buffers; a step with longer text allocates more */
 

@@ -30,8 +30,6 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "engine/beams/beam.h"
-#include "engine/constraints/constraints.h"
-#include "engine/constraints/late.h"
 #include "engine/executor.h"
 #include "engine/guess/guess.h"
 #include "engine/sampling/reasoning.h"
@@ -40,7 +38,10 @@
 #include "engine/sampling/stop.h"
 #include "engine/schedule/heap.h"
 #include "engine/schedule/waiting.h"
-#include "text/tok/tok.h"
+#include "text/grammar/constraint.h"
+
+struct constraints;
+struct late_mask;
 
 enum { SEQ_MAX_ANSWERS = 128 }; /* maximum number of answers to a request */
 

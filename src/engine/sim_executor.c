@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/schedule/cost.h"
+#include "kern/kern.h"
 
 enum { SLOW = 20 }; /* factor by which the fault "slow step" multiplies the time of a step */
 

@@ -20,6 +20,7 @@
 
 #include "engine/executor.h"
 #include "engine/slots.h"
+#include "kv/kv.h"
 
 struct sim_executor_spec {
     double bandwidth, flops; /* bytes and floating point operations per second */

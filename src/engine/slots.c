@@ -4,7 +4,11 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/err.h"
 #include "base/mem.h"
+#include "engine/executor.h"
+#include "kv/kv.h"
+#include "kv/prefix.h"
 
 int slots_open(struct slots *s, struct kv *kv, struct err *e)
 {

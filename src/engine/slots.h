@@ -2,8 +2,16 @@
 #ifndef GALLOP_ENGINE_SLOTS_H
 #define GALLOP_ENGINE_SLOTS_H
 
-#include "engine/executor.h"
-#include "kv/kv.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct executor_prefix;
+struct executor_rows;
+struct executor_want;
+struct kv;
+struct kv_want;
 
 struct slots {
     struct kv *kv;        /* borrowed */

@@ -8,7 +8,9 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/threads/pool.h"
 #include "engine/beams/lanes.h"
+#include "engine/constraints/constraints.h"
 #include "engine/draw.h"
 
 enum {

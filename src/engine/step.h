@@ -28,12 +28,18 @@
 
 #include "engine/constraints/late.h"
 #include "engine/constraints/masks.h"
-#include "engine/executor.h"
+#include "engine/guess/guess.h"
+#include "engine/sampling/sample.h"
 #include "engine/schedule/cost.h"
 #include "engine/schedule/outage.h"
 #include "engine/schedule/sched.h"
 #include "engine/schedule/waiting.h"
-#include "engine/seq.h"
+#include "gallop.h"
+
+struct executor;
+struct executor_rows;
+struct executor_want;
+struct seq;
 
 enum {
     /* Maximum rows of a step, unless max_seqs is larger. It bounds the delay of a cancellation, which takes

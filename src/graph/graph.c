@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "ops/moe.h"
+#include "ops/op.h"
 
 enum weights { NONE, EMBED, NORM, LINEAR, ATTN, MLP, MOE };
 

@@ -11,7 +11,12 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "ops/op.h"
+#include "kern/vector.h"
+
+struct op_attn;
+struct op_embed;
+struct op_mlp;
+struct op_norm;
 
 enum graph_op {
 #define GRAPH_OP(name, text, n_in, weights) GRAPH_##name,

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "ops/op.h"
+
 /* ---- heads ---- */
 
 /* Returns the heads [FIRST, first + n) of QKV [T, columns] as [T, n, D]. */

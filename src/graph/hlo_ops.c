@@ -1,6 +1,8 @@
 /* hlo_ops.c - lowers embeddings, norms, linears, activations and MLPs. */
 #include "graph/hlo_priv.h"
 
+#include "ops/op.h"
+
 struct hlo_value hlo_embed(struct hlo_writer *w, const struct graph_node *n, struct hlo_value index)
 {
     const struct op_embed *e = n->w.embed;

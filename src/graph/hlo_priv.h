@@ -8,7 +8,9 @@
 #define GALLOP_GRAPH_HLO_PRIV_H
 
 #include "graph/stablehlo.h"
+#include "model/model.h"
 #include "ops/linear_ints.h"
+#include "tensor/dtype.h"
 
 struct moe;
 

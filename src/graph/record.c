@@ -6,7 +6,11 @@
 
 #include "base/files/map.h"
 #include "base/mem.h"
+#include "graph/graph.h"
+#include "model/model.h"
+#include "ops/batch.h"
 #include "ops/moe.h"
+#include "ops/op.h"
 
 /* A buffer of the model, N floats at P, and the node whose value is in it. */
 struct written {

@@ -8,8 +8,9 @@
 #define GALLOP_GRAPH_RECORD_H
 
 #include "base/err.h"
-#include "graph/graph.h"
-#include "model/model.h"
+
+struct graph;
+struct model;
 
 /* Records the forward pass of M for ROWS rows, of which N_WANTED (1 to ROWS) give logits, or hidden states if
  * the model has no head. Returns 0; ERR_NOMEM; or ERR_UNSUPPORTED with the operator that cannot be recorded.

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "graph/hlo_priv.h"
+#include "ops/op.h"
 
 static struct hlo_value lower(struct hlo_writer *w, const struct graph_node *n)
 {

@@ -29,7 +29,9 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "graph/graph.h"
-#include "model/model.h"
+#include "tensor/dtype.h"
+
+struct model;
 
 /* What a program computes. */
 enum stablehlo_part {

@@ -22,6 +22,7 @@
 #include "base/files/folder.h"
 #include "base/log.h"
 #include "ckpt/gguf/gguf.h"
+#include "ckpt/gguf/set.h"
 #include "ckpt/shards.h"
 #include "hub/cache.h"
 #include "hub/download.h"

@@ -12,7 +12,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "hub/name.h"
+
+struct hub_name;
 
 /* Callback that reports DONE of TOTAL downloaded bytes (0: unknown) of FILE. It is called a few times a
  * second, also while no bytes arrive. A result other than 0 ends the download with ERR_CANCELLED. */

@@ -15,6 +15,7 @@
 #include "base/files/folder.h"
 #include "base/json/json_pull.h"
 #include "ckpt/gguf/gguf.h"
+#include "ckpt/gguf/set.h"
 
 enum { MAX_FILES = 100000 };
 

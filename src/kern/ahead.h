@@ -8,7 +8,9 @@
 #define GALLOP_KERN_AHEAD_H
 
 #include "base/cpu.h"
-#include "kern/kern.h"
+#include "kern/attention.h"
+
+struct kern_attn;
 
 /* Prefetches the cache line at AT, any address: with LEVEL2 into the L2 cache only, otherwise into L1.
  * Callers pass cpu_level2_ahead(), which they read once for each call of a kernel. The cache level is part of

@@ -20,7 +20,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "kern/kern.h"
+#include "kern/quant.h"
+#include "kern/vector.h"
 
 /* Range reduction writes x = n ln 2 + r with an integer n. Adding KMATH_MAGIC rounds x log2 e to n, ties to
  * even, and leaves n + 126 in the low bits of the sum. Those bits shifted left by 23 are the float 2^(n - 1)

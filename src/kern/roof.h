@@ -10,7 +10,6 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "base/threads/pool.h"
 #include "kern/peak.h"
 #include "tensor/dtype.h"
 

@@ -23,9 +23,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/threads/pool.h"
+#include "kern/attention.h"
 #include "kern/format/kv.h"
-#include "kern/kern.h"
 #include "kv/prefix.h"
 
 enum {

@@ -5,6 +5,7 @@
 
 #include "base/files/map.h"
 #include "base/mem.h"
+#include "base/threads/pool.h"
 #include "kern/kern.h"
 
 enum { PAGE = 4096, SHARE = 2 << 20 };

@@ -5,8 +5,9 @@
 
 #include <stddef.h>
 
-#include "app/save.h"
 #include "base/err.h"
+
+struct save;
 
 /* Opens the file PATH as *S and writes the header of an array of SHAPE [n_dims]. The caller then writes the
  * elements with save_write(), and save_commit() replaces an existing file. */

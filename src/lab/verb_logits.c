@@ -17,8 +17,11 @@
 #include "base/opt.h"
 #include "engine/engine.h"
 #include "engine/engine_priv.h"
+#include "engine/llm.h"
 #include "engine/score.h"
 #include "lab/npy.h"
+#include "model/model.h"
+#include "tensor/dtype.h"
 
 enum { MAX_WANTED = 128, MAX_TOP = 1024 };
 enum { USUAL_STEP = 512 }; /* the default of --max-num-batched-tokens */

@@ -21,7 +21,9 @@
 #include "ckpt/checkpoint.h"
 #include "engine/engine.h"
 #include "engine/engine_priv.h"
+#include "engine/llm.h"
 #include "engine/score.h"
+#include "kern/kern.h"
 
 enum { WANTED = 64 };
 

@@ -3,6 +3,9 @@
 #include "base/err.h"
 #include "ckpt/config.h"
 #include "ckpt/weights.h"
+#include "model/calibration.h"
+#include "model/model.h"
+#include "ops/op.h"
 #include "tensor/view.h"
 
 #include <stdarg.h>

@@ -11,8 +11,18 @@
 #ifndef GALLOP_MODEL_BIND_H
 #define GALLOP_MODEL_BIND_H
 
-#include "model/model.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ops/linear.h"
 #include "ops/moe.h"
+
+struct linear_desc;
+struct model;
+struct op_embed;
+struct op_norm;
+struct rope_params;
 
 bool bind_failed(const struct model *m);
 

@@ -9,6 +9,8 @@
 #include "base/mem.h"
 #include "ckpt/weights.h"
 #include "model/bind.h"
+#include "model/model.h"
+#include "tensor/view.h"
 
 void bind_moe_close(struct moe *w)
 {

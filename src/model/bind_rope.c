@@ -8,6 +8,8 @@
 
 #include "ckpt/config.h"
 #include "model/bind.h"
+#include "model/model.h"
+#include "ops/rope.h"
 
 static const struct {
     const char *name;

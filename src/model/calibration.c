@@ -10,6 +10,7 @@
 #include "base/json/json_pull.h"
 #include "ckpt/safetensors.h"
 #include "ops/gptq.h"
+#include "ops/linear.h"
 
 static int refuse_file(const struct calibration *s, const char *what, struct err *e)
 {

@@ -13,7 +13,8 @@
 
 #include "base/err.h"
 #include "ckpt/tensor_file.h"
-#include "ops/linear.h"
+
+struct linear_seen;
 
 #define CALIBRATION_GPTQ ".feedback"
 

@@ -1,6 +1,8 @@
 /* decoder.c - code that decoder models share: forward pass, config keys, layers, opening and closing. */
 #include "model/decoder.h"
 #include "ckpt/weights.h"
+#include "model/model.h"
+#include "ops/batch.h"
 
 #include <math.h>
 

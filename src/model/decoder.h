@@ -9,7 +9,17 @@
 #ifndef GALLOP_MODEL_DECODER_H
 #define GALLOP_MODEL_DECODER_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kern/vector.h"
 #include "model/bind.h"
+#include "ops/linear.h"
+#include "ops/op.h"
+
+struct batch;
+struct model_work;
+struct op_sink;
 
 /* The parts of a decoder layer. Parts that a model lacks are zeroed. */
 struct decoder_layer {

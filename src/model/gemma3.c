@@ -11,6 +11,7 @@
 #include "ckpt/config.h"
 #include "ckpt/weights.h"
 #include "model/decoder.h"
+#include "model/model.h"
 
 /* Returns the windows of the layers. layer_types names the local layers; by default all but every sixth are
  * local. A window in both directions lies half before and half after the row. */

@@ -15,6 +15,8 @@
 #include "ckpt/config.h"
 #include "ckpt/weights.h"
 #include "model/decoder.h"
+#include "model/model.h"
+#include "ops/batch.h"
 
 enum { GLOBAL, LOCAL }; /* indices of the ropes */
 

@@ -11,6 +11,8 @@
 #include "ckpt/config.h"
 #include "ckpt/weights.h"
 #include "model/decoder.h"
+#include "model/model.h"
+#include "ops/batch.h"
 
 /* ---- common parts ---- */
 

@@ -11,6 +11,7 @@
 #include "ckpt/config.h"
 #include "ckpt/weights.h"
 #include "model/decoder.h"
+#include "model/model.h"
 
 /* Opens a layer. Its experts may be stored apart, as in GGUF files. */
 static void open_layer(struct model *m, struct decoder_layer *w, const char *at, size_t l,

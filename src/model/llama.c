@@ -10,6 +10,8 @@
 #include "ckpt/config.h"
 #include "ckpt/weights.h"
 #include "model/decoder.h"
+#include "model/model.h"
+#include "ops/batch.h"
 
 /* Computes one decoder layer. x is the fp32 residual stream; r is the MLP output of the previous layer, which
  * is added to x first (layer 0: none). */

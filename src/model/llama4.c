@@ -10,6 +10,8 @@
 #include "ckpt/config.h"
 #include "ckpt/weights.h"
 #include "model/decoder.h"
+#include "model/model.h"
+#include "ops/batch.h"
 
 /* Computes one decoder layer; see llama.c. */
 static void layer_forward(const struct decoder_layer *w, size_t l, const struct op_sink *o,

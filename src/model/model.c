@@ -1,6 +1,13 @@
 /* model.c - opens a checkpoint, packs its weights, runs the forward pass of its architecture. */
 #include "model/model.h"
+#include "base/threads/pool.h"
+#include "ckpt/config.h"
 #include "ckpt/pack/pack.h"
+#include "ckpt/weights.h"
+#include "kern/kern.h"
+#include "model/calibration.h"
+#include "ops/linear_backend.h"
+#include "ops/op.h"
 #include "tensor/dtype.h"
 
 #include <stdatomic.h>

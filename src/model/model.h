@@ -13,11 +13,14 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/threads/pool.h"
 #include "ckpt/checkpoint.h"
-#include "model/calibration.h"
 #include "model/quant.h"
-#include "ops/op.h"
+#include "ops/rope.h"
+
+struct batch;
+struct calibration;
+struct op_embed;
+struct op_sink;
 
 enum { MODEL_MAX_ROPES = 2, MODEL_MAX_LAYERS = 4096, MODEL_END_BYTES = 64 };
 

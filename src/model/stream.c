@@ -3,6 +3,12 @@
 
 #include "base/files/map.h"
 #include "ckpt/weights.h"
+#include "model/calibration.h"
+#include "model/model.h"
+#include "ops/linear.h"
+#include "ops/linear_backend.h"
+#include "ops/op.h"
+#include "tensor/view.h"
 
 const struct model_todo *stream_of(const struct model *m, const struct linear *l)
 {

@@ -8,7 +8,14 @@
 #ifndef GALLOP_MODEL_STREAM_H
 #define GALLOP_MODEL_STREAM_H
 
-#include "model/model.h"
+#include <stddef.h>
+
+struct err;
+struct linear;
+struct model;
+struct model_todo;
+struct op_embed;
+struct pool;
 
 /* Returns the task of model_pack() that describes L, a linear of M, if L was left in the files; NULL if L is
  * packed or mapped. */

@@ -4,8 +4,12 @@
 
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/files/map.h"
 #include "base/mem.h"
+#include "kern/attention.h"
+#include "kern/kern.h"
+#include "ops/batch.h"
 
 enum { VERIFIED = 16 }; /* with so many rows (guesses), attention is split at any length */
 

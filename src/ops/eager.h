@@ -8,8 +8,11 @@
 #define GALLOP_OPS_EAGER_H
 
 #include "base/err.h"
-#include "base/threads/pool.h"
-#include "ops/op.h"
+#include "ops/linear.h"
+#include "tensor/dtype.h"
+
+struct op_sink;
+struct pool;
 
 /* The sizes for which a sink allocates its buffers, and its kernels. */
 struct eager_limits {

@@ -17,6 +17,9 @@
 #include <string.h>
 
 #include "kern/format/attn_i4.h"
+#include "kern/format/kv.h"
+#include "kern/kern.h"
+#include "ops/batch.h"
 #include "ops/eager_priv.h"
 
 enum {

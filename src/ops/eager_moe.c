@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/files/map.h"
+#include "kern/kern.h"
 #include "kern/kmath.h"
 #include "ops/eager_priv.h"
 #include "ops/moe.h"

@@ -2,7 +2,12 @@
 #ifndef GALLOP_OPS_EAGER_PRIV_H
 #define GALLOP_OPS_EAGER_PRIV_H
 
+#include "base/threads/pool.h"
 #include "ops/eager.h"
+#include "ops/op.h"
+
+struct moe;
+struct op_attn;
 
 struct eager {
     struct op_sink sink;

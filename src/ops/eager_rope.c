@@ -8,6 +8,8 @@
  */
 #include <math.h>
 
+#include "kern/kern.h"
+#include "ops/batch.h"
 #include "ops/eager_priv.h"
 
 size_t eager_attn_width(const struct op_attn *w)

@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/threads/pool.h"
+
 static size_t triangle(size_t n)
 {
     return n * (n + 1) / 2;

@@ -15,7 +15,7 @@
 
 #include <stddef.h>
 
-#include "base/threads/pool.h"
+struct pool;
 
 enum { GPTQ_COLUMNS = 1024 }; /* columns of a segment */
 

@@ -5,8 +5,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/files/map.h"
 #include "base/mem.h"
+#include "base/threads/pool.h"
+#include "kern/gemm.h"
+#include "kern/kern.h"
+#include "ops/linear_backend.h"
+#include "tensor/view.h"
 
 #define LINEAR_BACKEND(symbol) extern const struct linear_backend symbol;
 #define LINEAR_LACKING(name, library, package)

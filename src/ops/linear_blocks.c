@@ -9,8 +9,11 @@
 #include <string.h>
 
 #include "kern/format/groups.h"
+#include "kern/kern.h"
 #include "ops/linear.h"
+#include "ops/linear_backend.h"
 #include "tensor/quant.h"
+#include "tensor/view.h"
 
 static size_t panel_bytes(const struct linear *l, size_t part)
 {

@@ -10,7 +10,13 @@
  */
 #include <string.h>
 
+#include "base/cpu.h"
+#include "base/err.h"
+#include "base/threads/pool.h"
+#include "kern/gemm.h"
+#include "kern/kern.h"
 #include "ops/linear.h"
+#include "ops/linear_backend.h"
 
 /* The number of columns of a split is a multiple of UNIT, and at least LEAST. */
 enum { UNIT = 64, LEAST = 256 };

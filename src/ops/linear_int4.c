@@ -12,9 +12,12 @@
 #include <string.h>
 
 #include "kern/format/int4.h"
+#include "kern/kern.h"
 #include "ops/gptq.h"
 #include "ops/linear.h"
+#include "ops/linear_backend.h"
 #include "ops/rotate.h"
+#include "tensor/view.h"
 
 static bool int4_accepts(const struct linear_desc *d, const char **why_not)
 {

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "kern/format/int4.h"
+#include "ops/linear.h"
+#include "ops/linear_backend.h"
 
 /* Returns true if the weights of L are packed in the layout FORM (linear_backend.form). */
 static bool has_form(const struct linear *l, const char *form)

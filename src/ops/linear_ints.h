@@ -7,9 +7,10 @@
 #ifndef GALLOP_OPS_LINEAR_INTS_H
 #define GALLOP_OPS_LINEAR_INTS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
-#include "ops/linear.h"
+struct linear;
 
 enum linear_ints { LINEAR_NO_INTS, LINEAR_INT8, LINEAR_INT4 };
 

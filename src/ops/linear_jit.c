@@ -20,8 +20,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/err.h"
+#include "kern/gemm.h"
+#include "kern/kern.h"
+#include "kern/quant.h"
 #include "ops/linear.h"
+#include "ops/linear_backend.h"
 #include "ops/rotate.h"
+#include "tensor/view.h"
 
 enum {
     UNIT = 2 * KERN_NR,

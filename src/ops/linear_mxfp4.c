@@ -14,7 +14,10 @@
 
 #include "kern/format/groups.h"
 #include "kern/format/mx4.h"
+#include "kern/kern.h"
 #include "ops/linear.h"
+#include "ops/linear_backend.h"
+#include "tensor/view.h"
 
 enum {
     GROUP = MX4_GROUP_SIZE,

@@ -11,8 +11,13 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "kern/gemm.h"
+#include "kern/kern.h"
+#include "kern/quant.h"
 #include "ops/linear.h"
+#include "ops/linear_backend.h"
 #include "ops/rotate.h"
+#include "tensor/view.h"
 
 /* Bytes after the panels for the absolute maximum of inputs that have one scale for all rows (fixed_at()). */
 enum { FIXED_BYTES = 64 };

@@ -4,8 +4,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/err.h"
+#include "base/threads/pool.h"
+#include "kern/gemm.h"
+#include "kern/kern.h"
 #include "ops/linear.h"
+#include "ops/linear_backend.h"
 #include "tensor/quant.h"
+#include "tensor/view.h"
 
 size_t linear_joined_rows(const struct linear_desc *d)
 {

@@ -15,7 +15,11 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "kern/gemm.h"
+#include "kern/kern.h"
 #include "ops/linear.h"
+#include "ops/linear_backend.h"
+#include "tensor/view.h"
 
 enum {
     /* Elements of a chunk along K. */

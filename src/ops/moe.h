@@ -8,7 +8,11 @@
 #ifndef GALLOP_OPS_MOE_H
 #define GALLOP_OPS_MOE_H
 
-#include "ops/op.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kern/vector.h"
+#include "ops/linear.h"
 
 enum { MOE_MAX_EXPERTS = 4096, MOE_MAX_TOP_K = 64 };
 

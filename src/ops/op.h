@@ -12,11 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kern/kern.h"
-#include "ops/batch.h"
 #include "ops/linear.h"
 #include "ops/rope.h"
 #include "tensor/view.h"
+
+struct batch;
 
 /* An embedding. */
 struct op_embed {

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "base/mem.h"
+#include "ops/batch.h"
 
 static void plain(float *inv, size_t half, size_t dim, double theta)
 {

@@ -13,7 +13,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "ops/batch.h"
+
+struct batch;
 
 /* The pairs of dims that RoPE rotates: (i, i + half) as in Llama, or (2i, 2i + 1) as in GPT-J. */
 enum rope_pairs { ROPE_PAIRS_HALF, ROPE_PAIRS_NEXT };

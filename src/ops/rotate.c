@@ -1,7 +1,11 @@
 /* rotate.c - rotates rows: multiplies by pseudo-random signs, then by the Hadamard matrix. */
 #include "ops/rotate.h"
 
+#include <stdint.h>
 #include <string.h>
+
+#include "kern/kern.h"
+#include "kern/quant.h"
 
 /* SIGN(i) is the sign bit or 0 for element I, from the finalizer of MurmurHash3. Periodic signs, like those
  * of the rows of a Hadamard matrix, would concentrate large elements instead of spreading them. */

@@ -7,7 +7,9 @@
 #ifndef GALLOP_OPS_ROTATE_H
 #define GALLOP_OPS_ROTATE_H
 
-#include "kern/kern.h"
+#include <stddef.h>
+
+struct kern;
 
 /* Rotates X [k] into OUT, which may be X, by pseudo-random signs and a Hadamard matrix.
  *

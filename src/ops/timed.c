@@ -5,6 +5,9 @@
 
 #include "base/clock.h"
 #include "base/threads/pool.h"
+#include "kern/attention.h"
+#include "kern/format/kv.h"
+#include "ops/batch.h"
 #include "ops/moe.h"
 
 const char *timed_name(int kind)

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/files/folder.h"
 #include "base/utf8.h"
+#include "text/tok/ids.h"
 #include "text/tok/tok.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

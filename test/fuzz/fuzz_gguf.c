@@ -10,6 +10,10 @@
 #include "base/mem.h"
 #include "ckpt/config.h"
 #include "ckpt/gguf/gguf.h"
+#include "ckpt/gguf/set.h"
+#include "ckpt/tensor_file.h"
+#include "text/tok/ids.h"
+#include "text/tok/tok.h"
 
 static void check_table(const struct gguf *g, const char *begin, const char *end)
 {

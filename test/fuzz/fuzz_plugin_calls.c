@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "engine/pjrt/channel.h"
 #include "engine/pjrt/plugin.h"
 #include "engine/pjrt/process.h"
 #include "engine/pjrt/remote.h"

@@ -10,9 +10,12 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/threads/pool.h"
+#include "ckpt/config.h"
 #include "ckpt/pack/pack.h"
 #include "ckpt/quantised.h"
 #include "ckpt/safetensors.h"
+#include "ckpt/weights.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,6 +5,9 @@
 
 #include "base/mem.h"
 #include "ckpt/safetensors.h"
+#include "ckpt/tensor_file.h"
+#include "tensor/dtype.h"
+#include "tensor/view.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -12,7 +12,11 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "text/settings.h"
+#include "text/tok/added.h"
+#include "text/tok/build.h"
 #include "text/tok/formats/readers.h"
+#include "text/tok/ids.h"
 #include "text/tok/tok.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

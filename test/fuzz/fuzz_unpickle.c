@@ -6,7 +6,11 @@
 
 #include "base/arena.h"
 #include "base/mem.h"
+#include "ckpt/tensor_file.h"
 #include "ckpt/torch/torch.h"
+#include "ckpt/torch/unpickle.h"
+#include "tensor/dtype.h"
+#include "tensor/view.h"
 
 /* Checks that the lowest and the highest element of V are inside the bytes. */
 static void check(const struct view *v, const char *begin, const char *end)

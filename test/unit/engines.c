@@ -1,7 +1,12 @@
 /* engines.c - see engines.h. */
 #include "engines.h"
 
+#include "base/err.h"
+#include "engine/executor.h"
+#include "engine/llm.h"
 #include "engine/score.h"
+#include "gallop.h"
+#include "kv/kv.h"
 
 const char *engines_path(const char *name)
 {

@@ -3,6 +3,7 @@
 #define GALLOP_TEST_ENGINES_H
 
 #include "engine/engine_priv.h"
+#include "gallop.h"
 
 /* Returns the path of the model NAME: a golden of test/golden, "demo" for the bundled model, or a path
  * itself. The text is valid for the next three calls. */

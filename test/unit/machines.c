@@ -1,6 +1,9 @@
 /* machines.c - opens simulated machines, and submits requests to them. */
 #include "machines.h"
 
+#include "engine/sampling/sampling.h"
+#include "engine/seq.h"
+
 void machines_open(struct machine *m, const struct machine_size *size, const struct sim_executor_spec *spec,
                    const struct step_options *o)
 {

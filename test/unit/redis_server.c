@@ -12,6 +12,7 @@
 
 #include "engines.h"
 #include "files.h"
+#include "gallop.h"
 
 bool redis_server_is_built_in(void)
 {

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files/map.h"
 #include "base/mem.h"
 
 _Static_assert(FOLDER_PATH_MAX >= 4096, "realpath() needs room for PATH_MAX bytes");

@@ -13,7 +13,8 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "base/files/map.h"
+
+struct map_file;
 
 enum { FOLDER_PATH_MAX = 4096 };
 

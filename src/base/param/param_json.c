@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json/json_tree.h"
+#include "base/param/param.h"
 
 const char *param_found(const json_t *v, char out[PARAM_FOUND_BYTES])
 {

@@ -8,7 +8,8 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/param/param.h"
+
+struct param;
 
 enum { PARAM_FOUND_BYTES = 40 };
 

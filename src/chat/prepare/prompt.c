@@ -20,6 +20,7 @@
 #include "text/markup/markup.h"
 #include "text/markup/parser.h"
 #include "text/markup/template.h"
+#include "text/tok/ids.h"
 #include "text/tok/infill.h"
 #include "text/tok/tok.h"
 

@@ -9,6 +9,7 @@
 #include "chat/schema.h"
 #include "chat/service.h"
 #include "engine/engine.h"
+#include "text/tok/ids.h"
 #include "text/tok/tok.h"
 
 static const struct engine_info *info_of(const struct request *q)

@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "ckpt/gguf/gguf.h"
+#include "ckpt/gguf/set.h"
 
 /* ---- architectures ---- */
 

@@ -19,10 +19,10 @@
 #include "base/err.h"
 #include "base/json/json_pull.h"
 #include "base/strmap.h"
-#include "ckpt/gguf/set.h"
-#include "ckpt/tensor_file.h"
 #include "tensor/view.h"
-#include "text/tok/tok.h"
+
+struct gguf_set;
+struct tok;
 
 /* ---- one file ---- */
 

@@ -5,6 +5,8 @@
  */
 #include "base/arena.h"
 #include "ckpt/gguf/gguf.h"
+#include "ckpt/gguf/set.h"
+#include "ckpt/tensor_file.h"
 
 #include <stdio.h>
 #include <string.h>

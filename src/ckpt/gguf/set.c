@@ -9,7 +9,12 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/err.h"
+#include "base/files/folder.h"
+#include "base/files/map.h"
 #include "base/mem.h"
+#include "ckpt/gguf/set.h"
+#include "ckpt/tensor_file.h"
 
 enum { MAX_PARTS = 99999, TAIL = 20 /* "-00001-of-00002.gguf" */ };
 

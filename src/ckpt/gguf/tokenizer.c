@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "ckpt/gguf/gguf.h"
+#include "ckpt/gguf/set.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -25,9 +25,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/files/folder.h"
-#include "base/files/map.h"
-#include "base/threads/pool.h"
 #include "ckpt/tensor_file.h"
+
+struct map_file;
+struct pool;
 
 enum {
     PACK_VERSION = 1,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/threads/pool.h"
 #include "base/xxh3.h"
 #include "ckpt/pack/form.h"
 #include "ckpt/pack/pack.h"

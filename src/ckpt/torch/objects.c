@@ -6,6 +6,8 @@
  */
 #include "base/arena.h"
 #include "ckpt/torch/torch.h"
+#include "ckpt/torch/unpickle.h"
+#include "tensor/dtype.h"
 
 #include <string.h>
 

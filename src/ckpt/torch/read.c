@@ -12,6 +12,10 @@
 #include <string.h>
 
 #include "ckpt/little_endian.h"
+#include "ckpt/tensor_file.h"
+#include "ckpt/torch/unpickle.h"
+#include "tensor/dtype.h"
+#include "tensor/view.h"
 
 enum { PROTOCOL = 1001, MAX_KEY = 200 };
 

@@ -12,8 +12,9 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/strmap.h"
-#include "ckpt/tensor_file.h"
-#include "ckpt/torch/unpickle.h"
+
+struct tensor_file;
+struct unpickle_value;
 
 /* Reads a file of torch.save into F, which is open and has no tensors yet. Adds every tensor of the state
  * dict, in the dict's order, as a strided view of a mapped storage. Other values are left out. On failure *e

@@ -2,6 +2,9 @@
 #include "engine/beams/ask.h"
 
 #include "engine/beams/beam.h"
+#include "engine/executor.h"
+#include "gallop.h"
+#include "kern/attention.h"
 
 /* Refuses fields of R that beam search does not support. */
 static int check_fields(const struct gallop_request *r, const struct sampling *user, struct err *e)

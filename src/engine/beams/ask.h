@@ -2,9 +2,12 @@
 #ifndef GALLOP_ENGINE_BEAMS_ASK_H
 #define GALLOP_ENGINE_BEAMS_ASK_H
 
-#include "engine/executor.h"
-#include "engine/sampling/sampling.h"
-#include "gallop.h"
+#include <stddef.h>
+
+struct err;
+struct executor_caps;
+struct gallop_request;
+struct sampling;
 
 /* If USER, the parameters of the request R with a valid n, asks for beam search, sets *WIDTH to the number of beams and
  * changes MERGED to greedy decoding. Otherwise sets *WIDTH to 0. CAPS are the limits of the executor, MOST is the

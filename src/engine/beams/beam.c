@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "engine/sampling/sample.h"
 
 size_t beam_n_ranked(size_t width, size_t n_ends)
 {

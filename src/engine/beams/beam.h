@@ -21,8 +21,9 @@
 #include <stdint.h>
 
 #include "base/arena.h"
-#include "engine/sampling/sample.h"
 #include "engine/sampling/sampling.h"
+
+struct sample_top;
 
 enum {
     BEAM_MOST = 32,                          /* maximum number of running hypotheses */

@@ -13,8 +13,13 @@
 #ifndef GALLOP_ENGINE_BEAMS_LANES_H
 #define GALLOP_ENGINE_BEAMS_LANES_H
 
-#include "engine/executor.h"
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "engine/seq.h"
+
+struct executor;
+struct seq;
 
 /* Functions for every sequence; without beam search, S is its only lane. */
 struct seq *lanes_head(struct seq *s);

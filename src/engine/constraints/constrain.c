@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/json/json_tree.h"
 #include "engine/constraints/structured.h"
+#include "gallop.h"
 #include "text/markup/tools.h"
 
 /* ---- which functions ---- */

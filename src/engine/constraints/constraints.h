@@ -19,7 +19,6 @@
 #include "base/err.h"
 #include "gallop.h"
 #include "text/grammar/constraint.h"
-#include "text/tok/tok.h"
 
 enum {
     CONSTRAINTS_MAX_BYTES = 256 << 20, /* above this total, entries that no request uses are freed */

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "engine/constraints/constraints.h"
 
 /* A constraint that is lent, with the masks to make. After each mask the job waits for its next turn, so that no
  * constraint waits for all masks of another one. It waits as an item of the client whose answer needs the next mask. */

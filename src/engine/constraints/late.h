@@ -22,9 +22,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "base/threads/thread.h"
 #include "base/threads/turns.h"
-#include "engine/constraints/constraints.h"
+#include "text/grammar/constraint.h"
+
+struct constraints;
+struct constraints_entry;
 
 enum { LATE_THREADS = 2 };
 

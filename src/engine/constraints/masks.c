@@ -4,7 +4,12 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/mem.h"
+#include "base/threads/pool.h"
+#include "engine/sampling/sampling.h"
+#include "engine/seq.h"
+#include "text/grammar/constraint.h"
 
 int masks_open(struct masks *m, size_t n_seqs, const struct pool *pool, size_t most, struct err *e)
 {

@@ -6,8 +6,13 @@
 #ifndef GALLOP_ENGINE_CONSTRAINTS_MASKS_H
 #define GALLOP_ENGINE_CONSTRAINTS_MASKS_H
 
-#include "base/threads/pool.h"
-#include "engine/seq.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct pool;
+struct seq;
 
 /* Maximum work on constraints (constraint_run.steps) of a thread within one step of the engine, about 2 ms. A mask that
  * needs more is late (late.h). */

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/json/json_tree.h"
 #include "base/mem.h"
+#include "gallop.h"
 
 struct reader {
     struct gallop_structured_outputs *s;

@@ -9,7 +9,8 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "gallop.h"
+
+struct gallop_structured_outputs;
 
 /* Returns true if NAME is the name of one of these fields. */
 bool structured_is_field(const char *name);

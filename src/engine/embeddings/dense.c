@@ -8,7 +8,10 @@
 #include "base/mem.h"
 #include "ckpt/config.h"
 #include "ckpt/safetensors.h"
+#include "ckpt/tensor_file.h"
 #include "ckpt/torch/torch.h"
+#include "tensor/dtype.h"
+#include "tensor/view.h"
 
 /* Reads the activation by the last part of its class name, such as "torch.nn.modules.activation.Tanh". */
 static int read_act(enum dense_act *act, struct config *c, struct err *e)

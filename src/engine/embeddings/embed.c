@@ -9,6 +9,7 @@
 #include "engine/embeddings/embedder.h"
 #include "text/markup/conversation.h"
 #include "text/markup/template.h"
+#include "text/tok/ids.h"
 #include "text/tok/tok.h"
 
 size_t embed_ids(const struct embedder *x, const int32_t **ids, size_t *n)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json/json_pull.h"
+#include "base/param/param.h"
 #include "base/param/param_json.h"
 #include "engine/guess/match.h"
 

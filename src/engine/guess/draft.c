@@ -7,12 +7,17 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/threads/pool.h"
 #include "ckpt/checkpoint.h"
 #include "ckpt/config.h"
 #include "engine/find_model.h"
 #include "engine/guess/guess_draw.h"
 #include "engine/guess/vocabulary.h"
+#include "engine/llm.h"
 #include "engine/seq.h"
+#include "gallop.h"
+#include "model/model.h"
+#include "tensor/dtype.h"
 
 enum {
     LEAST_LOGITS = 32, /* minimum number of rows whose logits are computed together */

@@ -15,7 +15,9 @@
 #define GALLOP_ENGINE_GUESS_DRAFT_H
 
 #include "engine/guess/guess.h"
-#include "engine/llm.h"
+
+struct err;
+struct llm;
 
 struct draft_options {
     const struct gallop_options *engine; /* the target's; isa, allow_links, download and progress are used */

@@ -3,6 +3,10 @@
 
 #include "base/mem.h"
 #include "engine/constraints/masks.h"
+#include "engine/sampling/sample.h"
+#include "engine/sampling/sampling.h"
+#include "engine/seq.h"
+#include "text/grammar/constraint.h"
 
 static bool ends_answer(const struct sampling *p, int32_t id)
 {

@@ -2,7 +2,11 @@
 #ifndef GALLOP_ENGINE_GUESS_GUESS_DRAW_H
 #define GALLOP_ENGINE_GUESS_GUESS_DRAW_H
 
-#include "engine/seq.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+struct sample_scratch;
+struct seq;
 
 /* Sets guess.lane of SEQ [n] to numbers below N. Sequences with the same constraint get the same one, since they share
  * its cached states. */

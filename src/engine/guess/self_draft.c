@@ -5,9 +5,14 @@
 
 #include "base/files/map.h"
 #include "base/mem.h"
+#include "base/threads/pool.h"
 #include "base/threads/topo.h"
 #include "engine/guess/guess_draw.h"
+#include "engine/llm.h"
 #include "engine/seq.h"
+#include "gallop.h"
+#include "model/model.h"
+#include "model/quant.h"
 
 struct self_draft {
     struct llm *target;

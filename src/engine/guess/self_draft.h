@@ -8,10 +8,13 @@
 #ifndef GALLOP_ENGINE_GUESS_SELF_DRAFT_H
 #define GALLOP_ENGINE_GUESS_SELF_DRAFT_H
 
-#include "engine/guess/guess.h"
-#include "engine/llm.h"
+#include <stddef.h>
 
+struct err;
+struct gallop_options;
+struct llm;
 struct self_draft;
+struct seq;
 
 /* Packs the int4 weights of TARGET, which is borrowed. The caller has unblocked SIGBUS. MOST: maximum number of guesses
  * of a sequence. ERR_UNSUPPORTED: the weights of TARGET are quantized. ERR_NOMEM, or an error of model_open(). */

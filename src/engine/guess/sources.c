@@ -1,13 +1,19 @@
 /* sources.c - opens the sources, and asks them for guesses. */
 #include "engine/guess/sources.h"
 
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/strmap.h"
+#include "engine/guess/draft.h"
 #include "engine/guess/lookup.h"
 #include "engine/guess/self_draft.h"
 #include "engine/guess/suffix.h"
+#include "engine/llm.h"
 #include "engine/seq.h"
+#include "gallop.h"
+#include "kv/kv.h"
 
 /* Returns true if guesses of SOURCE are computed by a model. */
 static bool is_draft(enum guess_source source)

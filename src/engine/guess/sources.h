@@ -5,10 +5,11 @@
 
 #include "engine/constraints/masks.h"
 #include "engine/guess/config.h"
-#include "engine/guess/draft.h"
 #include "engine/guess/guess.h"
 #include "engine/guess/history.h"
-#include "engine/llm.h"
+
+struct gallop_options;
+struct llm;
 
 struct guess_sources {
     struct guess_maker maker; /* the functions that the step calls */

@@ -1,6 +1,8 @@
 /* suffix.c - the votes of suffix.h. */
 #include "engine/guess/suffix.h"
 
+#include "engine/guess/match.h"
+
 enum { MAX_VOTERS = 2 * MATCH_MAX_OCCURRENCES };
 
 /* An occurrence of the match, and its current position. */

@@ -15,7 +15,9 @@
 #define GALLOP_ENGINE_GUESS_SUFFIX_H
 
 #include "engine/guess/history.h"
-#include "engine/guess/match.h"
+
+struct match;
+struct match_rule;
 
 /* A guess after an interrupted match is as trustworthy as one after a match of this length. */
 enum { SUFFIX_RESUMED = 2 };

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "text/tok/tok.h"
 
 /* Appends the string of token ID as a JSON string, or "no token". */
 static void show(struct buf *out, const struct tok *t, int32_t id)

@@ -5,7 +5,8 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "text/tok/tok.h"
+
+struct tok;
 
 /* Checks that every id which both tokenizers have is the same token, unless it is special in one of them. The sizes may
  * differ. ERR_INPUT names the first token that differs. */

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/files/cache.h"
@@ -15,6 +16,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/xxh3.h"
+#include "engine/pjrt/plugin.h"
 
 enum { MAX_BYTES = 1 << 30 };
 

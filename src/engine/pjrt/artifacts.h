@@ -9,8 +9,13 @@
 #define GALLOP_ENGINE_PJRT_ARTIFACTS_H
 
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 
-#include "engine/pjrt/plugin.h"
+struct buf;
+struct err;
+struct pjrt_loaded;
+struct plugin;
 
 /* Counters of artifacts_open(), and the total time of its compilations. One thread at a time counts; any thread may
  * read. */

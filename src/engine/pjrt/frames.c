@@ -10,10 +10,20 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/threads/errand.h"
+#include "base/threads/pool.h"
+#include "engine/engine.h"
+#include "engine/executor.h"
+#include "engine/llm.h"
 #include "engine/pjrt/artifacts.h"
 #include "engine/pjrt/needs.h"
+#include "engine/pjrt/plugin.h"
+#include "engine/pjrt/plugin_source.h"
 #include "engine/pjrt/weights.h"
 #include "graph/record.h"
+#include "graph/stablehlo.h"
+#include "kv/prefix.h"
+#include "ops/batch.h"
+#include "tensor/dtype.h"
 
 enum {
     MAX_ROWS = 3,  /* number of row counts per decoding sequence for which programs are compiled */

@@ -17,9 +17,15 @@
 #ifndef GALLOP_ENGINE_PJRT_FRAMES_H
 #define GALLOP_ENGINE_PJRT_FRAMES_H
 
-#include "engine/engine.h"
-#include "engine/llm.h"
-#include "engine/pjrt/plugin_source.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+struct engine_executor;
+struct engine_program;
+struct err;
+struct executor;
+struct llm;
+struct plugin_source;
 
 enum { FRAMES_MAX_BUCKETS = 16 };
 

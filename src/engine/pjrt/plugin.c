@@ -8,7 +8,10 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "engine/pjrt/api.h"
+#include "engine/pjrt/channel.h"
 #include "engine/pjrt/plugin_file.h"
+#include "engine/pjrt/plugin_source.h"
 #include "engine/pjrt/remote.h"
 
 /* Serialized CompileOptionsProto: executable_build_options { num_replicas: 1, num_partitions: 1 },

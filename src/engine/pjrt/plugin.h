@@ -13,9 +13,12 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "engine/pjrt/api.h"
-#include "engine/pjrt/plugin_source.h"
 #include "tensor/dtype.h"
+
+struct pjrt_api;
+struct pjrt_buffer;
+struct pjrt_loaded;
+struct plugin_source;
 
 struct plugin {
     const char *path, *options; /* borrowed from the source; OPTIONS is "" if there are none */

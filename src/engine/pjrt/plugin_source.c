@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/json/json_pull.h"
+#include "engine/pjrt/api.h"
 
 static const char names_variable[] = "PJRT_NAMES_AND_LIBRARY_PATHS";
 

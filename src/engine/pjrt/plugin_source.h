@@ -9,7 +9,8 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/files/file.h"
-#include "engine/pjrt/api.h"
+
+struct pjrt_named;
 
 enum { PLUGIN_SOURCE_OPTIONS = 64, PLUGIN_SOURCE_NUMBERS = 4096 }; /* most options, and numbers of a list */
 

@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "base/threads/thread.h"
+#include "engine/pjrt/channel.h"
 
 enum { SECONDS_TO_END = 5 };
 

@@ -8,9 +8,10 @@
 #define GALLOP_ENGINE_PJRT_PROCESS_H
 
 #include "base/files/shared.h"
-#include "engine/pjrt/channel.h"
 #include "engine/pjrt/plugin.h"
+#include "engine/pjrt/plugin_source.h"
 
+struct channel_message;
 struct process_object;
 
 struct process {

@@ -1,13 +1,16 @@
 /* remote.c - see remote.h. */
 #include "engine/pjrt/remote.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/files/shared.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "engine/pjrt/channel.h"
 #include "engine/pjrt/child.h"
+#include "engine/pjrt/plugin_source.h"
 
 enum {
     MOST_FREED = 512,

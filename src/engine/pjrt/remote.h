@@ -9,9 +9,13 @@
 #define GALLOP_ENGINE_PJRT_REMOTE_H
 
 #include "base/buf.h"
-#include "engine/pjrt/channel.h"
-#include "engine/pjrt/plugin_source.h"
 #include "tensor/dtype.h"
+
+struct channel_facts;
+struct err;
+struct pjrt_buffer;
+struct pjrt_loaded;
+struct plugin_source;
 
 /* How long a call may last before the process is killed, in seconds. */
 enum {

@@ -6,10 +6,19 @@
 
 #include "base/files/map.h"
 #include "base/mem.h"
+#include "engine/pjrt/plugin.h"
+#include "graph/stablehlo.h"
+#include "model/model.h"
 #include "model/stream.h"
+#include "ops/batch.h"
+#include "ops/linear.h"
+#include "ops/linear_backend.h"
 #include "ops/linear_ints.h"
 #include "ops/moe.h"
+#include "ops/op.h"
+#include "ops/rope.h"
 #include "ops/rotate.h"
+#include "tensor/view.h"
 
 int weights_check(const struct model *m, struct err *e)
 {

@@ -2,8 +2,14 @@
 #ifndef GALLOP_ENGINE_PJRT_WEIGHTS_H
 #define GALLOP_ENGINE_PJRT_WEIGHTS_H
 
-#include "engine/pjrt/plugin.h"
-#include "graph/stablehlo.h"
+#include <stddef.h>
+
+struct err;
+struct model;
+struct pjrt_buffer;
+struct plugin;
+struct pool;
+struct stablehlo;
 
 /* Returns ERR_UNSUPPORTED, naming the linear and its backend, if a linear of M is packed in a layout that cannot be
  * read back. */

@@ -6,6 +6,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/sampling/sampling.h"
+#include "text/tok/tok.h"
+
 /* Bytes of a token that are searched for breakers; longer tokens are cut. */
 enum { LONGEST_TOKEN = 256 };
 

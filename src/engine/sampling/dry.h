@@ -17,8 +17,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/sampling/sampling.h"
-#include "text/tok/tok.h"
+struct tok;
+
+struct sampling;
 
 /* Maximum length of a repetition, to which longer ones are cut, and largest dry_allowed_length. */
 enum { DRY_LONGEST = 1024 };

@@ -4,6 +4,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/param/param.h"
+#include "engine/sampling/sampling.h"
+#include "gallop.h"
+
 _Static_assert((int)GALLOP_EARLY_NEVER == (int)SAMPLING_EARLY_NEVER, "the numbers of early_stopping");
 
 /* As the column ACCESS of a row, PUBLIC applies the macro `row` to the other arguments, PRIVATE expands to nothing. */

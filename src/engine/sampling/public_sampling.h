@@ -7,8 +7,9 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "engine/sampling/sampling.h"
-#include "gallop.h"
+
+struct gallop_sampling;
+struct sampling;
 
 /* Marks every member of P as not given. */
 void public_sampling_init(struct gallop_sampling *p);

@@ -5,6 +5,8 @@
 
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "text/tok/ids.h"
+#include "text/tok/tok.h"
 
 enum { PROMPT_END = 32 /* last tokens of a prompt that are searched for the opening mark */ };
 

@@ -21,7 +21,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "text/markup/parser.h"
-#include "text/tok/tok.h"
 
 enum {
     REASONING_MAX_MARK = 64, /* maximum bytes of a mark */

@@ -17,6 +17,8 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/sampling/dry.h"
+#include "engine/sampling/sampling.h"
+#include "kern/kern.h"
 
 /* find_best() makes all passes over PAGE logits (16 KB) before the next PAGE, so that they stay in the level
  * 1 cache. */

@@ -34,9 +34,9 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "engine/sampling/sampling.h"
-#include "kern/kern.h"
-#include "text/tok/tok.h"
+
+struct kern;
+struct sampling;
 
 /* ---- state of a sequence that the stages use ---- */
 

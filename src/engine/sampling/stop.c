@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "engine/sampling/sampling.h"
 
 #include <string.h>
 

@@ -18,7 +18,8 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "engine/sampling/sampling.h"
+
+struct sampling;
 
 enum stop_why {
     STOP_NONE,   /* the text has not ended */

@@ -1,6 +1,8 @@
 /* sched.c - picks sequences by precedence, within the limits of rows, logits and time. */
 #include "engine/schedule/sched.h"
 
+#include "engine/schedule/cost.h"
+
 /* The plan so far. */
 struct plan {
     const struct sched_seq *seq;

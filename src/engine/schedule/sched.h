@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "engine/schedule/cost.h"
+struct cost;
+struct cost_step;
 
 struct sched_seq {
     size_t computed, known; /* number of computed rows and of known tokens; computed < known */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/constraints/constrain.h"
+#include "engine/engine.h"
 #include "engine/engine_priv.h"
 #include "engine/texts/texts.h"
 #include "gallop.h"

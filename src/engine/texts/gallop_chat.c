@@ -4,10 +4,12 @@
 #include <time.h>
 
 #include "base/json/json_pull.h"
+#include "engine/engine.h"
 #include "engine/engine_priv.h"
 #include "engine/texts/texts.h"
 #include "gallop.h"
 #include "text/markup/conversation.h"
+#include "text/tok/ids.h"
 #include "text/tok/tok.h"
 
 void gallop_chat_init(struct gallop_chat *c)

@@ -1,5 +1,6 @@
 /* gallop_embedding.c - the function of gallop.h that makes embeddings of pooled states. */
 #include "engine/embeddings/embed.h"
+#include "engine/engine.h"
 #include "engine/engine_priv.h"
 #include "engine/texts/texts.h"
 #include "gallop.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json/json_pull.h"
+#include "engine/engine.h"
 #include "engine/engine_priv.h"
 #include "engine/texts/texts.h"
 #include "gallop.h"

@@ -1,9 +1,11 @@
 /* gallop_tokens.c - the functions of gallop.h that describe a model, tokenize and detokenize. */
 #include <string.h>
 
+#include "engine/engine.h"
 #include "engine/engine_priv.h"
 #include "engine/texts/texts.h"
 #include "gallop.h"
+#include "text/tok/ids.h"
 #include "text/tok/tok.h"
 
 void gallop_free(void *p)

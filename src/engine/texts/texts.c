@@ -4,12 +4,15 @@
 #include <string.h>
 
 #include "base/json/json_pull.h"
+#include "base/threads/pool.h"
 #include "ckpt/checkpoint.h"
 #include "engine/find_model.h"
 #include "engine/llm.h"
 #include "engine/sampling/sampling.h"
+#include "engine/texts/template_cache.h"
 #include "text/chat.h"
 #include "text/markup/conversation.h"
+#include "text/tok/tok.h"
 
 /* ---- templates ---- */
 

@@ -14,12 +14,15 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "engine/embeddings/embedder.h"
-#include "engine/texts/template_cache.h"
 #include "gallop.h"
-#include "text/markup/markup.h"
+#include "text/markup/template.h"
+#include "text/markup/tools.h"
 
 struct llm;
+struct markup;
 struct sampling;
+struct template_cache;
+struct template_entry;
 struct tok;
 
 struct texts {

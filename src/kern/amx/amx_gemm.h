@@ -26,7 +26,6 @@
 #include <string.h>
 
 #include "kern/amx/amx_tile.h"
-#include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_gemm.h"
 
 enum {

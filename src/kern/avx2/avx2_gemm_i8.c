@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "kern/avx2/avx2.h"
+#include "kern/avx2/avx2_math.h"
 #include "kern/avx2/avx2_tile.h"
 #include "kern/kmath.h"
 

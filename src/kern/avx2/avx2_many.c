@@ -19,6 +19,7 @@
 
 #include "kern/ahead.h"
 #include "kern/avx2/avx2.h"
+#include "kern/avx2/avx2_math.h"
 #include "kern/avx2/avx2_tile.h"
 
 enum {

@@ -12,7 +12,6 @@
 #include <immintrin.h>
 
 #include "kern/avx2/avx2.h"
-#include "kern/avx2/avx2_math.h"
 
 enum {
     AVX2_ROWS = 6,     /* rows of the largest tile */

@@ -26,6 +26,7 @@
 #ifndef GALLOP_KERN_AVX512_ATTN_H
 #define GALLOP_KERN_AVX512_ATTN_H
 
+#include "kern/attention.h"
 #include "kern/avx512/avx512_attn_parts.h"
 
 /* Sets up the prefetches of the second phase: with each tile of weights that it computes, a few lines of the

@@ -10,6 +10,7 @@
 #define GALLOP_KERN_AVX512_ATTN_PARTS_H
 
 #include "kern/ahead.h"
+#include "kern/attention.h"
 #include "kern/avx512/avx512_tile.h"
 
 enum {

@@ -19,7 +19,8 @@
 #include <string.h>
 
 #include "kern/ahead.h"
-#include "kern/kern.h"
+#include "kern/attention.h"
+#include "kern/quant.h"
 #include "tensor/dtype.h"
 
 enum {

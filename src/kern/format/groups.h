@@ -25,8 +25,10 @@
 
 #include <string.h>
 
-#include "kern/kern.h"
+#include "kern/gemm.h"
 #include "tensor/quant.h"
+
+struct kern_gemm;
 
 enum {
     GROUPS_SIZE = QUANT_SIZE,

@@ -16,7 +16,11 @@
 #ifndef GALLOP_KERN_FORMAT_INT4_H
 #define GALLOP_KERN_FORMAT_INT4_H
 
-#include "kern/kern.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kern/gemm.h"
+#include "kern/quant.h"
 
 enum {
     INT4_UNIT = 32, /* rows of a unit; K is a multiple of it */

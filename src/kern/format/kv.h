@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kern/kern.h"
+#include "kern/attention.h"
 #include "tensor/dtype.h"
 
 /* The K and V rows of one layer. A tile holds 16 tokens (kern/attention.h). A KV block is 2^block_shift

@@ -10,7 +10,10 @@
 #ifndef GALLOP_KERN_FORMAT_MX4_H
 #define GALLOP_KERN_FORMAT_MX4_H
 
-#include "kern/kern.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kern/gemm.h"
 
 enum {
     MX4_GROUP_SIZE = 32, /* elements that share a scale */

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "kern/avx512/avx512.h"
 #include "kern/format/groups.h"
 #include "kern/kmath.h"
 #include "kern/simd512/simd512.h"

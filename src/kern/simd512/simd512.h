@@ -56,8 +56,8 @@
 /* As WHAT of these macros, expands to name_<rows> and a comma: an element of an array initializer. */
 #define SIMD512_NAMED(rows, name) name##_##rows,
 
-#include "kern/kern.h"
 #include "kern/kmath.h"
+#include "kern/vector.h"
 
 #define SIMD512_ALL ((__mmask16)0xffff)
 

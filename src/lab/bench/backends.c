@@ -17,6 +17,7 @@
 
 #include "app/print.h"
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/err.h"
 #include "base/files/map.h"
 #include "base/mem.h"
@@ -25,11 +26,16 @@
 #include "base/threads/topo.h"
 #include "ckpt/checkpoint.h"
 #include "engine/engine.h"
+#include "kern/kern.h"
 #include "kern/roof.h"
 #include "lab/bench/backends.h"
 #include "lab/bench/cost.h"
 #include "lab/bench/trace.h"
+#include "model/calibration.h"
+#include "model/model.h"
 #include "model/quant.h"
+#include "ops/linear_backend.h"
+#include "ops/timed.h"
 
 enum { MAX_BACKENDS = 16, MAX_LINEARS = 64 };
 

@@ -6,7 +6,8 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "engine/engine.h"
+
+struct gallop_options;
 
 enum { BENCH_BACKENDS_ROWS = 24, BENCH_BACKENDS_REPS = 100 };
 

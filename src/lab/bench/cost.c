@@ -8,6 +8,7 @@
 #include "engine/llm.h"
 #include "kern/roof.h"
 #include "lab/bench/cost.h"
+#include "ops/batch.h"
 
 void bench_cost_add_op(struct bench_cost *cost, const struct roof *roof, const struct timed_op *op)
 {

@@ -15,9 +15,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "kern/roof.h"
-#include "kv/kv.h"
-#include "ops/timed.h"
+#include "tensor/dtype.h"
+
+struct roof;
+struct timed_op;
 
 enum { BENCH_MAX_SEQS = 257 };
 

@@ -6,6 +6,7 @@
 #include "base/files/map.h"
 #include "base/mem.h"
 #include "base/threads/pool.h"
+#include "engine/executor.h"
 #include "engine/llm.h"
 #include "kern/kern.h"
 #include "lab/bench/fill.h"

@@ -10,7 +10,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "engine/llm.h"
+
+struct llm;
 
 struct bench_fill {
     struct llm *m; /* borrowed */

@@ -16,6 +16,7 @@
 #include "engine/engine_priv.h"
 #include "engine/llm.h"
 #include "kern/roof.h"
+#include "kv/store/store.h"
 #include "lab/bench/serve.h"
 #include "lab/bench/serving.h"
 #include "lab/bench/trace.h"

@@ -5,10 +5,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "app/load.h"
 #include "base/err.h"
 #include "base/opt.h"
 #include "lab/bench/traffic.h"
+
+struct load;
 
 /* The values of the options bench_serve_options. */
 struct bench_serve_options {

@@ -22,8 +22,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "engine/step.h"
-#include "lab/bench/traffic.h"
+
+struct traffic;
 
 struct serving_request {
     double sent_s;          /* time at which the request was sent */

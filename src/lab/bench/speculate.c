@@ -2,14 +2,21 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "app/load.h"
 #include "app/options.h"
 #include "app/print.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/stat.h"
+#include "base/threads/pool.h"
 #include "engine/engine_priv.h"
 #include "engine/guess/oracle.h"
+#include "engine/llm.h"
+#include "engine/schedule/cost.h"
+#include "engine/seq.h"
+#include "engine/step.h"
 #include "kern/roof.h"
+#include "kv/kv.h"
 #include "lab/bench/cost.h"
 #include "lab/bench/speculate.h"
 

@@ -14,10 +14,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "app/load.h"
 #include "base/err.h"
 #include "base/opt.h"
-#include "engine/guess/guess.h"
+
+struct load;
 
 enum { BENCH_SPECULATE_LIST = 16, BENCH_SPECULATE_REPS = 100 };
 

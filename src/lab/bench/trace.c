@@ -12,6 +12,7 @@
 #include "kern/roof.h"
 #include "lab/bench/cost.h"
 #include "lab/bench/trace.h"
+#include "ops/batch.h"
 
 /* Callback of the timed sink: appends OP to the operators of the step. */
 static void record(void *ctx, const struct timed_op *op)

@@ -7,10 +7,12 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "engine/llm.h"
-#include "kern/roof.h"
 #include "lab/bench/cost.h"
-#include "ops/timed.h"
+
+struct llm;
+struct roof;
+struct timed;
+struct timed_op;
 
 enum { BENCH_TRACE_ROWS = 64, BENCH_NAME_MAX = 56 };
 

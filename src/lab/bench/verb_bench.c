@@ -24,6 +24,7 @@
 #include "base/threads/pool.h"
 #include "engine/engine.h"
 #include "engine/engine_priv.h"
+#include "engine/executor.h"
 #include "engine/llm.h"
 #include "engine/step.h"
 #include "kern/kern.h"

@@ -21,6 +21,7 @@
 #include "base/opt.h"
 #include "base/threads/pool.h"
 #include "engine/engine.h"
+#include "engine/seq.h"
 #include "engine/sim_executor.h"
 #include "engine/step.h"
 #include "lab/bench/serving.h"

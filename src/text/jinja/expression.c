@@ -1,9 +1,11 @@
 /* expression.c - evaluates expressions by a recursive walk over the tree. */
 #include "text/jinja/expression.h"
 
+#include "text/jinja/builtin.h"
 #include "text/jinja/frame.h"
 #include "text/jinja/methods.h"
 #include "text/jinja/statement.h"
+#include "text/jinja/tree.h"
 #include "text/jinja/value/calculate.h"
 #include "text/jinja/value/compare.h"
 #include "text/jinja/value/print.h"

@@ -2,7 +2,8 @@
 #ifndef GALLOP_TEXT_JINJA_EXPRESSION_H
 #define GALLOP_TEXT_JINJA_EXPRESSION_H
 
-#include "text/jinja/tree.h"
+struct rendering;
+struct tree_node;
 
 struct value jinja_evaluate(struct rendering *r, const struct tree_node *n);
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/json/json_tree.h"
+#include "text/jinja/builtin.h"
 #include "text/jinja/methods.h"
 #include "text/jinja/value/characters.h"
 #include "text/jinja/value/number.h"

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "text/jinja/filters.h"
+#include "text/jinja/lex.h"
+#include "text/jinja/tree.h"
 #include "text/jinja/value/calculate.h"
 #include "text/jinja/value/compare.h"
 #include "text/jinja/value/print.h"

@@ -4,8 +4,10 @@
 
 #include <stddef.h>
 
-#include "text/jinja/lex.h"
-#include "text/jinja/tree.h"
+struct jinja;
+struct rendering;
+
+struct lex_token;
 
 /* Parses TOKENS [n] into the body and the names of the template J, which are allocated in R. */
 void jinja_parse_tokens(struct rendering *r, struct jinja *j, const struct lex_token *tokens, size_t n);

@@ -3,7 +3,10 @@
 
 #include <string.h>
 
+#include "text/jinja/builtin.h"
 #include "text/jinja/expression.h"
+#include "text/jinja/frame.h"
+#include "text/jinja/tree.h"
 #include "text/jinja/value/print.h"
 #include "text/jinja/value/rendering.h"
 #include "text/jinja/value/text.h"

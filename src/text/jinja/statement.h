@@ -2,9 +2,11 @@
 #ifndef GALLOP_TEXT_JINJA_STATEMENT_H
 #define GALLOP_TEXT_JINJA_STATEMENT_H
 
-#include "text/jinja/builtin.h"
-#include "text/jinja/frame.h"
-#include "text/jinja/tree.h"
+struct rendering;
+struct tree_nodes;
+
+struct builtin_arguments;
+struct frame_macro;
 
 /* What happens after a statement: the next statement, or the end of the loop or iteration. */
 enum statement_flow { STATEMENT_NEXT, STATEMENT_BREAK, STATEMENT_CONTINUE };

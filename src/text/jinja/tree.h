@@ -6,8 +6,9 @@
 #include <stdint.h>
 
 #include "base/arena.h"
-#include "text/jinja/builtin.h"
 #include "text/jinja/value/value.h"
+
+struct builtin;
 
 /* clang-format off */
 enum tree_kind {

@@ -18,6 +18,7 @@
 
 #include "base/files/map.h"
 #include "base/utf8.h"
+#include "text/tok/ids.h"
 #include "text/tok/unicode.h"
 
 static inline size_t hash_pair(uint32_t left, uint32_t right)

@@ -17,8 +17,9 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json/json_pull.h"
-#include "text/tok/tok.h"
 #include "text/tok/vocabulary.h"
+
+struct tok_ids;
 
 struct bpe_rule {
     uint32_t left; /* id; in the hash table id + 1, because 0 marks a free slot */

@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+#include "text/settings.h"
+#include "text/tok/decode.h"
+#include "text/tok/pattern.h"
+
 struct tok *tok_new(void)
 {
     struct tok *t = mem_zalloc(1, sizeof(*t), MEM_TEXT);

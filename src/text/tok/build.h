@@ -14,17 +14,16 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "text/settings.h"
 #include "text/tok/added.h"
 #include "text/tok/bpe.h"
-#include "text/tok/decode.h"
+#include "text/tok/ids.h"
 #include "text/tok/normalize.h"
-#include "text/tok/pattern.h"
 #include "text/tok/split.h"
 #include "text/tok/steps.h"
-#include "text/tok/tok.h"
 #include "text/tok/unigram.h"
 #include "text/tok/vocabulary.h"
+
+struct settings;
 
 enum tok_model { TOK_BPE, TOK_UNIGRAM };
 

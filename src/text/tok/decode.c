@@ -10,6 +10,7 @@
 
 #include "base/utf8.h"
 #include "text/tok/pattern.h"
+#include "text/tok/steps.h"
 #include "text/tok/unicode.h"
 
 /* Initial bytes of the buffers: decoding tokens up to this size in an engine step allocates nothing. */

@@ -13,7 +13,8 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "text/tok/steps.h"
+
+struct steps;
 
 /* Returns 0 or ERR_UNSUPPORTED: a step other than Strip follows a step that joins tokens. */
 int decode_check(const struct steps *c, struct err *e);

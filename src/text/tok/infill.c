@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "text/tok/build.h"
+#include "text/tok/tok.h"
 
 /* The fill-in-the-middle tokens of a vocabulary. */
 struct marks {

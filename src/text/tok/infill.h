@@ -13,8 +13,9 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "text/tok/ids.h"
-#include "text/tok/tok.h"
+
+struct tok;
+struct tok_ids;
 
 /* Returns true if the vocabulary has fill-in-the-middle tokens. */
 bool infill_is_known(const struct tok *t);

@@ -13,7 +13,10 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/json/json_pull.h"
 #include "base/utf8.h"
+#include "text/tok/pattern.h"
+#include "text/tok/steps.h"
 #include "text/tok/unicode.h"
 
 enum { SHORT_RUN = 16 };

@@ -8,8 +8,10 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "text/tok/pattern.h"
-#include "text/tok/steps.h"
+
+struct json_str;
+struct normalize_map;
+struct steps;
 
 /* Copies SentencePiece's precompiled character map BYTES into memory of A. ERR_INPUT: it is malformed. */
 int normalize_map_new(struct normalize_map **out, struct arena *a, const char *bytes, size_t n,

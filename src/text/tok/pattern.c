@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "text/tok/steps.h"
 
 struct reader {
     const char *begin, *p, *end; /* the pattern; P is the read position */

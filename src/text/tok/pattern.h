@@ -9,9 +9,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json/json_pull.h"
-#include "text/tok/steps.h"
 
+struct pattern;
 struct pattern_work;
+struct step;
 
 /* Compiles SOURCE and puts it in front of the patterns *LIST. ERR_UNSUPPORTED names the pattern and the
  * construct that is not supported. *LIST does not change after an error. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "text/tok/pattern.h"
 #include "text/tok/unicode.h"
 
 void split_seal(struct split *p)

@@ -11,7 +11,6 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "text/tok/pattern.h"
 #include "text/tok/steps.h"
 
 /* A pre-tokenizer. Zeroed = the whole text is one word. */

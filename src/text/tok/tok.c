@@ -7,6 +7,8 @@
 #include "base/buf.h"
 #include "base/utf8.h"
 #include "text/tok/build.h"
+#include "text/tok/decode.h"
+#include "text/tok/pattern.h"
 
 void tok_ids_fini(struct tok_ids *ids)
 {

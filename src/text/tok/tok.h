@@ -15,10 +15,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json/json_pull.h"
-#include "text/tok/ids.h"
 
 struct folder;
 struct tok;
+struct tok_ids;
 
 enum {
     TOK_ADD_SPECIAL = 1, /* add the ids that the post-processor puts around a text (BOS, EOS) */

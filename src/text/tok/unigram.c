@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "text/tok/ids.h"
 
 enum { UNK_PENALTY = 10 }; /* SentencePiece's: how far the unknown piece's score is below the lowest score */
 

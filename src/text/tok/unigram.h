@@ -11,8 +11,9 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "text/tok/tok.h"
 #include "text/tok/vocabulary.h"
+
+struct tok_ids;
 
 /* A unigram model. Zero it, set the members up to SCORE_CAP, then call unigram_seal(). */
 struct unigram {

@@ -11,6 +11,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_priv.h"
+#include "engine/step.h"
+#include "gallop.h"
 #include "text/chat.h"
 
 enum { PATIENCE_S = 600 };

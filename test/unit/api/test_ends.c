@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "demo.h"
+#include "engine/constraints/constraints.h"
 #include "engine/engine_priv.h"
 #include "text/chat.h"
 #include "text/markup/markup.h"

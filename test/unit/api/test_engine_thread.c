@@ -7,6 +7,8 @@
 #include <semaphore.h>
 
 #include "base/threads/topo.h"
+#include "engine/executor.h"
+#include "engine/step.h"
 #include "engines.h"
 #include "test.h"
 

@@ -10,6 +10,9 @@
 #include "base/clock.h"
 #include "demo.h"
 #include "engine/engine_priv.h"
+#include "engine/llm.h"
+#include "gallop.h"
+#include "kv/kv.h"
 
 enum { LONG_PROMPT = 48, ROWS = 32, NEIGHBOUR_TOKENS = 12 }; /* a long prompt takes two steps */
 

@@ -15,9 +15,13 @@
 #include "chat/fields.h"
 #include "demo.h"
 #include "engine/engine_priv.h"
+#include "engine/llm.h"
+#include "engine/step.h"
 #include "text/chat.h"
 #include "text/markup/markup.h"
 #include "text/markup/template.h"
+#include "text/tok/ids.h"
+#include "text/tok/tok.h"
 
 #define TOOLS                                                                                \
     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"does " \

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "demo.h"
 #include "engine/engine_priv.h"
+#include "gallop.h"
 
 /* --step-timeout for a step that stands still, and for steps of any machine, however busy. */
 #define SOON_S 0.2

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/files/folder.h"
+#include "base/files/map.h"
 #include "base/mem.h"
 #include "files.h"
 

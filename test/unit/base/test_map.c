@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/files/folder.h"
+#include "base/files/map.h"
 #include "base/mem.h"
 
 /* Makes a file of N bytes, in which byte I is I, and writes its name to path[64]. */

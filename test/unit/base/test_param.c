@@ -4,6 +4,7 @@
 
 #include "base/json/json_pull.h"
 #include "base/mem.h"
+#include "base/param/param.h"
 #include "base/param/param_json.h"
 
 struct all {

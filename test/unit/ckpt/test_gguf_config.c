@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "ckpt/gguf/gguf.h"
+#include "ckpt/gguf/set.h"
 #include "ggufwrite.h"
 
 enum { HIDDEN = 16, HEADS = 2, HALF = 4 };

@@ -9,6 +9,7 @@
 #include "base/files/map.h"
 #include "base/mem.h"
 #include "ckpt/torch/torch.h"
+#include "ckpt/torch/unpickle.h"
 
 /* Wraps a literal with its length, because pickles contain zero bytes. */
 #define PICKLE(text) text, sizeof(text) - 1

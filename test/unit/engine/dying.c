@@ -2,6 +2,8 @@
 #include "dying.h"
 
 #include "base/err.h"
+#include "engine/executor.h"
+#include "engine/step.h"
 
 static const struct executor *alive(struct dying *d)
 {

@@ -4,6 +4,7 @@
 #define GALLOP_TEST_ENGINE_DYING_H
 
 #include "engine/engine_priv.h"
+#include "engine/executor.h"
 
 enum { DYING_SLOTS = 128 };
 

@@ -1,7 +1,11 @@
 /* static_shapes.c - see static_shapes.h. */
 #include "static_shapes.h"
 
+#include "base/err.h"
 #include "base/mem.h"
+#include "engine/executor.h"
+#include "engine/step.h"
+#include "static_shapes.h"
 
 enum { MOST_SLOTS = 64 };
 

@@ -5,6 +5,7 @@
 #define GALLOP_TEST_ENGINE_STATIC_SHAPES_H
 
 #include "engine/engine_priv.h"
+#include "engine/executor.h"
 
 enum { STATIC_LONGEST = 2304 }; /* the rows of the largest bucket */
 

@@ -6,7 +6,9 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/threads/topo.h"
+#include "engine/llm.h"
 #include "engines.h"
+#include "gallop.h"
 #include "kv/kv.h"
 
 static int open_budget(double gib, int64_t n_tokens, const char *type, char *err)

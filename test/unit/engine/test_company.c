@@ -9,7 +9,11 @@
 #include "base/log.h"
 #include "engine/engine_priv.h"
 #include "engine/guess/oracle.h"
+#include "engine/llm.h"
+#include "engine/seq.h"
+#include "engine/step.h"
 #include "engines.h"
+#include "gallop.h"
 #include "pairs.h"
 #include "ways.h"
 

@@ -7,12 +7,18 @@
 /* long: one table for all architectures */
 #include <jansson.h>
 
+#include "base/cpu.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/threads/pool.h"
 #include "ckpt/config.h"
+#include "engine/llm.h"
 #include "engines.h"
 #include "files.h"
+#include "gallop.h"
+#include "kern/kern.h"
 #include "model/decoder.h"
+#include "model/model.h"
 
 enum { N = 150, VOCAB_MOST = 256, NAMES = 256 };
 

@@ -1,11 +1,16 @@
 /* test_deaths.c - an executor that fails in any of its runs: every kind of request gets the events that it gets without
  * the fault. While it is down, requests come and go; one that cannot be opened again ends those that wait. */
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/log.h"
 #include "dying.h"
+#include "engine/llm.h"
+#include "engine/schedule/outage.h"
+#include "engine/step.h"
 #include "engines.h"
+#include "gallop.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { THIN = 5 };

@@ -4,7 +4,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/cpu.h"
+#include "engine/llm.h"
 #include "engines.h"
+#include "kern/kern.h"
 
 enum { N = 40, NEW = 24, VOCAB_MOST = 512 };
 

@@ -11,10 +11,15 @@
 #include <dirent.h>
 #include <unistd.h>
 
+#include "base/cpu.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "check.h"
+#include "engine/executor.h"
+#include "engine/llm.h"
 #include "engines.h"
+#include "kern/kern.h"
+#include "model/model.h"
 #include "pairs.h"
 #include "tiles.h"
 #include "ways.h"

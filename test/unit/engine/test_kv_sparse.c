@@ -5,7 +5,12 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "check.h"
+#include "engine/executor.h"
+#include "engine/llm.h"
+#include "engine/step.h"
 #include "engines.h"
+#include "kv/kv.h"
+#include "model/model.h"
 
 enum { LONGEST = 400, PROMPT = 300 };
 #define SPEC "sink=4,window=48"

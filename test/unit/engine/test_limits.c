@@ -10,6 +10,7 @@
 #include "engine/sampling/sampling.h"
 #include "engines.h"
 #include "files.h"
+#include "gallop.h"
 
 enum { LONGEST = 64, VOCAB = 192, EOS = 2 };
 

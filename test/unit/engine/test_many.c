@@ -7,7 +7,10 @@
 
 #include "base/clock.h"
 #include "engine/engine_priv.h"
+#include "engine/executor.h"
+#include "engine/step.h"
 #include "engines.h"
+#include "gallop.h"
 
 enum { LONGEST = 96, ANSWERS = 8 };
 

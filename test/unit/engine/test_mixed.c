@@ -16,8 +16,12 @@
 #include "dying.h"
 #include "engine/engine_priv.h"
 #include "engine/guess/oracle.h"
+#include "engine/llm.h"
+#include "engine/seq.h"
+#include "engine/step.h"
 #include "engines.h"
 #include "files.h"
+#include "gallop.h"
 #include "redis_server.h"
 #include "static_shapes.h"
 

@@ -10,8 +10,12 @@
 #include <math.h>
 
 #include "engine/engine_priv.h"
+#include "engine/guess/guess.h"
+#include "engine/seq.h"
+#include "engine/step.h"
 #include "engines.h"
 #include "files.h"
+#include "gallop.h"
 
 enum { SPOILS = 2000, DIM = 7, LAYERS = 5, PROMPT = 27, NEW = 6, MOST = 280 };
 

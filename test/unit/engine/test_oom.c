@@ -7,9 +7,13 @@
 #include "base/files/map.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "engine/engine.h"
 #include "engine/engine_priv.h"
+#include "engine/llm.h"
 #include "engines.h"
 #include "files.h"
+#include "gallop.h"
+#include "kv/store/store.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__has_feature)
 #define REPLACED_MALLOC 0 /* A sanitizer has already replaced it. */

@@ -4,6 +4,7 @@
 #include <jansson.h>
 
 #include "base/mem.h"
+#include "ops/linear_backend.h"
 
 static void an_unknown_kind_or_backend_is_refused_by_name(void **state)
 {

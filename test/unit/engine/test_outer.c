@@ -5,7 +5,10 @@
  * evicted and computed again elsewhere; blocks that no layer sees are replaced by block 0; and tables are
  * padded with arbitrary numbers. */
 #include "base/rng.h"
+#include "engine/executor.h"
+#include "engine/llm.h"
 #include "engines.h"
+#include "kv/kv.h"
 
 enum { LONGEST = 150, JOBS = 6, TEXTS = 6, COMMON = 50, BLOCK = 16, BLOCKS = 24, ROWS = 44, STEPS = 120 };
 enum { TABLE = (LONGEST + BLOCK - 1) / BLOCK + 2 };

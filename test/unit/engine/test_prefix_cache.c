@@ -2,6 +2,7 @@
  * that a hit never changes a bit. */
 #include "engine/engine_priv.h"
 #include "engines.h"
+#include "gallop.h"
 
 static void hits_are_counted_once_and_whole_prompts_but_for_a_row_are_hits(void **state)
 {

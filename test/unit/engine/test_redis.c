@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "engine/engine_priv.h"
 #include "engines.h"
+#include "gallop.h"
 #include "redis_server.h"
 
 enum { PROMPT = 100, WHOLE = 96 };

@@ -8,8 +8,11 @@
 #include "base/mem.h"
 #include "check.h"
 #include "engine/engine_priv.h"
+#include "engine/llm.h"
 #include "engines.h"
 #include "files.h"
+#include "gallop.h"
+#include "kv/kv.h"
 
 enum { LONGEST = ENGINES_MOST_TOKENS, MOST = 8 };
 

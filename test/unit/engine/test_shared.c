@@ -5,7 +5,9 @@
  */
 #include "base/err.h"
 #include "base/log.h"
+#include "engine/llm.h"
 #include "engines.h"
+#include "kv/kv.h"
 #include "kv/store/record.h"
 
 /* The golden: layers 0, 2, 3 see 24 rows in heads of 16 dims, layer 1 all in one of 32; 4 and 5 use the rows

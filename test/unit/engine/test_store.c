@@ -7,13 +7,17 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_priv.h"
+#include "engine/llm.h"
 #include "engines.h"
 #include "files.h"
+#include "gallop.h"
+#include "kv/store/store.h"
 
 enum { REQUESTS = 12, PROMPT = 100, WHOLE = 96, MOST = 200 };
 

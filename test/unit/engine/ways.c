@@ -2,6 +2,9 @@
 #include "ways.h"
 
 #include "engine/guess/oracle.h"
+#include "engine/llm.h"
+#include "engine/seq.h"
+#include "engine/step.h"
 
 /* Sanitizers are slow: one configuration of each cache type is enough for them. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

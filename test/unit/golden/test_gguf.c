@@ -8,6 +8,7 @@
 #include "engine/llm.h"
 #include "engines.h"
 #include "files.h"
+#include "gallop.h"
 #include "goldfile.h"
 
 static const char data[] = GALLOP_SOURCE_DIR "/test/data/gguf", goldens[] = GALLOP_SOURCE_DIR "/test/golden";

@@ -8,6 +8,7 @@
 #include "engine/score.h"
 #include "engines.h"
 #include "files.h"
+#include "gallop.h"
 #include "goldfile.h"
 
 enum { MAX_FOLDERS = 64, MAX_PROMPTS = 1024 };

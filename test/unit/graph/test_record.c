@@ -3,11 +3,18 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/executor.h"
+#include "engine/llm.h"
 #include "engines.h"
 #include "files.h"
 #include "goldfile.h"
+#include "graph/graph.h"
 #include "graph/record.h"
+#include "kv/kv.h"
+#include "model/model.h"
+#include "ops/batch.h"
 #include "ops/moe.h"
+#include "ops/op.h"
 
 enum { MAX_FOLDERS = 64, WANTED = 2 };
 

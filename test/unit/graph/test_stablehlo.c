@@ -2,9 +2,12 @@
  * depends on nothing but its frame. Plugins compute them in test_pjrt.c. */
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/llm.h"
 #include "engines.h"
+#include "gallop.h"
 #include "graph/record.h"
 #include "graph/stablehlo.h"
+#include "model/model.h"
 
 static struct stablehlo_frame frame_of(enum stablehlo_part part, size_t n_seqs, size_t rows, size_t n_wanted)
 {

@@ -1,5 +1,6 @@
 /* test_hub.c - names of models on a hub, lists of files, Hugging Face's cache on disk, and downloads without
  * a hub. test/net/test_hub.py has tests with a hub. */
+#include "base/files/map.h"
 #include "files.h"
 #include "help.h"
 

@@ -3,10 +3,15 @@
  * others, and the matrices that are refused. */
 #include <math.h>
 
+#include "base/err.h"
+#include "base/threads/pool.h"
 #include "check.h"
 #include "ops/linear.h"
+#include "ops/linear_backend.h"
 #include "rows.h"
+#include "tensor/dtype.h"
 #include "tensor/quant.h"
+#include "tensor/view.h"
 
 enum { MOST_N = 200, MOST_K = 512, MOST_M = 40 };
 

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "base/cpu.h"
+#include "base/threads/pool.h"
 #include "caches.h"
 #include "kern/kern.h"
 #include "kv/kvpool.h"

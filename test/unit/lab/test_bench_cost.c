@@ -8,6 +8,7 @@
 #include "kern/roof.h"
 #include "lab/bench/cost.h"
 #include "lab/bench/trace.h"
+#include "ops/batch.h"
 #include "ops/moe.h"
 
 /* Three layers have 4 heads on 2 KV heads of 18 dims, which are stored as 32. Each layer has a linear of 1000

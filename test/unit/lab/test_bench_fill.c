@@ -4,7 +4,9 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "engine/engine_priv.h"
+#include "engine/executor.h"
 #include "engine/llm.h"
+#include "gallop.h"
 #include "lab/bench/fill.h"
 
 enum { LONGEST = 320, CHUNK = 32, TILE = 16 };

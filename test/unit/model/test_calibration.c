@@ -3,6 +3,7 @@
 
 #include "check.h"
 #include "model/calibration.h"
+#include "ops/linear.h"
 
 #define FILE_OF(linears) "{\"format\":\"gallop scales\",\"version\":1,\"linears\":" linears "}"
 

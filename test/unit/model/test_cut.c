@@ -6,6 +6,7 @@
 
 #include "base/files/map.h"
 #include "base/mem.h"
+#include "base/threads/pool.h"
 #include "ckpt/weights.h"
 #include "files.h"
 #include "gallop.h"

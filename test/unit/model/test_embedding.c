@@ -1,10 +1,14 @@
 /* test_embedding.c - the rows that a model's embedding returns, tied to the head or not, are the stored ones
  * bit for bit, and a tied embedding takes no memory of its own if the packed head holds the same numbers. */
+#include "base/cpu.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/threads/pool.h"
 #include "ckpt/weights.h"
 #include "engines.h"
+#include "kern/kern.h"
 #include "model/decoder.h"
+#include "model/model.h"
 #include "ops/eager.h"
 
 #define GGUF GALLOP_SOURCE_DIR "/test/data/gguf/"

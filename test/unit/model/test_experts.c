@@ -1,12 +1,15 @@
 /* test_experts.c - models with experts from the goldens: with every allocation failing once, and with
  * inconsistent configs, each of which must be refused with a sentence that names the fault. */
 
+#include "base/cpu.h"
 #include "base/err.h"
 #include "base/files/map.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/threads/pool.h"
 #include "engines.h"
 #include "files.h"
+#include "kern/kern.h"
 #include "model/model.h"
 
 static struct pool *pool;

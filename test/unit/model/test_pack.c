@@ -5,12 +5,15 @@
 #include <xxhash.h>
 
 #include "base/buf.h"
+#include "base/cpu.h"
 #include "base/err.h"
 #include "base/files/map.h"
 #include "base/log.h"
+#include "base/threads/pool.h"
 #include "ckpt/pack/form.h"
 #include "engines.h"
 #include "files.h"
+#include "kern/kern.h"
 #include "model/model.h"
 
 static struct pool *pool;

@@ -10,8 +10,13 @@
 #include <math.h>
 
 #include "base/rng.h"
+#include "base/threads/pool.h"
+#include "kern/format/kv.h"
 #include "kern/kern.h"
+#include "ops/batch.h"
 #include "ops/eager.h"
+#include "ops/op.h"
+#include "ops/rope.h"
 
 enum { MAX_LEN = 900, TILES = (MAX_LEN + 15) / 16, SEQS = 2, BESIDE = 10 };
 

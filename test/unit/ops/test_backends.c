@@ -3,8 +3,16 @@
  * range of panels; and with activations that change no bit. */
 #include <math.h>
 
+#include "base/cpu.h"
+#include "base/err.h"
+#include "base/threads/pool.h"
+#include "kern/gemm.h"
+#include "kern/kern.h"
 #include "ops/linear.h"
+#include "ops/linear_backend.h"
+#include "tensor/dtype.h"
 #include "tensor/quant.h"
+#include "tensor/view.h"
 
 enum { MOST_M = 97, DOWN = 40 }; /* 64 rows, and 33 */
 

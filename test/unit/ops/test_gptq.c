@@ -2,10 +2,15 @@
  * blocks, and the error of int4 weights that are rounded by GPTQ on inputs like those of the calibration. */
 #include <math.h>
 
+#include "base/cpu.h"
+#include "base/err.h"
+#include "base/threads/pool.h"
 #include "check.h"
+#include "kern/kern.h"
 #include "ops/gptq.h"
 #include "ops/linear.h"
 #include "ops/rotate.h"
+#include "tensor/view.h"
 
 static struct pool *pool;
 

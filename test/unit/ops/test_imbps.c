@@ -2,7 +2,13 @@
  * every kernel table that the machine runs. */
 #include <math.h>
 
+#include "base/cpu.h"
+#include "base/err.h"
+#include "base/threads/pool.h"
+#include "kern/kern.h"
 #include "ops/linear.h"
+#include "ops/linear_backend.h"
+#include "tensor/view.h"
 
 enum { MOST_M = 97 };
 

@@ -2,8 +2,13 @@
  * kernels, and columns without a scale. */
 #include <math.h>
 
+#include "base/cpu.h"
+#include "base/err.h"
+#include "base/threads/pool.h"
 #include "check.h"
+#include "kern/kern.h"
 #include "ops/linear.h"
+#include "tensor/view.h"
 
 static struct pool *pool;
 

@@ -3,8 +3,14 @@
 #include <math.h>
 #include <stdatomic.h>
 
+#include "base/cpu.h"
 #include "base/files/map.h"
+#include "base/threads/pool.h"
+#include "kern/kern.h"
+#include "kern/quant.h"
 #include "ops/linear.h"
+#include "tensor/dtype.h"
+#include "tensor/view.h"
 
 static struct pool *pool;
 

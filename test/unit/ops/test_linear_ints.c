@@ -2,9 +2,16 @@
  * compute: their products, added up here, have the bits of linear_run(). */
 #include <math.h>
 
+#include "base/cpu.h"
+#include "base/err.h"
+#include "base/threads/pool.h"
 #include "check.h"
+#include "kern/kern.h"
+#include "ops/linear.h"
 #include "ops/linear_ints.h"
 #include "ops/rotate.h"
+#include "tensor/dtype.h"
+#include "tensor/view.h"
 
 static struct pool *pool;
 

@@ -4,9 +4,12 @@
 #include <math.h>
 
 #include "base/rng.h"
+#include "base/threads/pool.h"
 #include "kern/kern.h"
 #include "ops/eager.h"
 #include "ops/moe.h"
+#include "ops/op.h"
+#include "tensor/view.h"
 
 /* The sizes are odd, and there are more tokens than the sink groups at once. */
 enum { X = 9, E = 52, I = 38, MAX_T = 2100 };

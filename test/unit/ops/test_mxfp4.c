@@ -5,8 +5,12 @@
 
 #include "base/files/map.h"
 #include "base/rng.h"
+#include "base/threads/pool.h"
 #include "kern/kern.h"
 #include "ops/linear.h"
+#include "ops/linear_backend.h"
+#include "tensor/dtype.h"
+#include "tensor/view.h"
 
 enum { N = 75, K = 160, BLOCKS = K / 32, M = 6 }; /* N is not a multiple of the 32 columns of a panel. */
 

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "ops/batch.h"
+
 enum { DIM = 8, HALF = DIM / 2 };
 
 static const double small[HALF] = {1, 1.5, 2, 3}, large[HALF] = {2, 4, 8, 16};

@@ -6,6 +6,7 @@
 
 #include "../test.h"
 #include "base/threads/pool.h"
+#include "ops/batch.h"
 #include "ops/moe.h"
 #include "ops/timed.h"
 

@@ -2,6 +2,7 @@
 #include "text/jinja/value/json.h"
 
 #include "base/json/json_tree.h"
+#include "text/jinja/builtin.h"
 #include "text/jinja/value/compare.h"
 #include "text/jinja/value/origin.h"
 #include "text/jinja/value/print.h"

@@ -4,8 +4,9 @@
 
 #include <jansson.h>
 
-#include "text/jinja/builtin.h"
 #include "text/jinja/value/value.h"
+
+struct builtin_call;
 
 /* The filter tojson. */
 struct value jinja_to_json(struct rendering *r, struct value v, const struct builtin_call *g);

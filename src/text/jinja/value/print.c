@@ -10,6 +10,7 @@
 #include "text/jinja/value/characters.h"
 #include "text/jinja/value/origin.h"
 #include "text/jinja/value/rendering.h"
+#include "text/jinja/value/text.h"
 
 enum { BRIEF_MAX = 200 }; /* bytes of a value in a message */
 

@@ -5,8 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "text/jinja/value/text.h"
 #include "text/jinja/value/value.h"
+
+struct text;
 
 /* The format of a written value: repr(), or JSON. */
 struct print_writer {

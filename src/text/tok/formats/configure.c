@@ -4,9 +4,14 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "text/settings.h"
+#include "text/tok/added.h"
+#include "text/tok/build.h"
 #include "text/tok/formats/family.h"
 #include "text/tok/formats/readers.h"
+#include "text/tok/steps.h"
 #include "text/tok/tok.h"
+#include "text/tok/vocabulary.h"
 
 enum { LARGE_VOCABULARY = 100000 }; /* fix_mistral_regex has an effect on larger vocabularies only */
 

@@ -4,6 +4,10 @@
 
 #include "text/tok/formats/family.h"
 
+#include "text/tok/added.h"
+#include "text/tok/build.h"
+#include "text/tok/steps.h"
+
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define BLANKS       "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define CL100K \

@@ -8,7 +8,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "text/tok/build.h"
+
+struct tok;
 
 /* Special tokens with consecutive ids. */
 struct family_special {

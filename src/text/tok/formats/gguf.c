@@ -13,8 +13,13 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/utf8.h"
+#include "text/tok/added.h"
+#include "text/tok/bpe.h"
+#include "text/tok/build.h"
 #include "text/tok/formats/family.h"
 #include "text/tok/formats/readers.h"
+#include "text/tok/tok.h"
+#include "text/tok/vocabulary.h"
 
 enum { MAX_TOKEN = 1024 };
 

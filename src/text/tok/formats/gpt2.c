@@ -4,8 +4,13 @@
 
 #include "base/arena.h"
 #include "base/json/json_pull.h"
+#include "text/settings.h"
+#include "text/tok/bpe.h"
+#include "text/tok/build.h"
 #include "text/tok/formats/family.h"
 #include "text/tok/formats/readers.h"
+#include "text/tok/tok.h"
+#include "text/tok/vocabulary.h"
 
 static int read_vocab(struct tok *t, struct folder in, struct err *e)
 {

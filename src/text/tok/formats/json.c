@@ -10,7 +10,12 @@
 #include "base/arena.h"
 #include "base/json/json_pull.h"
 #include "base/utf8.h"
+#include "text/settings.h"
+#include "text/tok/build.h"
 #include "text/tok/formats/readers.h"
+#include "text/tok/normalize.h"
+#include "text/tok/pattern.h"
+#include "text/tok/steps.h"
 
 /* ---- helpers of all sections ---- */
 

@@ -3,7 +3,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "text/settings.h"
+#include "text/tok/build.h"
 #include "text/tok/formats/readers.h"
+#include "text/tok/tok.h"
 
 /* Sets t->eos to the id of the eos_token that the configuration names. */
 static void find_eos(struct tok *t, const struct settings *conf)

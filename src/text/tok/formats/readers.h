@@ -10,8 +10,9 @@
 #include "base/err.h"
 #include "base/files/folder.h"
 #include "base/json/json_pull.h"
-#include "text/settings.h"
-#include "text/tok/build.h"
+
+struct settings;
+struct tok;
 
 /* ---- SentencePiece (sentencepiece.c) ---- */
 

@@ -9,7 +9,15 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "text/settings.h"
+#include "text/tok/bpe.h"
+#include "text/tok/build.h"
 #include "text/tok/formats/readers.h"
+#include "text/tok/normalize.h"
+#include "text/tok/steps.h"
+#include "text/tok/tok.h"
+#include "text/tok/unigram.h"
+#include "text/tok/vocabulary.h"
 
 /* ---- protobuf ---- */
 

@@ -7,9 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "text/settings.h"
+#include "text/tok/bpe.h"
+#include "text/tok/build.h"
 #include "text/tok/formats/family.h"
 #include "text/tok/formats/readers.h"
+#include "text/tok/tok.h"
 #include "text/tok/unicode.h"
+#include "text/tok/vocabulary.h"
 
 enum { MAX_TOKEN = 1024 };
 

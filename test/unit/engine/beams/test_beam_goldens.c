@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "engine/beams/beam.h"
 #include "engines.h"
+#include "gallop.h"
 
 /* The members of a case. */
 enum { MOST_PROMPT = 128, MOST_ENDS = 16, MOST_STOPS = 4 };

@@ -1,10 +1,18 @@
 /* test_beam_rows.c - what a beam search leaves in the prefix cache and in a KV store: rows under the tokens that they
  * were computed from. The logits behind each hypothesis that the search had are those of an engine without a cache, and
  * slots, blocks and memory are given back. */
+#include <stdatomic.h>
+
 #include "base/mem.h"
 #include "engine/engine_priv.h"
+#include "engine/llm.h"
+#include "engine/schedule/waiting.h"
+#include "engine/seq.h"
+#include "engine/step.h"
 #include "engines.h"
 #include "files.h"
+#include "gallop.h"
+#include "kv/kv.h"
 
 enum { PROMPT = 20, BEAMS = 6, NEW = 44, LONG = 76, MOST = PROMPT + LONG, VOCAB = 4096, MOST_FOUND = 64 };
 

@@ -7,7 +7,14 @@
 #include "base/mem.h"
 #include "engine/beams/beam.h"
 #include "engine/engine_priv.h"
+#include "engine/executor.h"
+#include "engine/llm.h"
+#include "engine/sampling/sample.h"
+#include "engine/seq.h"
+#include "engine/step.h"
 #include "engines.h"
+#include "gallop.h"
+#include "text/tok/tok.h"
 #include "ways.h"
 
 enum { MOST_BEAMS = 8 };

@@ -5,8 +5,14 @@
 #include <semaphore.h>
 
 #include "base/mem.h"
+#include "engine/constraints/constraints.h"
 #include "engine/constraints/late.h"
+#include "engine/constraints/masks.h"
+#include "engine/engine.h"
+#include "engine/executor.h"
+#include "engine/step.h"
 #include "engines.h"
+#include "gallop.h"
 #include "text/tok/tok.h"
 
 enum { N = 8, PLAIN = 0, MOST_NEW = 60 };

@@ -4,8 +4,13 @@
 #include <pthread.h>
 
 #include "base/mem.h"
+#include "base/threads/pool.h"
 #include "engine/constraints/masks.h"
+#include "engine/guess/guess.h"
+#include "engine/seq.h"
+#include "engine/step.h"
 #include "engines.h"
+#include "gallop.h"
 
 enum { SEQS = 12, THREADS = 2 };
 

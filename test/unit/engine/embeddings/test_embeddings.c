@@ -12,6 +12,7 @@
 #include "engines.h"
 #include "files.h"
 #include "help.h"
+#include "text/tok/ids.h"
 #include "text/tok/tok.h"
 
 #define TEXT        "Once upon a time there was a kind fox"

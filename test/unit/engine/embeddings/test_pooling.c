@@ -3,6 +3,7 @@
 #include "engines.h"
 
 #include "engine/llm.h"
+#include "gallop.h"
 
 enum { N_TEXTS = 6, MOST = 90, MOST_HIDDEN = 512 };
 

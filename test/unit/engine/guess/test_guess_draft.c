@@ -10,8 +10,15 @@
 #include "engine/guess/draft.h"
 #include "engine/guess/sources.h"
 #include "engine/guess/vocabulary.h"
+#include "engine/llm.h"
+#include "engine/seq.h"
+#include "engine/step.h"
 #include "engines.h"
 #include "files.h"
+#include "gallop.h"
+#include "kv/kv.h"
+#include "ops/linear_backend.h"
+#include "text/grammar/constraint.h"
 #include "ways.h"
 
 static const char draft_path[] = GALLOP_SOURCE_DIR "/models/demo-draft",

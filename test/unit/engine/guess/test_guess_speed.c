@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "engine/guess/oracle.h"
+#include "engine/seq.h"
 #include "machines.h"
 
 enum { SLOTS = 160, LEN = 256, PROMPT = 32, GUESSES = 4, WARM = 512, STEPS = 1500 };

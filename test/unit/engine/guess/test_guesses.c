@@ -5,9 +5,15 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "engine/engine.h"
 #include "engine/guess/config.h"
 #include "engine/guess/oracle.h"
+#include "engine/llm.h"
+#include "engine/seq.h"
+#include "engine/step.h"
 #include "engines.h"
+#include "text/tok/ids.h"
+#include "text/tok/tok.h"
 #include "ways.h"
 
 enum { N = 6, LONGEST = 320 };

@@ -2,6 +2,8 @@
  * own tokens or in the history. */
 #include "engine/guess/suffix.h"
 
+#include "engine/guess/match.h"
+
 static const uint64_t realm[2] = {1, 2};
 
 /* A sequence whose guesses are looked at, and the history. */

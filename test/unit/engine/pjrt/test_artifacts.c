@@ -5,10 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/pjrt/artifacts.h"
+#include "engine/pjrt/plugin.h"
+#include "engine/pjrt/plugin_source.h"
 
 static const char text[] = "{tf.aliasing_output = 0} -> (tensor<9xf32>, tensor<2x3xf32>) {\n";
 

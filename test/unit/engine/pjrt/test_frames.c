@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -9,10 +10,16 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "children.h"
+#include "engine/engine.h"
 #include "engine/engine_priv.h"
+#include "engine/executor.h"
+#include "engine/llm.h"
 #include "engine/pjrt/frames.h"
+#include "engine/step.h"
 #include "engines.h"
+#include "gallop.h"
 #include "model/stream.h"
+#include "ops/batch.h"
 #include "ops/linear_ints.h"
 
 static long (*calls)(void), (*objects)(void), (*runs)(void);

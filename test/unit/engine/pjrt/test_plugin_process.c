@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "children.h"
+#include "engine/pjrt/channel.h"
 #include "engine/pjrt/plugin.h"
 #include "engine/pjrt/process.h"
 #include "engine/pjrt/remote.h"

@@ -1,5 +1,6 @@
 /* test_plugin_source.c - how the PJRT plugin is found, and what options of it are read. */
 #include "base/mem.h"
+#include "engine/pjrt/api.h"
 #include "engine/pjrt/plugin_source.h"
 
 static const char jax[] = "PJRT_NAMES_AND_LIBRARY_PATHS", ours[] = "GALLOP_PJRT_PLUGIN";

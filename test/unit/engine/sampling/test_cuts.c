@@ -5,12 +5,17 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/files/folder.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/sampling/dry.h"
 #include "engine/sampling/sample.h"
+#include "engine/sampling/sampling.h"
 #include "files.h"
+#include "kern/kern.h"
+#include "text/tok/ids.h"
+#include "text/tok/tok.h"
 
 enum { MOST = 130000, TOKENS = 5000 };
 

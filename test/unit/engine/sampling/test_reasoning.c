@@ -7,8 +7,12 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/engine.h"
 #include "engine/sampling/reasoning.h"
 #include "engines.h"
+#include "gallop.h"
+#include "text/tok/ids.h"
+#include "text/tok/tok.h"
 #include "ways.h"
 
 enum { N = 5, PROMPT = 40 };

@@ -5,9 +5,12 @@
 #include <math.h>
 
 #include "base/arena.h"
+#include "base/cpu.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/sampling/sample.h"
+#include "engine/sampling/sampling.h"
+#include "kern/kern.h"
 #include "kern/kmath.h"
 
 enum { MOST = 60000 };

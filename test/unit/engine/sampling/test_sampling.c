@@ -10,6 +10,7 @@
 #include "engine/sampling/public_sampling.h"
 #include "engine/sampling/sampling.h"
 #include "files.h"
+#include "gallop.h"
 #include "help.h"
 #include "sentence.h"
 

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "engine/sampling/sampling.h"
 #include "engine/sampling/stop.h"
 
 static struct sampling s;

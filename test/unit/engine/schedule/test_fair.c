@@ -2,6 +2,8 @@
  * charged for. The step, its queue and its scheduler run on the simulated executor. */
 #include "machines.h"
 
+#include "engine/seq.h"
+
 enum { LEN = 4096, SLOTS = 4, ROWS = 256 };
 
 static void open_frame(struct machine *f, const struct step_options *o)

@@ -3,6 +3,7 @@
 #include "engine/schedule/sched.h"
 
 #include "base/rng.h"
+#include "engine/schedule/cost.h"
 
 enum { N = 24 };
 

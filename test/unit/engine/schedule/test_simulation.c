@@ -12,6 +12,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "engine/sampling/sampling.h"
+#include "engine/sampling/stop.h"
+#include "engine/seq.h"
 #include "engine/sim_executor.h"
 #include "engine/step.h"
 

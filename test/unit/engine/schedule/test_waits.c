@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "engine/engine_priv.h"
 #include "engines.h"
+#include "gallop.h"
 
 enum { N_REQUESTS = 8, N_ANSWERS = 128, N_PROMPT = 600, N_BIASES = 1000 };
 

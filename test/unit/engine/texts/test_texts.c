@@ -5,6 +5,8 @@
 #include <pthread.h>
 
 #include "base/mem.h"
+#include "engine/sampling/sampling.h"
+#include "engine/texts/template_cache.h"
 #include "engine/texts/texts.h"
 #include "engines.h"
 #include "gallop.h"

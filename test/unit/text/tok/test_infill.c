@@ -1,7 +1,9 @@
 /* test_infill.c - prompts that fill a gap: the tokens of each family, their order, blanks, and vocabularies without
  * such tokens. */
 #include "base/mem.h"
+#include "text/tok/ids.h"
 #include "text/tok/infill.h"
+#include "text/tok/tok.h"
 
 static struct err e;
 

@@ -4,8 +4,10 @@
 #include <utf8proc.h>
 
 #include "base/buf.h"
+#include "base/json/json_pull.h"
 #include "base/utf8.h"
 #include "text/tok/normalize.h"
+#include "text/tok/steps.h"
 #include "text/tok/unicode.h"
 
 static uint64_t seed = 2463534242u;

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "text/tok/pattern.h"
+#include "text/tok/steps.h"
 
 /* Appends all matches of PATTERN in TEXT to a buffer, each followed by '|'. */
 static void find_all(const char *pattern, const char *text, size_t n, struct buf *out)

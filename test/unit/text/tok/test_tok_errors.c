@@ -3,6 +3,7 @@
 #include "base/files/folder.h"
 #include "base/mem.h"
 #include "files.h"
+#include "text/tok/ids.h"
 #include "text/tok/tok.h"
 
 #define MODEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}"

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/files/folder.h"
 #include "base/utf8.h"
+#include "text/tok/ids.h"
 #include "text/tok/tok.h"
 
 static const char *const fixture[] = {

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "files.h"
+#include "text/tok/ids.h"
 #include "text/tok/tok.h"
 #include "tokshared.h"
 

@@ -1,6 +1,7 @@
 /* test_unigram.c - the best segmentation compared with all segmentations, for random vocabularies and short
  * words. */
 #include "base/mem.h"
+#include "text/tok/ids.h"
 #include "text/tok/unigram.h"
 
 static uint64_t seed = 362436069u;
