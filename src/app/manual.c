@@ -14,6 +14,7 @@
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"
 #include "engine/engine.h"
+#include "gallop.h"
 
 static const char description[] =
     "`gallop` runs large language models on CPUs: it opens an unmodified Hugging Face checkpoint folder or a GGUF "
