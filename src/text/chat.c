@@ -97,6 +97,11 @@ const char *chat_token(const struct chat *c, const char *name, size_t *n)
     return t ? t->text : NULL;
 }
 
+const char *chat_response_template(const struct chat *c)
+{
+    return c->conf.response_template;
+}
+
 const char *chat_token_name(const struct chat *c, size_t i)
 {
     return i < c->conf.tokens.n ? c->conf.tokens.v[i].name : NULL;

@@ -38,6 +38,9 @@ bool chat_has_template(const struct chat *c);
 /* The source of the template called NAME ("default", "tool_use" ...), or NULL. */
 const char *chat_template_source(const struct chat *c, const char *name);
 
+/* Returns the JSON of the folder's response_template, borrowed; NULL: there is none. */
+const char *chat_response_template(const struct chat *c);
+
 /* Returns the text of the special token called NAME ("eos_token"), borrowed, and its bytes in *N; NULL: the
  * configuration has no such token. */
 const char *chat_token(const struct chat *c, const char *name, size_t *n);

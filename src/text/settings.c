@@ -285,6 +285,18 @@ static int read_template(struct reader *r, struct json_pull *j)
     }
 }
 
+/* Keeps the JSON of response_template. */
+static int read_response(struct reader *r, struct json_pull *j)
+{
+    bool is_null = json_pull_peek(j) == JSON_PULL_NULL;
+    struct json_str raw = json_pull_raw(j);
+
+    if (json_pull_rc(j) || is_null)
+        return json_pull_rc(j);
+    r->c->response_template = arena_strndup(&r->c->arena, raw.s, raw.n);
+    return r->c->response_template ? 0 : err_nomem(r->e, "a response_template");
+}
+
 /* ---- files ---- */
 
 static void read_word(struct json_pull *j, char *to, size_t size)
@@ -331,6 +343,8 @@ static int read_configuration(struct reader *r, struct json_pull *j, const struc
         read_word(j, r->c->class, sizeof(r->c->class));
     else if (chat && !r->in_map && json_str_is(key, "chat_template"))
         return read_template(r, j);
+    else if (chat && json_str_is(key, "response_template"))
+        return read_response(r, j);
     else if (json_str_is(key, "extra_special_tokens"))
         return read_specials(r, j, SETTINGS_OTHERS);
     else if (json_str_is(key, "model_specific_special_tokens"))

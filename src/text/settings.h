@@ -73,6 +73,7 @@ struct settings {
     struct settings_texts tokens;
     unsigned no_token;               /* bit i: the files set attribute i to null */
     struct settings_texts templates; /* the templates that remain after precedence */
+    const char *response_template;   /* its JSON; NULL: there is none */
     struct settings_token *added; /* [n_added] tokens with ids in ascending order, then tokens without ids */
     size_t n_added, added_cap, n_of_class; /* N_OF_CLASS: tokens that have OF_CLASS set */
 };

@@ -227,6 +227,17 @@ def the_formats_of_answers_are_those_of_the_template():
         found = _inspect("-m", where)["markup"]
         expect((found["tool_call_parser"], found["tool_call_parser_from"]),
                ("hermes", "shown in the template"), "formats of the template for tools")
+        config["response_template"] = {"start_anchor": "assistant: ", "fields": {
+            "content": {}, "thinking": {"open": "[THINK]", "close": "[/THINK]"},
+            "tool_calls": {"open": "<|tool_call_start|>", "close": "<|tool_call_end|>",
+                           "content": "python-call-list"}}}
+        with open(os.path.join(where, "tokenizer_config.json"), "w", encoding="utf-8") as f:
+            json.dump(config, f)
+        expect(_inspect("-m", where)["markup"],
+               {"tool_call_parser": "lfm2", "reasoning_parser": "mistral",
+                "tool_call_parser_from": "described in response_template",
+                "reasoning_parser_from": "described in response_template"},
+               "formats of a response_template")
 
 
 def names_that_are_not_utf8_are_valid_json():

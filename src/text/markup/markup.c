@@ -231,7 +231,8 @@ const char *markup_origin_name(enum markup_origin origin)
     static const char *const names[] = {[MARKUP_NO_ORIGIN] = "none",
                                         [MARKUP_NAMED_ROW] = "as configured",
                                         [MARKUP_RENDERED] = "rendered",
-                                        [MARKUP_SHOWN] = "shown in the template"};
+                                        [MARKUP_SHOWN] = "shown in the template",
+                                        [MARKUP_DESCRIBED] = "described in response_template"};
 
     return names[origin];
 }

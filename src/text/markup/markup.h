@@ -143,9 +143,11 @@ enum markup_origin {
     MARKUP_NAMED_ROW, /* by its name */
     MARKUP_RENDERED,  /* its parser reads what the chat template renders */
     MARKUP_SHOWN,     /* its marks are in the source of the chat template */
+    MARKUP_DESCRIBED, /* the response_template of the checkpoint describes it */
 };
 
-/* Returns the words for an origin: "none", "as configured", "rendered" or "shown in the template". */
+/* Returns the words for an origin: "none", "as configured", "rendered", "shown in the template" or "described in
+ * response_template". */
 const char *markup_origin_name(enum markup_origin origin);
 
 /* The rows chosen for the served model. */

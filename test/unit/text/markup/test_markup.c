@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "text/markup/markup.h"
+#include "text/markup/response.h"
 #include "transcript.h"
 
 /* clang-format off */
@@ -165,6 +166,50 @@ static void names_go_before_what_a_template_shows(void **state)
     assert_string_equal(e.subject, "reasoning_parser");
 }
 
+/* The marks and the form of what is between them decide; of what no row reads, the chat template decides. */
+static void a_response_template_describes_its_row(void **state)
+{
+    static const struct {
+        const char *calls, *content; /* members of the field for tool calls */
+        const char *row;             /* NULL: the row that was found before stays */
+    } cases[] = {
+        {"'open':'<tool_call>','close':'</tool_call>','transform':{'arguments':'{content.arguments}'}",
+         "json", "hermes"},
+        {"'open_pattern':'<tool_call>\\\\s*<function=(?P<name>[^>]+)>','close_pattern':'</function>\\\\s*</tool_call>',"
+         "'content_args':{'tag_pattern':'<parameter=(?P<key>[^>]+)>\\\\n?(?P<value>.*?)</parameter>'}",
+         "xml-inline", "qwen3_coder"},
+        {"'open_pattern':'<\\\\|tool_call_start\\\\|>','close':'<|tool_call_end|>'", "python-call-list",
+         "lfm2"},
+        {"'open':'[TOOL_CALLS]'", "json", "mistral"},
+        {"'open':'<tool_call>','close':'</tool_call>','transform':{'arguments':'{content}'}", "kv-lines",
+         NULL},
+        {"'open':'<|tool_call_start|>','close':'<|tool_call_end|>'", "json", NULL}, /* the row reads Python */
+        {"'open':'<tool_call>','close':'<end>','transform':{'arguments':'{content.arguments}'}", "json",
+         NULL},
+        {"'open':'<mine>','close':'</mine>','transform':{'arguments':'{content.arguments}'}", "json", NULL},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct markup m = {.calls = markup_calls_named("apertus"), .calls_origin = MARKUP_RENDERED};
+        const struct markup before = m;
+        struct buf text = {.tag = MEM_TEXT};
+        struct err e;
+
+        buf_fmt(&text,
+                "{'fields':{'thinking':{'open':'<think>','close':'</think>'},'content':{},'tool_calls':{%s,"
+                "'content':'%s'}}}",
+                cases[i].calls, cases[i].content);
+        for (size_t k = 0; k < text.len; k++)
+            text.data[k] = text.data[k] == '\'' ? '"' : text.data[k];
+        assert_int_equal(response_read(text.data, &m, &e), 0);
+        assert_string_equal(m.calls->name, cases[i].row ? cases[i].row : before.calls->name);
+        assert_int_equal(m.calls_origin, cases[i].row ? MARKUP_DESCRIBED : MARKUP_RENDERED);
+        assert_string_equal(m.reasoning->name, "qwen3");
+        assert_string_equal(markup_origin_name(m.reasoning_origin), "described in response_template");
+        buf_fini(&text);
+    }
+}
+
 static bool nowhere(const void *ctx, size_t at)
 {
     (void)ctx;
@@ -315,6 +360,7 @@ int main(void)
         cmocka_unit_test(an_answer_goes_on_where_the_continued_message_ends),
         cmocka_unit_test(answers_begin_with_reasoning_where_it_is_open),
         cmocka_unit_test(names_go_before_what_a_template_shows),
+        cmocka_unit_test(a_response_template_describes_its_row),
         cmocka_unit_test(each_row_reads_its_own_example),
         cmocka_unit_test(each_name_is_that_of_one_row),
         cmocka_unit_test(the_tables_of_the_documents_are_those_of_the_code),
