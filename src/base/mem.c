@@ -145,7 +145,7 @@ static void *account(struct header *h, size_t bytes, enum mem_tag tag, uint16_t 
     return (char *)h + HEADER_BYTES;
 }
 
-static void *get(size_t bytes, enum mem_tag tag, bool zeroed)
+static void *block_get(size_t bytes, enum mem_tag tag, bool zeroed)
 {
     uint16_t payer = charging == MEM_CHARGE_NONE ? 0 : (uint16_t)(client_of_thread + 1);
     struct header *h;
@@ -164,14 +164,14 @@ static void *get(size_t bytes, enum mem_tag tag, bool zeroed)
 
 void *mem_alloc(size_t bytes, enum mem_tag tag)
 {
-    return get(bytes, tag, false);
+    return block_get(bytes, tag, false);
 }
 
 void *mem_zalloc(size_t n, size_t size, enum mem_tag tag)
 {
     size_t bytes;
 
-    return __builtin_mul_overflow(n, size, &bytes) ? NULL : get(bytes, tag, true);
+    return __builtin_mul_overflow(n, size, &bytes) ? NULL : block_get(bytes, tag, true);
 }
 
 void *mem_realloc(void *p, size_t bytes, enum mem_tag tag)

@@ -34,7 +34,7 @@ struct record {
     const char *why;
 };
 
-static void refuse(struct record *r, int rc, enum graph_op at, const char *why)
+static void operator_refuse(struct record *r, int rc, enum graph_op at, const char *why)
 {
     if (r->rc)
         return;
@@ -43,12 +43,12 @@ static void refuse(struct record *r, int rc, enum graph_op at, const char *why)
     r->why = why;
 }
 
-static uint32_t add(struct record *r, const struct graph_node *node)
+static uint32_t node_add(struct record *r, const struct graph_node *node)
 {
     uint32_t i = r->rc ? 0 : graph_add(r->graph, node);
 
     if (i == UINT32_MAX)
-        refuse(r, ERR_NOMEM, node->op, NULL);
+        operator_refuse(r, ERR_NOMEM, node->op, NULL);
     return i == UINT32_MAX ? 0 : i;
 }
 
@@ -64,7 +64,7 @@ static uint32_t read_of(struct record *r, const float *p, size_t rows, size_t n,
         if (p >= r->written[i].p && p < r->written[i].p + r->written[i].n)
             w = &r->written[i];
     if (!w || r->rc) {
-        refuse(r, ERR_UNSUPPORTED, op, "reads floats that no operator has written");
+        operator_refuse(r, ERR_UNSUPPORTED, op, "reads floats that no operator has written");
         return 0;
     }
     from = &r->graph->node[w->node];
@@ -72,11 +72,12 @@ static uint32_t read_of(struct record *r, const float *p, size_t rows, size_t n,
     if (first == 0 && ld == n && from->rows == rows && from->n == n)
         return w->node;
     if (first == 0 && ld == n && rows * n == from->rows * from->n)
-        return add(r, &(struct graph_node){.op = GRAPH_RESHAPE, .in = {w->node}, .rows = rows, .n = n});
+        return node_add(r, &(struct graph_node){.op = GRAPH_RESHAPE, .in = {w->node}, .rows = rows, .n = n});
     if (ld == from->n && rows == from->rows && first + n <= ld)
-        return add(
+        return node_add(
             r, &(struct graph_node){.op = GRAPH_COLUMNS, .in = {w->node}, .rows = rows, .n = n, .at = first});
-    refuse(r, ERR_UNSUPPORTED, op, "reads a part of a buffer that is not some columns of all its rows");
+    operator_refuse(r, ERR_UNSUPPORTED, op,
+                    "reads a part of a buffer that is not some columns of all its rows");
     return 0;
 }
 
@@ -89,14 +90,14 @@ static uint32_t read_rows(struct record *r, const float *p, size_t rows, size_t 
 static void write_to(struct record *r, const float *p, const struct graph_node *node)
 {
     size_t floats = node->rows * node->n, kept = 0;
-    uint32_t i = add(r, node);
+    uint32_t i = node_add(r, node);
 
     for (size_t k = 0; k < r->n_written; k++)
         if (p + floats <= r->written[k].p || r->written[k].p + r->written[k].n <= p)
             r->written[kept++] = r->written[k];
     r->n_written = kept;
     if (!mem_grow((void **)&r->written, &r->cap_written, kept + 1, sizeof(*r->written), MEM_MODEL)) {
-        refuse(r, ERR_NOMEM, node->op, NULL);
+        operator_refuse(r, ERR_NOMEM, node->op, NULL);
         return;
     }
     r->written[r->n_written++] = (struct written){p, floats, i};
@@ -119,10 +120,11 @@ static void record_embed(const struct op_sink *o, float *x, const struct op_embe
     struct graph_node node = {.op = GRAPH_EMBED, .rows = T, .n = n, .w.embed = w};
 
     if (index != r->batch.id && index != r->batch.pos)
-        refuse(r, ERR_UNSUPPORTED, GRAPH_EMBED, "has an index that is neither the ids nor the positions");
+        operator_refuse(r, ERR_UNSUPPORTED, GRAPH_EMBED,
+                        "has an index that is neither the ids nor the positions");
     node.in[0] = index == r->batch.id ? r->ids : r->positions;
     if (is_added)
-        node = (struct graph_node){.op = GRAPH_ADD, .in = {old, add(r, &node)}, .rows = T, .n = n};
+        node = (struct graph_node){.op = GRAPH_ADD, .in = {old, node_add(r, &node)}, .rows = T, .n = n};
     write_to(r, x, &node);
 }
 
@@ -250,7 +252,7 @@ static void record_rows(const struct op_sink *o, float *dst, const float *src, c
     uint32_t in = read_rows(r, src, r->batch.n_tokens, n, GRAPH_ROWS);
 
     if (index != r->batch.wanted)
-        refuse(r, ERR_UNSUPPORTED, GRAPH_ROWS, "has an index that is not the wanted rows");
+        operator_refuse(r, ERR_UNSUPPORTED, GRAPH_ROWS, "has an index that is not the wanted rows");
     write_to(r, dst, &(struct graph_node){.op = GRAPH_ROWS, .in = {in, r->wanted}, .rows = n_rows, .n = n});
 }
 
@@ -343,9 +345,9 @@ int graph_record(struct graph *g, const struct model *m, size_t rows, size_t n_w
                              .pos = p.index + rows,
                              .wanted = (uint32_t *)(p.index + 2 * rows),
                              .logits = p.logits};
-    r.ids = add(&r, &(struct graph_node){.op = GRAPH_IDS, .rows = rows, .n = 1});
-    r.positions = add(&r, &(struct graph_node){.op = GRAPH_POSITIONS, .rows = rows, .n = 1});
-    r.wanted = add(&r, &(struct graph_node){.op = GRAPH_WANTED, .rows = n_wanted, .n = 1});
+    r.ids = node_add(&r, &(struct graph_node){.op = GRAPH_IDS, .rows = rows, .n = 1});
+    r.positions = node_add(&r, &(struct graph_node){.op = GRAPH_POSITIONS, .rows = rows, .n = 1});
+    r.wanted = node_add(&r, &(struct graph_node){.op = GRAPH_WANTED, .rows = n_wanted, .n = 1});
     model_forward(m, &r.sink, &r.batch, &p.work);
     g->result = g->n_nodes ? (uint32_t)(g->n_nodes - 1) : 0;
     rc = r.rc ? refused(&r, e) : 0;

@@ -159,7 +159,7 @@ struct parts {
     json_t *calls;
 };
 
-static void take(struct parts *p, struct parser *parser)
+static void pieces_take(struct parts *p, struct parser *parser)
 {
     struct parser_piece piece;
 
@@ -194,11 +194,11 @@ static int feed(struct parser *parser, const struct text *t, uint64_t stream, st
             end += utf8_sequence(t->text.data + end, t->text.len - end, &good);
         rc =
             parser_feed(parser, t->text.data + at, t->special.len ? t->special.data + at : NULL, end - at, e);
-        take(p, parser);
+        pieces_take(p, parser);
     }
     if (rc == 0)
         rc = parser_finish(parser, t->end, e);
-    take(p, parser);
+    pieces_take(p, parser);
     return rc || !(p->content.oom || p->reasoning.oom || p->arguments.oom) ? rc : err_nomem(e, "an answer");
 }
 

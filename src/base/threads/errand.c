@@ -20,7 +20,7 @@ void errand_fini(struct errand *r)
     pthread_mutex_destroy(&r->lock);
 }
 
-static void *run(void *arg)
+static void *errand_run(void *arg)
 {
     struct errand *r = arg;
 
@@ -41,7 +41,7 @@ int errand_start(struct errand *r, int (*fn)(void *ctx, struct err *e), void *ct
     r->ctx = ctx;
     r->has_ended = false;
     r->err = (struct err){0};
-    if ((rc = thread_start(&r->thread, run, r)) != 0)
+    if ((rc = thread_start(&r->thread, errand_run, r)) != 0)
         return err_set(e, ERR_OS, "no thread can be started: %s", strerror(rc));
     r->runs = true;
     return 0;

@@ -80,7 +80,7 @@ static int read_methods(struct guess_config *c, const json_t *v, struct err *e)
     return rc;
 }
 
-static int refuse(const char *name, const char *expected, struct err *e)
+static int field_refuse(const char *name, const char *expected, struct err *e)
 {
     return err_about(e, ERR_INPUT, subject, "%s: expected %s", name, expected);
 }
@@ -93,7 +93,7 @@ static int read_ranges(struct guess_config *c, const json_t *v, const char *name
     size_t n = json_array_size(v), last = 0;
 
     if (!json_is_array(v) || n > GUESS_MAX_RANGES)
-        return refuse(name, expected, e);
+        return field_refuse(name, expected, e);
     for (size_t i = 0; i < n; i++) {
         const json_t *row = json_array_get(v, i), *to = json_array_get(row, 1);
         json_int_t x[3] = {json_integer_value(json_array_get(row, 0)),
@@ -103,7 +103,7 @@ static int read_ranges(struct guess_config *c, const json_t *v, const char *name
         if (!json_is_array(row) || json_array_size(row) != 3 || !json_is_integer(json_array_get(row, 0)) ||
             !(json_is_integer(to) || json_is_null(to)) || !json_is_integer(json_array_get(row, 2)) ||
             x[0] <= (json_int_t)last || x[1] < x[0] || x[1] > 1 << 20 || x[2] < 0 || x[2] > GUESS_MOST)
-            return refuse(name, expected, e);
+            return field_refuse(name, expected, e);
         c->range[c->n_ranges].from = (size_t)x[0];
         c->range[c->n_ranges].to = last = (size_t)x[1];
         c->range[c->n_ranges++].most = (size_t)x[2];

@@ -422,7 +422,7 @@ static void draw_rows(struct draft *d)
 /* ---- passes ---- */
 
 /* Runs the rows that were added, and draws a guess from each wanted row. */
-static void run(struct draft *d)
+static void rows_run(struct draft *d)
 {
     int rc = d->n_rows ? d->x.run(d->x.ctx, d->rows, d->n_rows, NULL) : 0;
 
@@ -433,13 +433,13 @@ static void run(struct draft *d)
     d->n_rows = d->n_ids = d->n_wanted = 0;
 }
 
-/* Like run(), and updates the mean time of a pass. */
+/* Like rows_run(), and updates the mean time of a pass. */
 static void run_timed(struct draft *d)
 {
     double begin = clock_seconds(), seconds;
     bool is_empty = d->n_rows == 0;
 
-    run(d);
+    rows_run(d);
     seconds = clock_seconds() - begin;
     if (is_empty)
         return;
@@ -460,7 +460,7 @@ static int32_t *add_rows(struct draft *d, struct draft_turn *t, size_t pos, size
     int32_t *id;
 
     if (d->n_ids + n > d->x.caps.max_tokens)
-        run(d);
+        rows_run(d);
     if (d->x.reserve(d->x.ctx, s->slot, pos + n) != 0)
         return NULL;
     id = d->id + d->n_ids;
@@ -544,7 +544,7 @@ void draft_propose(struct draft *d, struct seq **seq, size_t n)
     if (left == DRAFT_CATCH_UP)
         run_timed(d);
     else
-        run(d);
+        rows_run(d);
     for (size_t i = 0; i < n; i++)
         if (d->turn[i].slot->n_rows)
             settle(d, &d->turn[i], d->turn[i].slot->n_rows);

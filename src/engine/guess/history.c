@@ -72,7 +72,7 @@ static size_t hash(const struct history *h, const uint64_t realm[2], const int32
 }
 
 /* Takes the oldest chunk of the ring for the next tokens of W. */
-static struct history_chunk *take(struct history *h, struct history_writer *w)
+static struct history_chunk *chunk_take(struct history *h, struct history_writer *w)
 {
     size_t at = h->next_chunk, last = w->last;
     struct history_chunk *c = &h->chunk[at];
@@ -99,7 +99,7 @@ void history_write(struct history *h, struct history_writer *w, const int32_t *t
 
         if (w->sequence == 0)
             w->sequence = ++h->n_sequences;
-        c = take(h, w);
+        c = chunk_take(h, w);
         c->n = (uint32_t)n_new;
         memcpy(c->token, token + from, n_new * sizeof(*token));
         for (size_t i = 0; i < n_new; i++)

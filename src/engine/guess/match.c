@@ -55,7 +55,7 @@ static uint32_t *chain(const struct match *m, uint32_t parent, int32_t token)
 
 /* Returns the address of the link to the child of PARENT whose edge begins with TOKEN; the link is 0 if there is
  * none. */
-static uint32_t *find(const struct match *m, uint32_t parent, int32_t token)
+static uint32_t *child_find(const struct match *m, uint32_t parent, int32_t token)
 {
     uint32_t *at = chain(m, parent, token);
 
@@ -128,7 +128,7 @@ static size_t search(const struct match *m, const int32_t *token, const int32_t 
     uint32_t at = 0;
     size_t depth = 0;
 
-    while (depth < most && (at = *find(m, at, last[-(ptrdiff_t)depth])) != 0) {
+    while (depth < most && (at = *child_find(m, at, last[-(ptrdiff_t)depth])) != 0) {
         const struct match_node *child = &m->node[at];
         const int32_t *then = token + child->end - 1;
 
@@ -144,14 +144,14 @@ static size_t search(const struct match *m, const int32_t *token, const int32_t 
 
 /* Adds the token before index END of TOKEN with the tokens before it to the tree, and records the longest match
  * there. */
-static void add(struct match *m, const int32_t *token, size_t end)
+static void ending_add(struct match *m, const int32_t *token, size_t end)
 {
     size_t most = end < m->max_length ? end : m->max_length, depth = 0;
     const int32_t *last = token + end - 1;
     uint32_t parent = 0, older = 0;
 
     while (depth < most) {
-        uint32_t *at = find(m, parent, last[-(ptrdiff_t)depth]);
+        uint32_t *at = child_find(m, parent, last[-(ptrdiff_t)depth]);
         struct match_node *child = &m->node[*at];
         const int32_t *then;
 
@@ -189,7 +189,7 @@ void match_add(struct match *m, const int32_t *token, size_t n)
     size_t all = m->n_base + m->capacity, most = n < all ? n : all;
 
     while (m->n_tokens < most)
-        add(m, token, ++m->n_tokens);
+        ending_add(m, token, ++m->n_tokens);
 }
 
 size_t match_longest(const struct match *m, size_t *end)

@@ -20,7 +20,7 @@ static void show(struct buf *out, const struct tok *t, int32_t id)
     buf_char(out, 0);
 }
 
-static int refuse(const struct tok *draft, const struct tok *target, int32_t id, struct err *e)
+static int token_refuse(const struct tok *draft, const struct tok *target, int32_t id, struct err *e)
 {
     struct buf own = {.tag = MEM_TEXT}, other = {.tag = MEM_TEXT};
     int rc;
@@ -50,7 +50,7 @@ int vocabulary_same(const struct tok *draft, const struct tok *target, struct er
         if (tok_is_special(draft, id) || tok_is_special(target, id))
             continue;
         if (has != other_has || n != m || (n && memcmp(s, t, n) != 0))
-            return refuse(draft, target, id, e);
+            return token_refuse(draft, target, id, e);
     }
     return 0;
 }

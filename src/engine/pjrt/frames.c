@@ -736,7 +736,7 @@ static bool is_prompt(const struct frames *f, const struct executor_rows *r)
     return r->n > f->decode_rows[f->n_decode_rows - 1] || (r->n > 1 && r->pos + 1 < r->n_total);
 }
 
-static int run(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
+static int frames_run(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
 {
     struct frames *f = ctx;
     int rc = 0;
@@ -1002,7 +1002,7 @@ void frames_executor(struct frames *f, struct executor *x)
                            .fork = fork_rows,
                            .release = release,
                            .is_stale = is_stale,
-                           .run = run,
+                           .run = frames_run,
                            .reopen = reopen,
                            .reopen_wait = reopen_wait,
                            .settle = settle,

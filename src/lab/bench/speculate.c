@@ -176,7 +176,7 @@ static void set_kind(struct speculate *b, enum kind kind)
 }
 
 /* Answers the prompts of ROW. */
-static int run(struct speculate *b, const struct row *row, enum kind kind, struct timed_steps *t)
+static int kind_run(struct speculate *b, const struct row *row, enum kind kind, struct timed_steps *t)
 {
     size_t n_ended = 0;
     int rc = 0;
@@ -224,7 +224,7 @@ static int measure_row(struct speculate *b, struct row *row, struct print_bar *b
         for (size_t k = 0; k < n_kinds && rc == 0; k++) {
             enum kind kind = k == CHOSEN && !b->o->of.adaptive ? ALL : (enum kind)k;
 
-            rc = run(b, row, kind, &row->of[kind][rep]);
+            rc = kind_run(b, row, kind, &row->of[kind][rep]);
         }
         if (rc == 0 && !b->o->of.adaptive)
             row->of[CHOSEN][rep] = row->of[ALL][rep];

@@ -34,7 +34,7 @@ static struct value search_list(struct rendering *r, struct value self, const st
     return jinja_fail(r, "%s is not in list", jinja_brief(r, g->p[0]));
 }
 
-static struct value get(struct rendering *r, struct value self, const struct builtin_call *g)
+static struct value key_get(struct rendering *r, struct value self, const struct builtin_call *g)
 {
     struct value v;
     uint32_t hash;
@@ -70,7 +70,7 @@ static const struct builtin list_methods[] = {
 };
 
 static const struct builtin dict_methods[] = {
-    {"get", get, "key default", 1, 0, true},
+    {"get", key_get, "key default", 1, 0, true},
     {"items", view, "", 0, VALUE_DICT_ITEMS, 0},
     {"keys", view, "", 0, VALUE_DICT_KEYS, 0},
     {"values", view, "", 0, VALUE_DICT_VALUES, 0},

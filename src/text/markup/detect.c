@@ -145,7 +145,7 @@ static void check_call(struct reading *r)
     buf_clear(&r->arguments);
 }
 
-static void take(struct reading *r, struct parser *a)
+static void pieces_take(struct reading *r, struct parser *a)
 {
     struct parser_piece p;
 
@@ -201,7 +201,7 @@ static int surprises(struct detector *d, const struct markup_calls *calls,
     if (rc)
         d->p.rc = rc;
     else
-        take(&r, a);
+        pieces_take(&r, a);
     n = n_text(&r.content);
     if (n_meant ? r.is_wrong || r.n_calls != n_meant : !is_text(&r.reasoning, reason_text))
         n = NO_MATCH;

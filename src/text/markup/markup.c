@@ -246,7 +246,8 @@ json_t *markup_json(const struct markup *m)
 }
 
 /* Says in E that NAME of the option SUBJECT is none of the names that WRITE_NAMES writes. */
-static int refuse(const char *subject, const char *name, void (*write_names)(struct buf *), struct err *e)
+static int name_refuse(const char *subject, const char *name, void (*write_names)(struct buf *),
+                       struct err *e)
 {
     struct buf names;
     int rc;
@@ -267,13 +268,13 @@ int markup_choose(struct markup *out, const char *calls, const char *reasoning, 
         out->calls_origin = out->calls ? MARKUP_NAMED_ROW : MARKUP_NO_ORIGIN;
         out->plain_calls = strcmp(calls, "none") == 0;
         if (!out->calls && !out->plain_calls)
-            return refuse("tool_call_parser", calls, markup_calls_names, e);
+            return name_refuse("tool_call_parser", calls, markup_calls_names, e);
     }
     if (strcmp(reasoning, "auto") != 0) {
         out->reasoning = markup_reasoning_named(reasoning);
         out->reasoning_origin = out->reasoning ? MARKUP_NAMED_ROW : MARKUP_NO_ORIGIN;
         if (!out->reasoning && strcmp(reasoning, "none") != 0)
-            return refuse("reasoning_parser", reasoning, markup_reasoning_names, e);
+            return name_refuse("reasoning_parser", reasoning, markup_reasoning_names, e);
     }
     return 0;
 }

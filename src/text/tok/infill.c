@@ -13,7 +13,7 @@ struct marks {
     bool behind_first;      /* the suffix comes before the prefix */
 };
 
-static bool find(const struct tok *t, const char *name, int32_t *id)
+static bool token_find(const struct tok *t, const char *name, int32_t *id)
 {
     *id = -1;
     return !name || tok_id_of(t, name, strlen(name), id);
@@ -46,8 +46,8 @@ static bool find_marks(const struct tok *t, struct marks *m)
         return true;
     }
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (find(t, names[i].before, &m->before) && find(t, names[i].behind, &m->behind) &&
-            find(t, names[i].end, &m->end)) {
+        if (token_find(t, names[i].before, &m->before) && token_find(t, names[i].behind, &m->behind) &&
+            token_find(t, names[i].end, &m->end)) {
             m->behind_first = !names[i].end;
             return true;
         }

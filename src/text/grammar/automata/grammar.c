@@ -365,7 +365,7 @@ static void put_head(struct grammar *g, uint32_t symbol, uint32_t number, uint32
 }
 
 /* Adds the pair (expression X, position REST) to the pending pairs, unless X matches no text. */
-static void add(struct grammar *g, uint32_t x, uint32_t rest)
+static void rule_add(struct grammar *g, uint32_t x, uint32_t rest)
 {
     if (g->node[x].has_text && tuples_add(&g->work, (struct tuple){{x, rest}}) == TUPLES_NO_MEMORY)
         g->regex.fault = REGEX_NO_MEMORY;
@@ -375,7 +375,7 @@ static void add(struct grammar *g, uint32_t x, uint32_t rest)
 static void add_heads(struct grammar *g, uint32_t position)
 {
     tuples_clear(&g->work);
-    add(g, position, GRAMMAR_END);
+    rule_add(g, position, GRAMMAR_END);
     for (size_t i = 0; i < g->work.n && regex_charge(&g->regex, 1); i++) {
         struct grammar_node x = g->node[g->work.tuple[i].v[0]];
         uint32_t rest = g->work.tuple[i].v[1];
@@ -386,20 +386,21 @@ static void add_heads(struct grammar *g, uint32_t position)
         case TERM: put_head(g, GRAMMAR_TERM, x.a, rest); break;
         case CALL: put_head(g, GRAMMAR_RULE, x.a, rest); break;
         case SEQUENCE:
-            add(g, x.a, grammar_sequence(g, x.b, rest));
+            rule_add(g, x.a, grammar_sequence(g, x.b, rest));
             if (g->node[x.a].may_end)
-                add(g, x.b, rest);
+                rule_add(g, x.b, rest);
             break;
         case CHOICE:
             regex_charge(&g->regex, x.b / 4);
             for (uint32_t k = 0; k < x.b; k++)
-                add(g, g->list[x.a + k], rest);
+                rule_add(g, g->list[x.a + k], rest);
             break;
         case REPEAT:
-            add(g, x.a,
-                grammar_sequence(
-                    g, grammar_repeat(g, x.a, x.m > 0 ? x.m - 1 : 0, x.n == GRAMMAR_NO_LIMIT ? x.n : x.n - 1),
-                    rest));
+            rule_add(g, x.a,
+                     grammar_sequence(g,
+                                      grammar_repeat(g, x.a, x.m > 0 ? x.m - 1 : 0,
+                                                     x.n == GRAMMAR_NO_LIMIT ? x.n : x.n - 1),
+                                      rest));
         }
     }
 }

@@ -59,7 +59,7 @@ static void recognizer_charge(struct recognizer *r, size_t n)
 
 /* ---- the closure of a kernel ---- */
 
-static void add(struct recognizer *r, struct tuples *to, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+static void item_add(struct recognizer *r, struct tuples *to, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {
     if (tuples_add(to, (struct tuple){{a, b, c, d}}) == TUPLES_NO_MEMORY)
         no_memory(r);
@@ -99,7 +99,7 @@ static bool complete(struct recognizer *r, uint32_t rule, uint32_t origin)
     for (uint32_t i = 0; i < n; i++) {
         struct tuple w = r->tuple[first + i];
 
-        add(r, &r->position, w.v[1], w.v[2], w.v[3] == SELF ? origin : w.v[3], 0);
+        item_add(r, &r->position, w.v[1], w.v[2], w.v[3] == SELF ? origin : w.v[3], 0);
     }
     return false;
 }
@@ -116,10 +116,10 @@ static void wait_for(struct recognizer *r, uint32_t number, uint32_t rule, uint3
     for (uint32_t i = 0; i < n; i++) {
         struct tuple w = r->tuple[first + i];
 
-        add(r, &r->waiting, number, w.v[1], w.v[2], w.v[3] == SELF ? origin : w.v[3]);
+        item_add(r, &r->waiting, number, w.v[1], w.v[2], w.v[3] == SELF ? origin : w.v[3]);
     }
     if (n == 0)
-        add(r, &r->waiting, number, rule, rest, origin);
+        item_add(r, &r->waiting, number, rule, rest, origin);
 }
 
 /* Expands the items of r->position by prediction and completion until no new item appears. Fills r->scanning and
@@ -137,10 +137,10 @@ static bool close_row(struct recognizer *r)
         recognizer_charge(r, 8 + n);
         for (size_t k = 0; k < n; k++)
             if (heads[k].symbol == GRAMMAR_TERM) {
-                add(r, &r->scanning, rule, heads[k].rest, heads[k].number, origin);
+                item_add(r, &r->scanning, rule, heads[k].rest, heads[k].number, origin);
             } else {
                 wait_for(r, heads[k].number, rule, heads[k].rest, origin);
-                add(r, &r->position, heads[k].number, grammar_body(r->g, heads[k].number), SELF, 0);
+                item_add(r, &r->position, heads[k].number, grammar_body(r->g, heads[k].number), SELF, 0);
             }
         if (grammar_may_end(r->g, at) && (origin != SELF || rule == r->g->start))
             may_end = complete(r, rule, origin) || may_end;
@@ -263,9 +263,9 @@ static uint32_t add_row(struct recognizer *r, uint32_t kernel, uint32_t n_kernel
         struct tuple k = r->tuple[kernel + i];
 
         if (k.v[2] != REGEX_EMPTY)
-            add(r, &r->scanning, k.v[0], k.v[1], k.v[2], k.v[3]);
+            item_add(r, &r->scanning, k.v[0], k.v[1], k.v[2], k.v[3]);
         if (regex_matches_empty(&r->g->regex, k.v[2]))
-            add(r, &r->position, k.v[0], k.v[1], k.v[3], 0);
+            item_add(r, &r->position, k.v[0], k.v[1], k.v[3], 0);
     }
     x.may_end = close_row(r);
     for (size_t i = 0; i < r->scanning.n; i++) {
@@ -310,7 +310,7 @@ int recognizer_open(struct recognizer *r, struct grammar *g, struct err *e)
         regex_reserve(&r->g->regex, (void **)&r->tuple, &r->cap_tuples, 0, 1, sizeof(*r->tuple))) {
         r->row[r->n++] = (struct recognizer_row){0};
         r->frame[r->n_frames++] = (struct recognizer_frame){0};
-        add(r, &r->position, g->start, grammar_body(g, g->start), SELF, 0);
+        item_add(r, &r->position, g->start, grammar_body(g, g->start), SELF, 0);
         if (add_row(r, 0, 0) == RECOGNIZER_BEGIN && !has_fault(r))
             return 0;
     }

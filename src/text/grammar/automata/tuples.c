@@ -24,7 +24,7 @@ static bool is_free(const struct tuples *t, size_t at)
     return t->slot[at] >> 32 != t->round || (uint32_t)t->slot[at] == 0;
 }
 
-static void put(struct tuples *t, size_t index)
+static void tuple_put(struct tuples *t, size_t index)
 {
     size_t at = tuples_hash(&t->tuple[index], 1) & (t->n_slots - 1);
 
@@ -44,7 +44,7 @@ static bool grow(struct tuples *t)
     t->slot = slot;
     t->n_slots = n;
     for (size_t i = 0; i < t->n; i++)
-        put(t, i);
+        tuple_put(t, i);
     return true;
 }
 

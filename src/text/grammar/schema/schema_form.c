@@ -11,7 +11,7 @@ struct clauses {
     size_t n, cap;
 };
 
-static void put(struct schema_compiler *c, struct clauses *list, const void *clause)
+static void clause_put(struct schema_compiler *c, struct clauses *list, const void *clause)
 {
     const void **grown;
     size_t cap = list->cap ? 2 * list->cap : 4;
@@ -90,7 +90,7 @@ struct schema_arrays schema_arrays_of(struct schema_compiler *c, const struct sc
 {
     struct clauses list = {0};
 
-    put(c, &list, clause);
+    clause_put(c, &list, clause);
     return arrays_of(&list);
 }
 
@@ -98,7 +98,7 @@ struct schema_objects schema_objects_of(struct schema_compiler *c, const struct 
 {
     struct clauses list = {0};
 
-    put(c, &list, clause);
+    clause_put(c, &list, clause);
     return objects_of(&list);
 }
 
@@ -191,7 +191,7 @@ static struct schema_arrays arrays_and(struct schema_compiler *c, struct schema_
 
     for (size_t i = 0; i < a.n; i++)
         for (size_t j = 0; j < b.n; j++)
-            put(c, &list, array_and(c, a.of[i], b.of[j]));
+            clause_put(c, &list, array_and(c, a.of[i], b.of[j]));
     return arrays_of(&list);
 }
 
@@ -241,21 +241,21 @@ static void array_not(struct schema_compiler *c, const struct schema_array *a, s
     if (a->unique && a->most > 1)
         schema_unserved(c, a->unique, "uniqueItems", "is not supported under `not` and in this `oneOf`");
     if (a->least > 0)
-        put(c, out, array_sized(c, 0, a->least - 1, SCHEMA_ANY));
+        clause_put(c, out, array_sized(c, 0, a->least - 1, SCHEMA_ANY));
     if (a->most != SCHEMA_NO_LIMIT)
-        put(c, out, array_sized(c, a->most + 1, SCHEMA_NO_LIMIT, SCHEMA_ANY));
+        clause_put(c, out, array_sized(c, a->most + 1, SCHEMA_NO_LIMIT, SCHEMA_ANY));
     for (size_t i = 0; i < a->n_prefix && i < a->most && schema_work(c, i); i++)
         if (a->prefix[i] != SCHEMA_ANY)
-            put(c, out, array_sized(c, (uint32_t)i + 1, SCHEMA_NO_LIMIT, schema_not(c, a->prefix[i])));
+            clause_put(c, out, array_sized(c, (uint32_t)i + 1, SCHEMA_NO_LIMIT, schema_not(c, a->prefix[i])));
     if (a->rest != SCHEMA_ANY && a->most > a->n_prefix)
-        put(c, out, array_with(c, schema_not(c, a->rest), 1, SCHEMA_NO_LIMIT, (uint32_t)a->n_prefix));
+        clause_put(c, out, array_with(c, schema_not(c, a->rest), 1, SCHEMA_NO_LIMIT, (uint32_t)a->n_prefix));
     for (size_t i = 0; i < a->n_contains; i++) {
         const struct schema_contains *x = &a->contains[i];
 
         if (x->least > 0)
-            put(c, out, array_with(c, x->term, 0, x->least - 1, x->from));
+            clause_put(c, out, array_with(c, x->term, 0, x->least - 1, x->from));
         if (x->most != SCHEMA_NO_LIMIT)
-            put(c, out, array_with(c, x->term, x->most + 1, SCHEMA_NO_LIMIT, x->from));
+            clause_put(c, out, array_with(c, x->term, x->most + 1, SCHEMA_NO_LIMIT, x->from));
     }
 }
 
@@ -400,7 +400,7 @@ static void put_object(struct schema_compiler *c, struct clauses *out, const str
         n_required += r->member[i].is_required;
     }
     if (r->least <= r->most && n_required <= r->most)
-        put(c, out, r);
+        clause_put(c, out, r);
 }
 
 /* Writes the members of the objects that satisfy both A and B to MEMBER, A's members first, and returns their
@@ -447,7 +447,7 @@ static void object_and(struct schema_compiler *c, const struct schema_object *a,
     struct clauses half = {0};
 
     if (is_any_object(c, a) || is_any_object(c, b)) {
-        put(c, out, is_any_object(c, a) ? b : a);
+        clause_put(c, out, is_any_object(c, a) ? b : a);
         return;
     }
     if (!schema_work(c, 1 + a->n_members + b->n_members + a->n_members * b->n_members / 64))
@@ -523,7 +523,7 @@ static void object_and_any(struct schema_compiler *c, const struct schema_object
     }
     if (is_whole && !is_more) {
         out->n = first;
-        put(c, out, a);
+        clause_put(c, out, a);
     }
 }
 
@@ -562,7 +562,7 @@ static void put_member(struct schema_compiler *c, struct clauses *out, uint32_t 
     *member = (struct schema_member){key, term, is_required, true};
     r->member = member;
     r->n_members = 1;
-    put(c, out, r);
+    clause_put(c, out, r);
 }
 
 /* Appends a clause about the properties that are not members of O and whose names match KEYS: at least one of
@@ -588,7 +588,7 @@ static void put_others(struct schema_compiler *c, struct clauses *out, const str
         r->some = names(c, keys, term);
         r->n_some = r->some ? 1 : 0;
     }
-    put(c, out, r);
+    clause_put(c, out, r);
 }
 
 static bool has_required(const struct schema_object *o)
@@ -631,11 +631,11 @@ static void object_not(struct schema_compiler *c, const struct schema_object *o,
 
     if (o->least > 0 && (r = schema_object_any(c))) {
         r->most = o->least - 1;
-        put(c, out, r);
+        clause_put(c, out, r);
     }
     if (o->most != SCHEMA_NO_LIMIT && (r = schema_object_any(c))) {
         r->least = o->most + 1;
-        put(c, out, r);
+        clause_put(c, out, r);
     }
     for (size_t i = 0; i < o->n_members; i++) {
         if (o->member[i].is_required)
@@ -719,11 +719,11 @@ const struct schema_form *schema_form_or(struct schema_compiler *c, const struct
         r->literals |= of[i]->literals;
         for (size_t k = 0; k < of[i]->arrays.n; k++) {
             has_any_array = has_any_array || is_any_array(of[i]->arrays.of[k]);
-            put(c, &arrays, of[i]->arrays.of[k]);
+            clause_put(c, &arrays, of[i]->arrays.of[k]);
         }
         for (size_t k = 0; k < of[i]->objects.n; k++) {
             has_any_object = has_any_object || is_any_object(c, of[i]->objects.of[k]);
-            put(c, &objects, of[i]->objects.of[k]);
+            clause_put(c, &objects, of[i]->objects.of[k]);
         }
     }
     /* A clause that every array or object satisfies makes the other clauses redundant. */

@@ -27,7 +27,7 @@ static const struct {
 } type_name[] = {{"null", NULLS},     {"boolean", BOOLEANS}, {"integer", INTEGERS}, {"number", NUMBERS},
                  {"string", STRINGS}, {"array", ARRAYS},     {"object", OBJECTS}};
 
-static const json_t *get(const struct reading *r, const char *keyword)
+static const json_t *keyword_get(const struct reading *r, const char *keyword)
 {
     return json_object_get(r->json, keyword);
 }
@@ -37,7 +37,7 @@ static const json_t *get(const struct reading *r, const char *keyword)
 /* Reads the count of KEYWORD into *OUT. False: the keyword is missing or malformed. */
 static bool get_count(struct reading *r, const char *keyword, uint32_t *out)
 {
-    const json_t *v = get(r, keyword);
+    const json_t *v = keyword_get(r, keyword);
     struct json_decimal d;
     uint64_t n = 0;
 
@@ -55,7 +55,7 @@ static bool get_count(struct reading *r, const char *keyword, uint32_t *out)
 
 static const json_t *get_object(struct reading *r, const char *keyword)
 {
-    const json_t *v = get(r, keyword);
+    const json_t *v = keyword_get(r, keyword);
 
     if (v && !json_is_object(v))
         schema_wrong(r->c, r->json, keyword, "expected an object");
@@ -64,7 +64,7 @@ static const json_t *get_object(struct reading *r, const char *keyword)
 
 static const json_t *get_array(struct reading *r, const char *keyword)
 {
-    const json_t *v = get(r, keyword);
+    const json_t *v = keyword_get(r, keyword);
 
     if (v && !json_is_array(v))
         schema_wrong(r->c, r->json, keyword, "expected an array");
@@ -94,7 +94,7 @@ static void refuse_draft_3(struct reading *r)
                {"required", "list the name in `required` beside `properties`", 1 << JSON_TRUE}};
 
     for (size_t i = 0; i < sizeof(old) / sizeof(*old); i++) {
-        const json_t *v = get(r, old[i].keyword);
+        const json_t *v = keyword_get(r, old[i].keyword);
 
         if (v && old[i].types >> json_typeof(v) & 1)
             schema_unserved(r->c, r->json, old[i].keyword, "draft 3 is not supported; %s", old[i].now);
@@ -116,7 +116,7 @@ static unsigned type_of(struct reading *r, const json_t *name)
 
 static void read_types(struct reading *r)
 {
-    const json_t *v = get(r, "type");
+    const json_t *v = keyword_get(r, "type");
     json_t *one;
     size_t i;
 
@@ -137,7 +137,7 @@ static void read_types(struct reading *r)
 
 static bool get_decimal(struct reading *r, const char *keyword, struct json_decimal *d)
 {
-    const json_t *v = get(r, keyword);
+    const json_t *v = keyword_get(r, keyword);
 
     if (!v || (json_is_boolean(v) && strncmp(keyword, "exclusive", 9) == 0)) /* draft 4 */
         return false;
@@ -176,9 +176,9 @@ static void read_numbers(struct reading *r)
     if (r->form->number == REGEX_NOTHING)
         return;
     if (get_decimal(r, "minimum", &d))
-        limit_number(r, json_number_at_least(j, &d, json_is_true(get(r, "exclusiveMinimum"))));
+        limit_number(r, json_number_at_least(j, &d, json_is_true(keyword_get(r, "exclusiveMinimum"))));
     if (get_decimal(r, "maximum", &d))
-        limit_number(r, json_number_at_most(j, &d, json_is_true(get(r, "exclusiveMaximum"))));
+        limit_number(r, json_number_at_most(j, &d, json_is_true(keyword_get(r, "exclusiveMaximum"))));
     if (get_decimal(r, "exclusiveMinimum", &d))
         limit_number(r, json_number_at_least(j, &d, true));
     if (get_decimal(r, "exclusiveMaximum", &d))
@@ -224,9 +224,9 @@ static void read_strings(struct reading *r)
         set = regex_repeat(c->s, c->text.character, least, most);
         limit_string(r, set, set);
     }
-    if ((v = get(r, "pattern")) && schema_pattern(c, r->json, "pattern", v, &set))
+    if ((v = keyword_get(r, "pattern")) && schema_pattern(c, r->json, "pattern", v, &set))
         limit_string(r, set, set);
-    if ((v = get(r, "format")) && schema_format(c, r->json, v, &set, &bound))
+    if ((v = keyword_get(r, "format")) && schema_format(c, r->json, v, &set, &bound))
         limit_string(r, set, bound);
 }
 
@@ -235,12 +235,12 @@ static void read_strings(struct reading *r)
 /* Reads the terms of the first elements and the term of all further elements. False: there is an error. */
 static bool read_items(struct reading *r, struct schema_array *a)
 {
-    const json_t *items = get(r, "items"), *list = get_array(r, "prefixItems"), *rest = items;
+    const json_t *items = keyword_get(r, "items"), *list = get_array(r, "prefixItems"), *rest = items;
     uint32_t *prefix;
 
     if (json_is_array(items) && !list) {
         list = items;
-        rest = get(r, "additionalItems");
+        rest = keyword_get(r, "additionalItems");
     } else if (json_is_array(items)) {
         schema_wrong(r->c, r->json, "items", "expected a schema beside `prefixItems`");
         return false;
@@ -259,7 +259,7 @@ static bool read_items(struct reading *r, struct schema_array *a)
 
 static void read_contains(struct reading *r, struct schema_array *a)
 {
-    const json_t *v = get(r, "contains");
+    const json_t *v = keyword_get(r, "contains");
     struct schema_contains *x;
 
     if (!v)
@@ -288,7 +288,7 @@ static void read_arrays(struct reading *r)
     get_count(r, "minItems", &a->least);
     get_count(r, "maxItems", &a->most);
     read_contains(r, a);
-    if (json_is_true(get(r, "uniqueItems")))
+    if (json_is_true(keyword_get(r, "uniqueItems")))
         a->unique = r->json;
     for (n = 0; n < a->n_prefix && a->prefix[n] != SCHEMA_NONE; n++)
         ;
@@ -337,7 +337,7 @@ enum { MOST_OTHERS = 512, MOST_COMMON = 24 };
 static void read_others(struct reading *r, struct schema_object *o, const struct name_pattern *p, size_t n)
 {
     struct schema_compiler *c = r->c;
-    const json_t *v = get(r, "additionalProperties");
+    const json_t *v = keyword_get(r, "additionalProperties");
     uint32_t rest = v ? subschema(r, v) : SCHEMA_ANY, unmatched = c->text.string;
     size_t n_others = 0, n_common = 0;
     struct schema_names *other = schema_alloc(c, MOST_OTHERS + 1, sizeof(*other));
@@ -394,7 +394,7 @@ static size_t read_named_members(struct reading *r, struct schema_object *o, str
 /* Marks the required members, and adds members for required names that `properties` does not list. */
 static void read_required(struct reading *r, struct schema_object *o, struct schema_member *member)
 {
-    const json_t *v = get(r, "required");
+    const json_t *v = keyword_get(r, "required");
     const struct schema_object before = *o;
     json_t *one;
     size_t i;
@@ -416,7 +416,8 @@ static void read_required(struct reading *r, struct schema_object *o, struct sch
             return;
         }
         key = schema_key(r->c, json_string_value(one), json_string_length(one));
-        known = json_object_getn(get(r, "properties"), json_string_value(one), json_string_length(one));
+        known =
+            json_object_getn(keyword_get(r, "properties"), json_string_value(one), json_string_length(one));
         if (!schema_work(r->c, 1))
             return;
         if (known)
@@ -434,7 +435,8 @@ static void read_required(struct reading *r, struct schema_object *o, struct sch
 
 static void read_objects(struct reading *r)
 {
-    size_t n_patterns, n = json_object_size(get(r, "properties")) + json_array_size(get(r, "required"));
+    size_t n_patterns,
+        n = json_object_size(keyword_get(r, "properties")) + json_array_size(keyword_get(r, "required"));
     struct schema_member *member = schema_alloc(r->c, n, sizeof(*member));
     struct name_pattern *p;
     struct schema_object *o;
@@ -445,7 +447,7 @@ static void read_objects(struct reading *r)
     read_others(r, o, p, n_patterns);
     read_named_members(r, o, member, p, n_patterns);
     read_required(r, o, member);
-    o->is_closed = get(r, "properties") || get(r, "patternProperties");
+    o->is_closed = keyword_get(r, "properties") || keyword_get(r, "patternProperties");
     get_count(r, "minProperties", &o->least);
     get_count(r, "maxProperties", &o->most);
     if (o->least <= o->most && o->least < SCHEMA_NO_LIMIT)
@@ -554,7 +556,8 @@ static uint32_t exactly_one(struct reading *r, const uint32_t *of, size_t n)
 static void read_conditions(struct reading *r)
 {
     struct schema_compiler *c = r->c;
-    const json_t *if_ = get(r, "if"), *then_ = get(r, "then"), *else_ = get(r, "else");
+    const json_t *if_ = keyword_get(r, "if"), *then_ = keyword_get(r, "then"),
+                 *else_ = keyword_get(r, "else");
     uint32_t condition, yes, no;
 
     if (!if_ || (!then_ && !else_))
@@ -685,7 +688,7 @@ static const struct schema_form *form_of_values(struct reading *r, json_t *const
 
 static void read_values(struct reading *r)
 {
-    const json_t *v = get_array(r, "enum"), *constant = get(r, "const");
+    const json_t *v = get_array(r, "enum"), *constant = keyword_get(r, "const");
     const struct schema_form *f;
     json_t **list;
 
@@ -749,8 +752,8 @@ static void read_applicators(struct reading *r)
     for (size_t i = 0; i < n; i++)
         if (i >= n_first || found[i][0] == '$')
             read_applicator(r, found[i], false);
-    if (get(r, "not"))
-        limit_term(r, schema_not(r->c, subschema(r, get(r, "not"))), false);
+    if (keyword_get(r, "not"))
+        limit_term(r, schema_not(r->c, subschema(r, keyword_get(r, "not"))), false);
     read_conditions(r);
     read_dependencies(r, "dependentRequired");
     read_dependencies(r, "dependentSchemas");
@@ -759,7 +762,7 @@ static void read_applicators(struct reading *r)
 
 static void read_names(struct reading *r)
 {
-    const json_t *v = get(r, "propertyNames");
+    const json_t *v = keyword_get(r, "propertyNames");
     const struct schema_form *names;
     struct schema_names *other;
     struct schema_object *o;
@@ -844,7 +847,8 @@ static const struct schema_form *form_of_case(struct reading *r, const struct sc
 
 static void read_unevaluated(struct reading *r)
 {
-    const json_t *properties = get(r, "unevaluatedProperties"), *items = get(r, "unevaluatedItems");
+    const json_t *properties = keyword_get(r, "unevaluatedProperties"),
+                 *items = keyword_get(r, "unevaluatedItems");
     const struct schema_case *x;
     const struct schema_form **of, *any;
     size_t n;
@@ -870,7 +874,7 @@ static const struct schema_form *read_raw(struct schema_compiler *c, const struc
     if (!f)
         return NULL;
     c->at = term->json;
-    if (c->draft <= SCHEMA_DRAFT_7 && get(&r, "$ref")) {
+    if (c->draft <= SCHEMA_DRAFT_7 && keyword_get(&r, "$ref")) {
         const struct schema_form *target = schema_form_of(c, schema_reference(c, r.json, "$ref", r.resource));
 
         c->at = outer;

@@ -368,8 +368,8 @@ static uint64_t n_dynamic(const struct schema_compiler *c, const char *name)
 }
 
 /* Returns the schema that URI and FRAGMENT (an anchor or a JSON pointer) identify, or NULL. */
-static const json_t *find(const struct schema_compiler *c, const char *uri, const char *fragment,
-                          uint32_t *resource)
+static const json_t *reference_find(const struct schema_compiler *c, const char *uri, const char *fragment,
+                                    uint32_t *resource)
 {
     char text[MOST_URI];
     size_t n = strlen(uri), m = strlen(fragment);
@@ -417,7 +417,7 @@ uint32_t schema_reference(struct schema_compiler *c, const json_t *at, const cha
         return SCHEMA_ANY;
     }
     if (resolve(c->resource[resource].uri, ref, uri))
-        target = find(c, uri, fragment, &resource);
+        target = reference_find(c, uri, fragment, &resource);
     if (!target && (*ref == '#' || !*ref))
         schema_wrong(c, at, keyword, "%.120s refers to a schema that does not exist", ref);
     else if (!target)

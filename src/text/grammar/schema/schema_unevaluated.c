@@ -29,7 +29,7 @@ static bool looks_at_nothing(const struct schema_case *x)
            x->elements == SCHEMA_NONE && !x->all_elements;
 }
 
-static void put(struct schema_compiler *c, struct cases *list, const struct schema_case *x)
+static void case_put(struct schema_compiler *c, struct cases *list, const struct schema_case *x)
 {
     if (list->n == MOST_CASES)
         schema_over_limit(c, "", "unevaluated properties or items depend on too many alternatives");
@@ -70,7 +70,7 @@ static void multiply(struct schema_compiler *c, struct cases *a, const struct ca
         for (size_t k = 0; k < b->n && schema_work(c, 1); k++) {
             struct schema_case both = both_cases(c, &a->of[i], &b->of[k]);
 
-            put(c, r, &both);
+            case_put(c, r, &both);
         }
     if (r && b)
         *a = *r;
@@ -100,7 +100,7 @@ static struct cases *cases_of_term(struct schema_compiler *c, uint32_t term, uin
     } else {
         r = new_cases(c);
         if (r)
-            put(c, r, &nothing);
+            case_put(c, r, &nothing);
     }
     for (size_t i = 0; r && i < r->n; i++)
         r->of[i].condition = schema_and(c, r->of[i].condition, condition);
@@ -110,7 +110,7 @@ static struct cases *cases_of_term(struct schema_compiler *c, uint32_t term, uin
 static void append(struct schema_compiler *c, struct cases *to, const struct cases *from)
 {
     for (size_t i = 0; to && from && i < from->n; i++)
-        put(c, to, &from->of[i]);
+        case_put(c, to, &from->of[i]);
 }
 
 /* Adds a case to the list YES: the condition NO holds, and nothing is evaluated. Returns YES. */
@@ -120,7 +120,7 @@ static struct cases *or_nothing(struct schema_compiler *c, struct cases *yes, ui
 
     x.condition = no;
     if (yes)
-        put(c, yes, &x);
+        case_put(c, yes, &x);
     return yes;
 }
 
@@ -227,7 +227,7 @@ static struct cases *cases_of(struct schema_compiler *c, const json_t *json, uin
     if (!x || !schema_work(c, 1))
         return NULL;
     own_case(c, json, resource, is_outermost, &own);
-    put(c, x, &own);
+    case_put(c, x, &own);
     multiply_references(c, x, json, resource, depth);
     json_array_foreach(json_object_get(json, "allOf"), i, v)
         multiply(c, x, cases_of_term(c, schema_subschema(c, v, resource), SCHEMA_ANY, depth));

@@ -40,7 +40,7 @@ static bool is_equal(struct schema_compiler *c, const json_t *a, const json_t *b
     return true;
 }
 
-static bool put(struct schema_compiler *c, struct schema_values *list, const json_t *v)
+static bool value_put(struct schema_compiler *c, struct schema_values *list, const json_t *v)
 {
     for (size_t i = 0; i < list->n; i++)
         if (is_equal(c, list->value[i], v))
@@ -64,8 +64,9 @@ static bool add_types(struct schema_compiler *c, struct schema_values *list, con
         return true;
     }
     if (name && strcmp(name, "null") == 0)
-        return put(c, list, json_null());
-    return name && strcmp(name, "boolean") == 0 && put(c, list, json_true()) && put(c, list, json_false());
+        return value_put(c, list, json_null());
+    return name && strcmp(name, "boolean") == 0 && value_put(c, list, json_true()) &&
+           value_put(c, list, json_false());
 }
 
 static bool add_all(struct schema_compiler *c, struct schema_values *list, const json_t *schemas,
@@ -75,7 +76,7 @@ static bool add_all(struct schema_compiler *c, struct schema_values *list, const
     size_t i;
 
     json_array_foreach((json_t *)schemas, i,
-                       one) if (of_values ? !put(c, list, one)
+                       one) if (of_values ? !value_put(c, list, one)
                                           : !schema_values_add(c, list, schema_subschema(c, one, resource),
                                                                depth + 1)) return false;
     return true;
@@ -93,7 +94,7 @@ static bool add_raw(struct schema_compiler *c, struct schema_values *list, const
 
     if (!only_ref) {
         if ((v = json_object_get(json, "const")))
-            return put(c, list, v);
+            return value_put(c, list, v);
         if ((v = json_object_get(json, "enum")) && add_all(c, list, v, true, 0, 0))
             return true;
         *list = before;
@@ -128,7 +129,7 @@ bool schema_values_add(struct schema_compiler *c, struct schema_values *v, uint3
         return false;
     switch (x.kind) {
     case SCHEMA_TERM_NONE: return true;
-    case SCHEMA_TERM_VALUE: return put(c, v, x.json);
+    case SCHEMA_TERM_VALUE: return value_put(c, v, x.json);
     case SCHEMA_TERM_RAW: return add_raw(c, v, &x, depth);
     case SCHEMA_TERM_AND:
         for (size_t i = 0; i < x.n; i++) {

@@ -1,0 +1,5 @@
+/* one.c - a fixture. */
+static int add(int a)
+{
+    return a;
+}
