@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 enum err_code {
     ERR_OK = 0,
@@ -60,6 +61,15 @@ int err_quote(struct err *e, int code, const char *quoted, const char *fmt, ...)
 
 /* Sets the subject of the error in E. Returns its code. */
 int err_subject(struct err *e, const char *subject);
+
+/* Declares the array NAME with the arguments behind the parameter FMT, formatted: for functions that make the sentence
+ * of an error from it. */
+#define ERR_SENTENCE(name, fmt)                      \
+    char name[sizeof(((struct err *)0)->msg)];       \
+    va_list name##_args;                             \
+    va_start(name##_args, fmt);                      \
+    vsnprintf(name, sizeof(name), fmt, name##_args); \
+    va_end(name##_args)
 
 /* Writes "SUBJECT: SENTENCE", or the sentence alone, to OUT [size], truncated if it does not fit. */
 void err_text(const struct err *e, char *out, size_t size);

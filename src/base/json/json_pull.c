@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <locale.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,15 +15,12 @@
 /* Always returns an error code, not 0. So functions of type bool can end with return !json_pull_fail(...). */
 int json_pull_fail(struct json_pull *j, const char *fmt, ...)
 {
-    char text[512], at[48] = "";
+    char at[48] = "";
     size_t line = 1;
-    va_list ap;
+    ERR_SENTENCE(text, fmt);
 
     if (j->rc)
         return j->rc;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
     for (const char *p = j->begin; p < j->p; p++)
         line += *p == '\n';
     if (line > 1) /* omitted in line 1, since large files often have one line */

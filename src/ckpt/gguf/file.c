@@ -9,7 +9,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -507,12 +506,9 @@ static int wrong(const struct gguf *g, const struct gguf_kv *kv, struct err *e, 
 
 static int wrong(const struct gguf *g, const struct gguf_kv *kv, struct err *e, const char *fmt, ...)
 {
-    char found[80], expected[120];
-    va_list ap;
+    char found[80];
+    ERR_SENTENCE(expected, fmt);
 
-    va_start(ap, fmt);
-    vsnprintf(expected, sizeof(expected), fmt, ap);
-    va_end(ap);
     return err_set(e, ERR_INPUT, "%s: %.*s is %s, expected %s", g->path,
                    kv->key.n < 100 ? (int)kv->key.n : 100, kv->key.s, gguf_kv_text(kv, found, sizeof(found)),
                    expected);

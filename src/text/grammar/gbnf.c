@@ -6,8 +6,6 @@
  */
 #include "text/grammar/gbnf.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,9 +74,8 @@ struct reader {
 __attribute__((format(printf, 4, 5))) static uint32_t fail(struct reader *r, int code, size_t at,
                                                            const char *format, ...)
 {
-    char sentence[300];
     size_t line = 1, column = 1;
-    va_list args;
+    ERR_SENTENCE(sentence, format);
 
     if (r->in.code)
         return 0;
@@ -86,9 +83,6 @@ __attribute__((format(printf, 4, 5))) static uint32_t fail(struct reader *r, int
         column = r->in.text[i] == '\n' ? 1 : column + ((r->in.text[i] & 0xc0) != 0x80);
         line += r->in.text[i] == '\n';
     }
-    va_start(args, format);
-    vsnprintf(sentence, sizeof(sentence), format, args);
-    va_end(args);
     r->in.code = err_set(r->e, code, "line %zu, column %zu of the grammar: %s", line, column, sentence);
     return 0;
 }

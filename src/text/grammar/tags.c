@@ -1,7 +1,6 @@
 /* tags.c - compiles structural tags, with one function for each format. */
 #include "text/grammar/tags.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,14 +26,10 @@ struct reader {
 __attribute__((format(printf, 3, 4))) static uint32_t refuse(struct reader *r, int code, const char *format,
                                                              ...)
 {
-    char sentence[300];
-    va_list args;
+    ERR_SENTENCE(sentence, format);
 
     if (r->code)
         return GRAMMAR_NEVER;
-    va_start(args, format);
-    vsnprintf(sentence, sizeof(sentence), format, args);
-    va_end(args);
     r->code = err_set(r->e, code, "%s: %s", *r->pointer ? r->pointer : "the structural tag", sentence);
     return GRAMMAR_NEVER;
 }

@@ -2,8 +2,6 @@
  * precedence. After the first error, which is recorded, functions return 0 or false. */
 #include "text/grammar/automata/pattern_tree.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -29,14 +27,10 @@ struct reader {
 __attribute__((format(printf, 4, 5))) static uint32_t fail(struct reader *r, int code, size_t at,
                                                            const char *format, ...)
 {
-    char sentence[300];
-    va_list args;
+    ERR_SENTENCE(sentence, format);
 
     if (r->in.code)
         return 0;
-    va_start(args, format);
-    vsnprintf(sentence, sizeof(sentence), format, args);
-    va_end(args);
     r->in.code = err_set(r->e, code, "offset %zu of the regular expression: %s", at, sentence);
     return 0;
 }

@@ -100,16 +100,9 @@ static void fault(struct schema_compiler *c, int code, const json_t *at, const c
     c->rc = err_set(c->e, code, "schema%s: %s%s%s", where, keyword, *keyword ? ": " : "", why);
 }
 
-#define SENTENCE(why, fmt)                  \
-    char why[256];                          \
-    va_list args;                           \
-    va_start(args, fmt);                    \
-    vsnprintf(why, sizeof(why), fmt, args); \
-    va_end(args)
-
 void schema_wrong(struct schema_compiler *c, const json_t *at, const char *keyword, const char *fmt, ...)
 {
-    SENTENCE(why, fmt);
+    ERR_SENTENCE(why, fmt);
     fault(c, ERR_INPUT, at, keyword, why);
 }
 
@@ -117,7 +110,7 @@ void schema_unserved(struct schema_compiler *c, const json_t *at, const char *ke
 {
     struct schema_report *r = c->report;
     struct schema_place p;
-    SENTENCE(why, fmt);
+    ERR_SENTENCE(why, fmt);
 
     if (!c->is_loose) {
         fault(c, ERR_UNSUPPORTED, at, keyword, why);
@@ -137,7 +130,7 @@ void schema_unserved(struct schema_compiler *c, const json_t *at, const char *ke
 
 void schema_over_limit(struct schema_compiler *c, const char *keyword, const char *fmt, ...)
 {
-    SENTENCE(why, fmt);
+    ERR_SENTENCE(why, fmt);
     fault(c, ERR_NOSPACE, c->at, keyword, why);
 }
 

@@ -1,22 +1,16 @@
 /* rendering.c - counts the steps, memory and nesting of a rendering, and keeps its first error. */
 #include "text/jinja/value/rendering.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/arena.h"
 
 struct value jinja_fail(struct rendering *r, const char *format, ...)
 {
-    char text[900];
-    va_list ap;
+    ERR_SENTENCE(text, format);
 
     if (r->rc)
         return value_none;
-    va_start(ap, format);
-    vsnprintf(text, sizeof(text), format, ap);
-    va_end(ap);
     /* raise_exception() and the errors of filters may repeat variables */
     r->rc = err_quote(r->e, ERR_INPUT, text, "%s line %u", r->name, r->line);
     return value_none;
