@@ -35,6 +35,16 @@ static inline size_t utf8_before(const char *s, size_t at)
     return at;
 }
 
+/* Returns the number of characters of S [n], which is well-formed. */
+static inline size_t utf8_count(const char *s, size_t n)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        count += ((unsigned char)s[i] & 0xc0) != 0x80;
+    return count;
+}
+
 /* Writes the scalar value C to OUT [4]. Returns the number of bytes. */
 size_t utf8_encode(uint32_t c, char *out);
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/json/json_tree.h"
+#include "base/utf8.h"
 #include "text/jinja/builtin.h"
 #include "text/jinja/methods.h"
 #include "text/jinja/value/characters.h"
@@ -138,7 +139,7 @@ static void put_fill(struct text *t, uint32_t fill, int64_t n)
 
 static void put_string(struct text *t, struct value s, const struct spec *p, struct value v)
 {
-    size_t n = jinja_count(s.bytes, s.size);
+    size_t n = utf8_count(s.bytes, s.size);
     int64_t blank;
 
     if (p->sign || p->alternate || p->align == '=') {

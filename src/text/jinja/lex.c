@@ -142,7 +142,7 @@ static void fail_character(struct lexer *x)
 {
     struct value c = jinja_string(x->s + x->at, jinja_width(x->s + x->at));
 
-    jinja_fail(x->r, "unexpected char %s at %zu", jinja_brief(x->r, c), jinja_count(x->s, x->at));
+    jinja_fail(x->r, "unexpected char %s at %zu", jinja_brief(x->r, c), utf8_count(x->s, x->at));
 }
 
 static bool digit_at(const struct lexer *x, size_t i)

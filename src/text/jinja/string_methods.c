@@ -8,6 +8,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/utf8.h"
 #include "text/jinja/format.h"
 #include "text/jinja/value/characters.h"
 #include "text/jinja/value/origin.h"
@@ -263,10 +264,10 @@ static struct value search(struct rendering *r, struct value self, const struct 
     if (!jinja_step(r, jinja_search_cost(self.size, sub.size)))
         return value_none;
     if (g->how == COUNT && sub.size == 0)
-        return jinja_integer((int64_t)jinja_count(self.bytes, self.size) + 1);
+        return jinja_integer((int64_t)utf8_count(self.bytes, self.size) + 1);
     for (; (hit = jinja_find(self.bytes + from, self.size - from, sub.bytes, sub.size)) != SIZE_MAX; n++) {
         if (g->how != COUNT)
-            return jinja_integer((int64_t)jinja_count(self.bytes, hit));
+            return jinja_integer((int64_t)utf8_count(self.bytes, hit));
         if (!jinja_step(r, 0))
             return value_none;
         from += hit + sub.size;

@@ -362,15 +362,6 @@ static void each_char(enum step_kind kind, struct json_str in, struct buf *out)
     }
 }
 
-static size_t count_characters(const char *s, size_t n)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < n; i++)
-        count += ((unsigned char)s[i] & 0xc0) != 0x80;
-    return count;
-}
-
 /* Maps the first characters of a text to bytes of the output, as Hugging Face's Precompiled aligns them. */
 struct first_chars {
     size_t n;    /* number of first characters that are not replaced yet */
@@ -382,7 +373,7 @@ struct first_chars {
  * characters that follow align with them instead. */
 static void put_mapped(struct first_chars *f, struct json_str old, struct json_str to, struct buf *out)
 {
-    size_t n_old = count_characters(old.s, old.n), n = f->n < n_old ? f->n : SIZE_MAX, bytes = 0;
+    size_t n_old = utf8_count(old.s, old.n), n = f->n < n_old ? f->n : SIZE_MAX, bytes = 0;
 
     if (f->n && to.n) {
         for (size_t len; n > 0 && bytes < to.n; bytes += len, n--)
@@ -399,7 +390,7 @@ static void put_mapped(struct first_chars *f, struct json_str old, struct json_s
  * grapheme or character gives the replacement of all of it. *START: see normalize_run(). */
 static void map_graphemes(const struct normalize_map *map, struct json_str in, struct buf *out, size_t *start)
 {
-    struct first_chars first = {.n = count_characters(in.s, *start)};
+    struct first_chars first = {.n = utf8_count(in.s, *start)};
     size_t i = 0;
 
     while (i < in.n) {

@@ -265,16 +265,6 @@ static void put_member(struct properties *p, struct state *x, size_t i, bool fir
         x->at = grammar_either(c->g, names, x->tail);
 }
 
-/* Updates STATE [cap + 1] for member I. STATE[k] is the rest of the object if K properties are already written. */
-static void pass_member(struct properties *p, size_t i, uint32_t cap, uint32_t most, struct state *state)
-{
-    for (uint32_t k = 0; k <= cap; k++) {
-        uint32_t after = k < cap ? state[k + 1].at : most == SCHEMA_NO_LIMIT ? state[cap].at : GRAMMAR_NEVER;
-
-        put_member(p, &state[k], i, k == 0, after);
-    }
-}
-
 /* ---- free members: not listed in `properties`, so they may come in any order ---- */
 
 /* Objects with free members. SET has a bit for each free member that is already written. The rest of the
@@ -390,6 +380,12 @@ uint32_t schema_properties(struct schema_compiler *c, const struct schema_object
     if (!begin_states(&p, state, (size_t)cap + 1))
         return GRAMMAR_NEVER;
     for (size_t i = p.n; i > 0 && schema_work(c, 1 + cap / 16); i--)
-        pass_member(&p, i - 1, cap, most, state);
+        for (uint32_t k = 0; k <= cap; k++) {
+            uint32_t after = k < cap                   ? state[k + 1].at
+                             : most == SCHEMA_NO_LIMIT ? state[cap].at
+                                                       : GRAMMAR_NEVER;
+
+            put_member(&p, &state[k], i - 1, k == 0, after);
+        }
     return grammar_sequence(c->g, term(&p, schema_mark(c, false, '{', true)), state[0].at);
 }

@@ -23,20 +23,7 @@ size_t jinja_width(const char *s)
 
 size_t jinja_width_before(const char *s, size_t n)
 {
-    size_t i = n - 1;
-
-    while (i > 0 && ((unsigned char)s[i] & 0xc0) == 0x80)
-        i--;
-    return n - i;
-}
-
-size_t jinja_count(const char *s, size_t n)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < n; i++)
-        count += ((unsigned char)s[i] & 0xc0) != 0x80;
-    return count;
+    return n - utf8_before(s, n);
 }
 
 size_t jinja_offset(struct value s, size_t index)

@@ -19,7 +19,6 @@ size_t jinja_width(const char *s);
 
 /* Returns the size of the last character of s[0, n). */
 size_t jinja_width_before(const char *s, size_t n);
-size_t jinja_count(const char *s, size_t n);
 
 /* Returns the offset of the character INDEX, or the size of S if S has fewer characters. */
 size_t jinja_offset(struct value s, size_t index);

@@ -1,6 +1,7 @@
 /* walk.c - iterates over values, and computes the attributes of `loop`. */
 #include "text/jinja/value/walk.h"
 
+#include "base/utf8.h"
 #include "text/jinja/value/characters.h"
 #include "text/jinja/value/rendering.h"
 
@@ -33,7 +34,7 @@ bool jinja_length(struct rendering *r, struct value v, size_t *n)
 {
     switch ((enum value_kind)v.kind) {
     case VALUE_UNDEFINED: *n = 0; return true;
-    case VALUE_STRING: *n = jinja_step(r, v.size / 64) ? jinja_count(v.bytes, v.size) : 0; return true;
+    case VALUE_STRING: *n = jinja_step(r, v.size / 64) ? utf8_count(v.bytes, v.size) : 0; return true;
     case VALUE_LIST:
     case VALUE_TUPLE: *n = v.size; return true;
     case VALUE_DICT: *n = v.dict->count; return true;
