@@ -201,13 +201,9 @@ static void read_step_options(const struct gallop_options *o, const struct llm *
 /* Opens the sources of guesses. SIGBUS is unblocked as in engine_open_llm(), because a draft model may be opened. */
 static int open_guesses(struct gallop *g, const struct gallop_options *o, struct err *e)
 {
-    sigset_t old;
-    int rc;
+    MAP_READING();
 
-    map_reading_begin(&old);
-    rc = guess_sources_open(&g->guesses, o, &g->llm, e);
-    map_reading_end(&old);
-    return rc;
+    return guess_sources_open(&g->guesses, o, &g->llm, e);
 }
 
 /* Does not unblock SIGBUS, because the plugin maps its files itself. */
@@ -264,18 +260,16 @@ static int open_step(struct gallop *g, const struct gallop_options *o, struct er
 int engine_open_llm(struct llm *m, const struct gallop_options *o, const struct llm_source *s,
                     struct sampling *config, struct arena *a, struct err *e)
 {
-    sigset_t old;
     int rc;
+    MAP_READING();
 
-    map_reading_begin(&old);
-    if ((rc = llm_open(m, o, s, e)) == 0)
-        rc = read_config(m, config, a, e);
-    if (rc == 0 && o->has_seed) {
+    if ((rc = llm_open(m, o, s, e)) != 0 || (rc = read_config(m, config, a, e)) != 0)
+        return rc;
+    if (o->has_seed) {
         config->seed = o->seed;
         sampling_mark(config, SAMPLING_SEED);
     }
-    map_reading_end(&old);
-    return rc;
+    return 0;
 }
 
 static void fill_info(struct gallop *g)
@@ -330,13 +324,9 @@ int engine_open(struct gallop **out, const struct gallop_options *o, struct chec
 /* Opens g->texts, the data of the functions of gallop.h about texts. SIGBUS is unblocked as in engine_open_llm(). */
 static int open_texts(struct gallop *g, const struct gallop_options *o, struct err *e)
 {
-    sigset_t old;
-    int rc;
+    MAP_READING();
 
-    map_reading_begin(&old);
-    rc = texts_open(&g->texts, &g->llm, &g->config, o->model, e);
-    map_reading_end(&old);
-    return rc;
+    return texts_open(&g->texts, &g->llm, &g->config, o->model, e);
 }
 
 int gallop_open(struct gallop **out, const struct gallop_options *o, char *err)

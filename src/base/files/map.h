@@ -39,6 +39,11 @@ int map_file_of(struct map_file *m, int fd, const char *path, struct err *e);
 void map_reading_begin(sigset_t *old);
 void map_reading_end(const sigset_t *old);
 
+/* Does both for the rest of the block that it stands in. */
+#define MAP_READING()                                                   \
+    sigset_t map_reading_old __attribute__((cleanup(map_reading_end))); \
+    map_reading_begin(&map_reading_old)
+
 /* Checks that data read from M is valid. ERR_INPUT: pages of M were lost, or the file PATH was changed or
  * replaced since M was mapped. */
 int map_file_check(const struct map_file *m, const char *path, struct err *e);

@@ -189,13 +189,9 @@ static int fill(const struct source *s, void *to, struct err *e)
 /* Calls fill() with SIGBUS unblocked, so that a file that becomes shorter is an error (base/files/map.h). */
 static int fill_safely(const struct source *s, void *to, struct err *e)
 {
-    sigset_t old;
-    int rc;
+    MAP_READING();
 
-    map_reading_begin(&old);
-    rc = stream_checked(s->m, fill(s, to, e), e);
-    map_reading_end(&old);
-    return rc;
+    return stream_checked(s->m, fill(s, to, e), e);
 }
 
 /* Returns the number of elements of s->row for W: at least those of a row. */
