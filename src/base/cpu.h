@@ -31,7 +31,8 @@ bool cpu_asks_level2(const struct cpu_facts *f);
 bool cpu_has(enum cpu_isa isa);
 /* Returns cpu_fastest() for this machine. The machine may also support higher levels (cpu_has()). */
 enum cpu_isa cpu_best(void);
-bool cpu_level2_ahead(void);                /* cpu_asks_level2() of this machine */
+/* Returns cpu_asks_level2() for the processor of this machine: where kernels should prefetch to. */
+bool cpu_level2_ahead(void);
 const char *cpu_isa_name(enum cpu_isa isa); /* "ref", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx" */
 bool cpu_isa_of_name(const char *s, enum cpu_isa *isa);
 /* Returns the processor's brand string, for benchmarks; "unknown" if it has none. */

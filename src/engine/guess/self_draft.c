@@ -23,7 +23,7 @@ struct self_draft {
     size_t n_samplers;
     struct executor_rows *rows;  /* [max_seqs] */
     struct seq **active;         /* [max_seqs] sequences that get a further guess */
-    bool *is_done;               /* [max_seqs] the last draw of an active sequence gave no guess */
+    bool *is_done;               /* [max_seqs] an active sequence whose last draw proposed no token */
     size_t n_active, first, end; /* the logits of active sequences [first, end) are computed */
 };
 
