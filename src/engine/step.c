@@ -499,10 +499,10 @@ bool step_has_events(const struct step *g)
 /* ---- admission ---- */
 
 /* Returns the KV rows of S, in SLOT, for which the cache must have room when a sequence is admitted: with "optimistic"
- * those of the known tokens and STEP_AHEAD blocks, with "worst-case" all rows that S can need. */
+ * those of the known tokens and STEP_SPARE_BLOCKS blocks, with "worst-case" all rows that S can need. */
 static struct executor_want ahead(const struct step *g, const struct seq *s, size_t slot)
 {
-    size_t n = s->n_known + STEP_AHEAD * g->x->caps.block, most = seq_most_rows(s);
+    size_t n = s->n_known + STEP_SPARE_BLOCKS * g->x->caps.block, most = seq_most_rows(s);
 
     return (struct executor_want){.slot = slot, .n = g->opt.worst_case || n > most ? most : n};
 }

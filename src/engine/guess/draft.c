@@ -43,7 +43,7 @@ struct draft_slot {
 };
 
 /* A sequence that asks for guesses. */
-struct draft_turn {
+struct draft_seq {
     struct seq *seq;
     struct draft_slot *slot;
     /* MOST: maximum number of guesses; LENGTH: number of known tokens that the draft model sees */
@@ -51,9 +51,9 @@ struct draft_turn {
     bool is_active; /* it gets more guesses */
 };
 
-/* A row of the run whose logits give the next guess of a turn. */
+/* A row of the run whose logits give the next guess of a sequence. */
 struct draft_row {
-    struct draft_turn *turn;
+    struct draft_seq *of;
     const float *logits;
 };
 
@@ -67,7 +67,7 @@ struct draft {
     size_t n_vocab;             /* the target's vocabulary */
     size_t cap;                 /* maximum number of rows of a sequence */
     struct draft_slot *slot;    /* [max_seqs] */
-    struct draft_turn *turn;    /* [max_seqs] */
+    struct draft_seq *seq;      /* [max_seqs] */
     struct executor_rows *rows; /* [max_seqs] the run */
     size_t n_rows, n_ids;       /* sequences and tokens of the run */
     int32_t *id;                /* [max_tokens] tokens of the run */
@@ -206,14 +206,14 @@ static int open_arrays(struct draft *d, struct err *e)
 
     threads = threads < n ? threads : n;
     d->slot = mem_zalloc(n, sizeof(*d->slot), MEM_ENGINE);
-    d->turn = mem_zalloc(n, sizeof(*d->turn), MEM_ENGINE);
+    d->seq = mem_zalloc(n, sizeof(*d->seq), MEM_ENGINE);
     d->rows = mem_zalloc(n, sizeof(*d->rows), MEM_ENGINE);
     d->id = mem_zalloc(d->llm.max_tokens, sizeof(*d->id), MEM_ENGINE);
     d->row = mem_zalloc(d->llm.max_tokens, sizeof(*d->row), MEM_ENGINE);
     d->sampler = mem_zalloc(threads, sizeof(*d->sampler), MEM_ENGINE);
     if (d->llm.model.info.vocab < d->n_vocab)
         d->padded = mem_zalloc(threads * d->n_vocab, sizeof(*d->padded), MEM_ENGINE);
-    if (!d->slot || !d->turn || !d->rows || !d->id || !d->row || !d->sampler ||
+    if (!d->slot || !d->seq || !d->rows || !d->id || !d->row || !d->sampler ||
         (d->llm.model.info.vocab < d->n_vocab && !d->padded))
         return err_nomem(e, what);
     while (d->n_samplers < threads && rc == 0)
@@ -257,7 +257,7 @@ void draft_close(struct draft *d)
     llm_close(&d->llm);
     checkpoint_close(&d->checkpoint);
     mem_free(d->slot);
-    mem_free(d->turn);
+    mem_free(d->seq);
     mem_free(d->rows);
     mem_free(d->id);
     mem_free(d->row);
@@ -290,7 +290,7 @@ const struct llm *draft_llm(const struct draft *d)
 
 /* Returns the token of row ROW of T, or 0 if the draft model's vocabulary lacks it: a guess may get worse by that, but
  * the target still verifies it. */
-static int32_t token_at(const struct draft *d, const struct draft_turn *t, size_t row)
+static int32_t token_at(const struct draft *d, const struct draft_seq *t, size_t row)
 {
     int32_t id = t->seq->token[row < DRAFT_SINK ? row : row + t->slot->skip];
 
@@ -302,13 +302,13 @@ static int32_t token_at(const struct draft *d, const struct draft_turn *t, size_
 
 /* Returns the tokens of T if its rows may enter the prefix cache, because no token was skipped or replaced, else
  * NULL. */
-static const int32_t *tokens_of(const struct draft_turn *t)
+static const int32_t *tokens_of(const struct draft_seq *t)
 {
     return t->slot->skip || t->slot->is_replaced ? NULL : t->seq->token;
 }
 
 /* Makes the first N rows of T final, and drops the others. */
-static void settle(struct draft *d, const struct draft_turn *t, size_t n)
+static void settle(struct draft *d, const struct draft_seq *t, size_t n)
 {
     d->x.settle(d->x.ctx, t->seq->slot, tokens_of(t), n);
     t->slot->n_rows = n;
@@ -317,7 +317,7 @@ static void settle(struct draft *d, const struct draft_turn *t, size_t n)
 
 /* Keeps the rows of guesses that were right, but never the row of the last known token, which must be computed again
  * for its logits. */
-static void keep_right_rows(struct draft *d, const struct draft_turn *t)
+static void keep_right_rows(struct draft *d, const struct draft_seq *t)
 {
     struct draft_slot *slot = t->slot;
     size_t n = 0;
@@ -330,7 +330,7 @@ static void keep_right_rows(struct draft *d, const struct draft_turn *t)
 }
 
 /* Drops all rows of T. */
-static void close_slot(struct draft *d, const struct draft_turn *t)
+static void close_slot(struct draft *d, const struct draft_seq *t)
 {
     struct draft_slot *slot = t->slot;
 
@@ -341,7 +341,7 @@ static void close_slot(struct draft *d, const struct draft_turn *t)
 /* Prepares the slot of T and sets t->length: drops rows that are no longer valid, and starts an empty slot with rows of
  * the prefix cache. Of a sequence that exceeds the limit, only half as many rows as the limit are used: those of its
  * DRAFT_SINK first tokens and of its last tokens. */
-static void prepare_turn(struct draft *d, struct draft_turn *t)
+static void prepare_sequence(struct draft *d, struct draft_seq *t)
 {
     struct draft_slot *slot = t->slot;
     size_t known = t->seq->n_known;
@@ -381,10 +381,10 @@ static const float *fit_logits(const struct draft *d, const struct draft_row *r,
     return x;
 }
 
-/* Draws the next guess of the turn of R. */
+/* Draws the next guess of the sequence of R. */
 static void draw(const struct draft *d, const struct draft_row *r, size_t sampler)
 {
-    struct draft_turn *t = r->turn;
+    struct draft_seq *t = r->of;
 
     t->is_active = t->is_active &&
                    guess_draw(&d->sampler[sampler], t->seq, fit_logits(d, r, sampler), d->n_vocab) &&
@@ -398,7 +398,7 @@ static void draw_share(void *ctx, int thread, int n_threads)
     size_t n = (size_t)n_threads < d->n_samplers ? (size_t)n_threads : d->n_samplers;
 
     for (size_t i = d->piece; i < d->piece_end && (size_t)thread < n; i++)
-        if (d->row[i].turn->seq->guess.lane % n == (size_t)thread)
+        if (d->row[i].of->seq->guess.part % n == (size_t)thread)
             draw(d, &d->row[i], (size_t)thread);
 }
 
@@ -453,7 +453,7 @@ static void run_timed(struct draft *d)
 
 /* Adds rows [pos, pos + n) of T to the run; a guess is drawn from each of the last N_WANTED. Returns the array [n] to
  * which the caller writes their tokens, or NULL if there is no memory for the rows. */
-static int32_t *add_rows(struct draft *d, struct draft_turn *t, size_t pos, size_t n, size_t n_wanted)
+static int32_t *add_rows(struct draft *d, struct draft_seq *t, size_t pos, size_t n, size_t n_wanted)
 {
     const struct seq *s = t->seq;
     size_t skip = t->slot->skip;
@@ -474,14 +474,14 @@ static int32_t *add_rows(struct draft *d, struct draft_turn *t, size_t pos, size
     d->n_rows++;
     d->n_ids += n;
     for (size_t i = 0; i < n_wanted; i++)
-        d->row[d->n_wanted++].turn = t;
+        d->row[d->n_wanted++].of = t;
     return id;
 }
 
 /* Adds the rows of known tokens that T lacks to the run. If these are more than a step adds, at most *LEFT of them are
  * added and subtracted from *LEFT. If T then lacks none, a guess is drawn from the last row, and PARD adds rows of mask
  * tokens. */
-static void add_known(struct draft *d, struct draft_turn *t, size_t *left)
+static void add_known(struct draft *d, struct draft_seq *t, size_t *left)
 {
     struct draft_slot *slot = t->slot;
     size_t lacks = t->length - slot->n_rows, n = lacks, n_masks;
@@ -505,7 +505,7 @@ static void add_known(struct draft *d, struct draft_turn *t, size_t *left)
 }
 
 /* Adds the row of the last guess of T to the run. */
-static void add_guess(struct draft *d, struct draft_turn *t)
+static void add_guess(struct draft *d, struct draft_seq *t)
 {
     struct draft_slot *slot = t->slot;
     int32_t guess = t->seq->token[t->seq->n_known + t->seq->guess.n - 1], *id;
@@ -530,14 +530,14 @@ void draft_propose(struct draft *d, struct seq **seq, size_t n)
     guess_draw_lanes(seq, n);
     mem_guard_up();
     for (size_t i = 0; i < n; i++) {
-        struct draft_turn *t = &d->turn[i];
+        struct draft_seq *t = &d->seq[i];
         struct seq *s = seq[i];
 
-        *t = (struct draft_turn){.seq = s, .slot = &d->slot[s->slot], .most = s->guess.most};
+        *t = (struct draft_seq){.seq = s, .slot = &d->slot[s->slot], .most = s->guess.most};
         t->most = t->most < most ? t->most : most;
         s->guess.n = s->guess.match = 0;
         s->guess.source = d->source;
-        prepare_turn(d, t);
+        prepare_sequence(d, t);
         if (t->most)
             add_known(d, t, &left);
     }
@@ -546,12 +546,12 @@ void draft_propose(struct draft *d, struct seq **seq, size_t n)
     else
         rows_run(d);
     for (size_t i = 0; i < n; i++)
-        if (d->turn[i].slot->n_rows)
-            settle(d, &d->turn[i], d->turn[i].slot->n_rows);
+        if (d->seq[i].slot->n_rows)
+            settle(d, &d->seq[i], d->seq[i].slot->n_rows);
     for (size_t k = 1; k < most && d->source == GUESS_DRAFT; k++) {
         for (size_t i = 0; i < n; i++)
-            if (d->turn[i].is_active)
-                add_guess(d, &d->turn[i]);
+            if (d->seq[i].is_active)
+                add_guess(d, &d->seq[i]);
         run_timed(d);
     }
     for (size_t i = 0; i < n; i++)
@@ -562,7 +562,7 @@ void draft_propose(struct draft *d, struct seq **seq, size_t n)
 void draft_leave(struct draft *d, const struct seq *seq)
 {
     struct draft_slot *slot = &d->slot[seq->slot];
-    struct draft_turn t = {
+    struct draft_seq t = {
         .seq = (struct seq *)(uintptr_t)seq, .slot = slot, .length = seq->n_known - slot->skip};
 
     if (!slot->is_open)

@@ -39,7 +39,7 @@ struct guess {
     size_t n;    /* number of guesses */
     enum guess_source source;
     size_t match;  /* lookup: number of tokens that match; otherwise 0 */
-    size_t lane;   /* draft models: guesses of sequences with the same number are drawn by one thread */
+    size_t part;   /* draft models: guesses of sequences with the same number are drawn by one thread */
     float *chance; /* [n] chance that guess j and all guesses before it are right; borrowed from the step */
 };
 

@@ -21,7 +21,7 @@ void guess_draw_lanes(struct seq **seq, size_t n)
 
         while (seq[first]->run.c != seq[i]->run.c)
             first++;
-        seq[i]->guess.lane = first;
+        seq[i]->guess.part = first;
     }
 }
 

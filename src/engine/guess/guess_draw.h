@@ -8,14 +8,14 @@
 struct sample_scratch;
 struct seq;
 
-/* Sets guess.lane of SEQ [n] to numbers below N. Sequences with the same constraint get the same one, since they share
+/* Sets guess.part of SEQ [n] to numbers below N. Sequences with the same constraint get the same one, since they share
  * its cached states. */
 void guess_draw_lanes(struct seq **seq, size_t n);
 
 /* Draws the token after the guesses of S from LOGITS [N_VOCAB], with the parameters, the seed, the number and the mask
  * of that token, and appends it to the guesses. The caller calls guess_draw_undo() before the step draws tokens.
  * Returns false if there is no guess: no token can be drawn, the token would end the answer, or computing its mask
- * takes too much work. Guesses of one lane are drawn by one thread. */
+ * takes too much work. Guesses of one part are drawn by one thread. */
 bool guess_draw(struct sample_scratch *sampler, struct seq *s, const float *logits, size_t n_vocab);
 
 /* Takes the guesses of S out of the counts of its tokens and out of its constraint. */

@@ -134,7 +134,7 @@ static void draw_share(void *ctx, int thread, int n_threads)
            n_vocab = d->target->model.info.vocab;
 
     for (size_t i = d->first; i < d->end; i++)
-        if (d->active[i]->guess.lane % n == (size_t)thread)
+        if (d->active[i]->guess.part % n == (size_t)thread)
             d->is_done[i] = !guess_draw(&d->sampler[thread], d->active[i],
                                         d->target->logits + (i - d->first) * n_vocab, n_vocab);
 }
