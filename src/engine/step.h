@@ -11,11 +11,11 @@
  * is not in the queue and holds neither a slot nor rows, and later sequences may be admitted. It returns to its place
  * in the queue when the blocks are in memory, or after the time that computing them would take (at least 0.1 seconds).
  *
- * Admission: "optimistic" admits a sequence when its tokens fit into the cache, with STEP_SPARE_BLOCKS more blocks for it
- * and for each running sequence. If the cache is full later, the running sequence with the lowest precedence is preempted:
- * its rows are released, and it waits again. "worst-case" admits a sequence when all rows that it and the running
- * sequences can ever need fit, so that none is preempted. A sequence is always admitted when no other sequence runs. A
- * fault of one sequence (NaN logits, no memory for its text) ends only this sequence.
+ * Admission: "optimistic" admits a sequence when its tokens fit into the cache, with STEP_SPARE_BLOCKS more blocks for
+ * it and for each running sequence. If the cache is full later, the running sequence of the lowest precedence is
+ * preempted: its rows are released, and it waits again. "worst-case" admits a sequence when all rows that it and the
+ * running sequences can ever need fit, so that none is preempted. A sequence is always admitted when no other sequence
+ * runs. A fault of one sequence (NaN logits, no memory for its text) ends only this sequence.
  *
  * Failures: if a run of the executor fails, all running sequences are put back into the queue, as preempted ones are,
  * and the executor is opened again. Until then each step only ends sequences that were cancelled or are overdue, and

@@ -40,16 +40,16 @@ static void shape(size_t rows)
     AMX_SHAPES(&s);
 }
 
-/* Prefetches all lines of KV tile number I, counted as in ahead_attn_tile(). */
+/* Prefetches all lines of KV tile number I, counted as in prefetch_attn_tile(). */
 static void ask(const struct avx512_attn *o, size_t i)
 {
     const char *at;
 
     if (o->lead == 0)
         return;
-    at = ahead_attn_tile(o->a, o->t0, o->t1, i);
-    for (size_t n = 0; n < o->tile_bytes; n += AHEAD_LINE)
-        ahead_line(at + n, o->level2);
+    at = prefetch_attn_tile(o->a, o->t0, o->t1, i);
+    for (size_t n = 0; n < o->tile_bytes; n += PREFETCH_LINE)
+        prefetch_line(at + n, o->level2);
 }
 
 /* Computes the dot products of all query rows with the key tiles T and T + 1. If T is the last tile, it is

@@ -111,7 +111,7 @@ struct amx_gemm_walk {
 SIMD512_INLINE void amx_gemm_ask(const char *next, size_t stream, size_t ask, size_t stop)
 {
     for (; ask < stop; ask++)
-        ahead_line(next + ask % AMX_GEMM_STREAMS * stream + ask / AMX_GEMM_STREAMS * AMX_LINE, true);
+        prefetch_line(next + ask % AMX_GEMM_STREAMS * stream + ask / AMX_GEMM_STREAMS * AMX_LINE, true);
 }
 
 /* Stores the sums that the AMX tiles hold, if any, in memory (w->held). */
@@ -497,7 +497,7 @@ SIMD512_INLINE void amx_gemm_one_iterate(const struct amx_gemm_one *t, size_t it
     for (size_t i = 0; i < iterations; i++, a += t->rows * AMX_WORDS, b += AMX_WORDS * AVX512_GEMM_STEP) {
         for (size_t line = 0; line < AMX_WORDS * AVX512_GEMM_STEP; line += AMX_LINE)
             for (int p = 0; p < panels; p++)
-                ahead_line(b + (size_t)p * t->bytes + line + AVX512_GEMM_AHEAD, false);
+                prefetch_line(b + (size_t)p * t->bytes + line + AVX512_GEMM_AHEAD, false);
         amx_gemm_one_iteration(a, b, t->bytes, panels, kind);
     }
 }

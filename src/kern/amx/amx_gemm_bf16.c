@@ -90,7 +90,7 @@ SIMD512_INLINE void few_slice(struct few *f, const struct few_line *line, const 
             if (i / 2 < panels) {
                 __m512i x = _mm512_loadu_si512(at);
 
-                ahead_line(at + AHEAD, false);
+                prefetch_line(at + AHEAD, false);
                 SIMD512_UNROLL
                 for (int r = 0; r < FEW; r++)
                     if (r < rows) {

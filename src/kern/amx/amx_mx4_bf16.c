@@ -8,7 +8,7 @@ static void mx4_unpack(char *to, const struct amx_unpacked *u, size_t p, size_t 
     const uint8_t *group = mx4_groups(u->g, p) + from * MX4_GROUP_BYTES;
 
     for (size_t at = 0; at < n * MX4_GROUP_BYTES; at += AMX_LINE)
-        ahead_line((const char *)group + AVX512_GEMM_AHEAD + at, false);
+        prefetch_line((const char *)group + AVX512_GEMM_AHEAD + at, false);
     avx512_mx4_unpack(to, group, n, AVX512_DOT);
 }
 

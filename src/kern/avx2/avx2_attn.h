@@ -18,10 +18,10 @@
 
 #include <immintrin.h>
 
-#include "kern/ahead.h"
 #include "kern/avx2/avx2.h"
 #include "kern/avx2/avx2_attn_step.h"
 #include "kern/avx2/avx2_math.h"
+#include "kern/prefetch.h"
 
 enum {
     AVX2_ATTN_STRIDE = KERN_CHUNK, /* floats from one row of dot products to the next */
@@ -52,7 +52,7 @@ struct avx2_attn {
     struct avx2_group group[AVX2_ATTN_GROUPS];
     size_t groups;
     size_t tile_bytes; /* bytes of a tile without its scales */
-    struct ahead_attn ahead;
+    struct prefetch_attn ahead;
 };
 
 /* ---- scores ---- */
@@ -133,7 +133,7 @@ AVX2_INLINE void avx2_attn_dots(struct avx2_attn *o, const struct avx2_group *g,
     for (size_t at = 0, end = o->dims / avx2_attn_unit(kind) * AVX2_ATTN_LINE; at < end;
          at += AVX2_ATTN_LINE) {
         if (look)
-            ahead_attn_ask(&o->ahead, ((size_t)cols + at / AVX2_ATTN_LINE % 2) / 2);
+            prefetch_attn_ask(&o->ahead, ((size_t)cols + at / AVX2_ATTN_LINE % 2) / 2);
         avx2_attn_step(acc, k, at, q, AVX2_ATTN_Q, rows, cols, kind);
         q += avx2_attn_unit(kind);
     }
@@ -228,7 +228,7 @@ AVX2_INLINE float avx2_attn_exp(struct avx2_attn *o, size_t r, size_t t, size_t 
                 e = _mm256_mul_ps(e, _mm256_loadu_ps(v_scale + 8 * v));
             _mm256_storeu_ps(to, e);
         }
-        ahead_attn_ask(&o->ahead, lines);
+        prefetch_attn_ask(&o->ahead, lines);
     }
     return avx2_fold(sum[0], sum[1]);
 }
@@ -296,7 +296,7 @@ AVX2_INLINE void avx2_attn_values(struct avx2_attn *o, const struct avx2_group *
                 if (c < cols)
                     b[c] = v + c * AVX2_ATTN_LANES;
             if (look)
-                ahead_attn_ask(&o->ahead, ((size_t)cols + i / avx2_attn_unit(kind) % 2) / 2);
+                prefetch_attn_ask(&o->ahead, ((size_t)cols + i / avx2_attn_unit(kind) % 2) / 2);
             avx2_attn_step(acc, b, 0, p + i, AVX2_ATTN_STRIDE, rows, cols, kind);
         }
     }
@@ -448,8 +448,8 @@ AVX2_INLINE void avx2_attn_drive(const struct kern_attn *a, const struct avx2_mi
         avx2_attn_cut(&o);
         o.tile_bytes = bytes;
         if (o.t0 < o.t1)
-            o.ahead = ahead_attn_from(a, o.t0, o.t1, bytes, AVX2_ATTN_LEAD / bytes + 1,
-                                      2 * (o.t1 - o.t0) + a->n_next);
+            o.ahead = prefetch_attn_from(a, o.t0, o.t1, bytes, AVX2_ATTN_LEAD / bytes + 1,
+                                         2 * (o.t1 - o.t0) + a->n_next);
         avx2_attn_scores(&o, micro);
         for (const struct avx2_group *g = o.group; g < o.group + o.groups; g++)
             for (size_t r = g->row; r < g->row + g->rows; r++)

@@ -9,10 +9,10 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "kern/ahead.h"
 #include "kern/avx2/avx2.h"
 #include "kern/format/groups.h"
 #include "kern/kmath.h"
+#include "kern/prefetch.h"
 
 enum {
     GROUPS = GROUPS_SPAN, /* groups that are unpacked at a time */
@@ -278,7 +278,7 @@ static void run_panel(const struct kern_gemm *g, enum dtype t, size_t p, size_t 
             struct groups_rows of = groups_tile(i, g->m);
 
             for (; asked < ask * (i + 1 - t0) / (t1 - t0); asked += 64)
-                ahead_line(next + asked, cpu_level2_ahead());
+                prefetch_line(next + asked, cpu_level2_ahead());
             formats[t].tile(at, &c, groups_in(g->in, of, g->k, from), n, from == 0, of.rows);
             at += of.rows * KERN_NR;
         }

@@ -17,10 +17,10 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "kern/ahead.h"
 #include "kern/avx2/avx2.h"
 #include "kern/avx2/avx2_math.h"
 #include "kern/avx2/avx2_tile.h"
+#include "kern/prefetch.h"
 
 enum {
     ROWS = AVX2_ROWS,
@@ -172,7 +172,7 @@ AVX2_INLINE void multiply(__m256 acc[ROWS][4], const struct part *p, int rows, b
 
     __asm__("" : "+r"(again));
     for (size_t i = 0, k = 0; i < iterations; i++, b += bytes, again += bytes) {
-        ask = ahead_lines(ask, end, rate, true);
+        ask = prefetch_lines(ask, end, rate, true);
         AVX2_UNROLL
         for (int s = 0; s < UNROLL; s += 1 + pairs)
             step(acc, b + s / (1 + pairs) * PANEL_LINE, again + s / (1 + pairs) * PANEL_LINE, a + s, rows,

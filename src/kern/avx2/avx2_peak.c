@@ -5,9 +5,9 @@
  */
 #include <immintrin.h>
 
-#include "kern/ahead.h"
 #include "kern/avx2/avx2.h"
 #include "kern/peak.h"
+#include "kern/prefetch.h"
 
 enum { CHAINS = 12 };
 
@@ -47,7 +47,7 @@ uint64_t avx2_peak_read(const void *p, size_t bytes)
             for (size_t j = 0; j < 256; j += 64) {
                 const char *q = v + s * part + i + j;
 
-                ahead_line(q + 1024, level2);
+                prefetch_line(q + 1024, level2);
                 a = _mm256_xor_si256(a, _mm256_load_si256((const __m256i *)(const void *)q));
                 b = _mm256_xor_si256(b, _mm256_load_si256((const __m256i *)(const void *)(q + 32)));
             }

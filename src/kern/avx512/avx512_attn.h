@@ -35,7 +35,7 @@ SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
 {
     size_t n = o->t1 - o->t0, steps = o->rows * n, lines = o->lead * o->tile_bytes / 64;
 
-    o->ahead = ahead_attn_from(o->a, o->t0, o->t1, o->tile_bytes, n + o->lead, n + 2 * o->lead);
+    o->ahead = prefetch_attn_from(o->a, o->t0, o->t1, o->tile_bytes, n + o->lead, n + 2 * o->lead);
     o->lines = (AVX512_ATTN_SOME * lines + steps - 1) / steps;
 }
 
@@ -46,9 +46,9 @@ SIMD512_INLINE void avx512_attn_ask(const char *ahead, const char *again, int ro
     SIMD512_UNROLL
     for (int c = 0; c < AVX512_COLS; c++)
         if (c < cols) {
-            ahead_line(ahead + c * AHEAD_LINE, level2);
+            prefetch_line(ahead + c * PREFETCH_LINE, level2);
             if (rows <= AVX512_ATTN_TWICE)
-                ahead_line(again + c * AHEAD_LINE, level2);
+                prefetch_line(again + c * PREFETCH_LINE, level2);
         }
 }
 
@@ -78,11 +78,11 @@ SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, int 
     SIMD512_LOOP
     for (int tile = 0; tile < cols; tile++) {
         const size_t now = t - o->t0 + (size_t)tile;
-        const char *ahead = ahead_attn_tile(o->a, o->t0, o->t1, now + o->lead),
-                   *again = ahead_attn_tile(o->a, o->t0, o->t1, now + o->lead / 2);
+        const char *ahead = prefetch_attn_tile(o->a, o->t0, o->t1, now + o->lead),
+                   *again = prefetch_attn_tile(o->a, o->t0, o->t1, now + o->lead / 2);
 
         if (avx512_attn_is_i8(kind))
-            ahead_line(ahead + steps * line, level2);
+            prefetch_line(ahead + steps * line, level2);
         SIMD512_LOOP
         for (size_t i = 0; i < steps / (size_t)cols; i++, at += line) {
             avx512_attn_ask(ahead, again, rows, cols, level2);
@@ -130,15 +130,15 @@ SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t d, in
             acc[i][c] = _mm512_setzero_ps();
     for (size_t t = o->t0; t < o->t1; t++) {
         const size_t now = o->t1 - o->t0 + t - o->t0;
-        const char *v[AVX512_COLS], *ahead = ahead_attn_tile(o->a, o->t0, o->t1, now + 2 * o->lead),
-                                    *again = ahead_attn_tile(o->a, o->t0, o->t1, now + o->lead / 2);
+        const char *v[AVX512_COLS], *ahead = prefetch_attn_tile(o->a, o->t0, o->t1, now + 2 * o->lead),
+                                    *again = prefetch_attn_tile(o->a, o->t0, o->t1, now + o->lead / 2);
 
         SIMD512_UNROLL
         for (int c = 0; c < AVX512_COLS; c++)
             if (c < cols)
                 v[c] = (const char *)o->a->v_tile[t] + (d / 16 + (size_t)c) * 64;
         if (avx512_attn_is_i8(kind) && d == 0)
-            ahead_line(ahead + o->a->dp * KERN_TILE, level2);
+            prefetch_line(ahead + o->a->dp * KERN_TILE, level2);
         ahead += d * 4;
         again += d * 4;
         if (by == AVX512_I8_VALS) {
@@ -310,7 +310,7 @@ SIMD512_INLINE void avx512_attn_weigh(struct avx512_attn *o, size_t r, int n, en
     for (int i = 0; i < AVX512_ATTN_SOME; i++)
         w.most[i] = w.sum[i] = _mm512_setzero_ps();
     for (size_t j = from; j < to; j += KERN_TILE) {
-        ahead_attn_ask(&o->ahead, o->lines);
+        prefetch_attn_ask(&o->ahead, o->lines);
         if (w.from <= j && j < w.to)
             avx512_attn_weigh_tile(&w, j, n, true, kind);
         else

@@ -9,9 +9,9 @@
 #ifndef GALLOP_KERN_AVX512_ATTN_PARTS_H
 #define GALLOP_KERN_AVX512_ATTN_PARTS_H
 
-#include "kern/ahead.h"
 #include "kern/attention.h"
 #include "kern/avx512/avx512_tile.h"
+#include "kern/prefetch.h"
 
 enum {
     AVX512_ATTN_LINE = 64,          /* bytes of keys in a step: one word for each of 16 tokens */
@@ -27,14 +27,14 @@ enum {
 struct avx512_attn {
     const struct kern_attn *a;
     size_t row, rows, t0, t1;
-    size_t tile_bytes;       /* bytes of a tile without its scales */
-    size_t lead;             /* tiles to prefetch ahead of the current ones */
-    bool level2;             /* prefetch into L2 only */
-    struct ahead_attn ahead; /* the lines that the second phase prefetches */
-    size_t lines;            /* lines that the second phase prefetches with each tile */
-    uint32_t *q;             /* [AVX512_ROWS][AVX512_STRIDE] words of q */
-    float *s;                /* scratch: scores, then weights [rows][KERN_CHUNK] */
-    uint32_t *p;             /* scratch: weights as words of A, rows KERN_CHUNK apart; may equal s */
+    size_t tile_bytes;          /* bytes of a tile without its scales */
+    size_t lead;                /* tiles to prefetch ahead of the current ones */
+    bool level2;                /* prefetch into L2 only */
+    struct prefetch_attn ahead; /* the lines that the second phase prefetches */
+    size_t lines;               /* lines that the second phase prefetches with each tile */
+    uint32_t *q;                /* [AVX512_ROWS][AVX512_STRIDE] words of q */
+    float *s;                   /* scratch: scores, then weights [rows][KERN_CHUNK] */
+    uint32_t *p;                /* scratch: weights as words of A, rows KERN_CHUNK apart; may equal s */
     float q_step[AVX512_ROWS], p_step[AVX512_ROWS];
     int32_t begin[AVX512_ROWS]; /* start of each row's sums: -128 * (sum of q), as keys are read as k + 128 */
 };

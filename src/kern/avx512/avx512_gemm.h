@@ -22,9 +22,9 @@
 #ifndef GALLOP_KERN_AVX512_GEMM_H
 #define GALLOP_KERN_AVX512_GEMM_H
 
-#include "kern/ahead.h"
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_tile.h"
+#include "kern/prefetch.h"
 
 enum {
     AVX512_GEMM_STEP = 128,     /* bytes of a panel in one step along K (one k, a pair of k or four k) */
@@ -202,7 +202,7 @@ SIMD512_INLINE void avx512_gemm_sum(__m512 acc[AVX512_MOST_ROWS][AVX512_COLS], c
     size_t s = 0;
 
     for (size_t i = 0; i < iterations; i++, b += AVX512_GEMM_UNROLL * AVX512_GEMM_STEP) {
-        ask = ahead_lines(ask, end, rate, level2);
+        ask = prefetch_lines(ask, end, rate, level2);
         avx512_gemm_steps(acc, a, b, AVX512_GEMM_UNROLL, rows, kind);
         a += AVX512_GEMM_UNROLL * words;
         s += AVX512_GEMM_UNROLL;

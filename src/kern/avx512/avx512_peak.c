@@ -4,8 +4,8 @@
  * Two multiply-adds a cycle with a latency of 4 cycles need eight chains; sixteen leave room for the
  * scheduler. The values converge to 1, so that none overflows or becomes subnormal.
  */
-#include "kern/ahead.h"
 #include "kern/peak.h"
+#include "kern/prefetch.h"
 #include "kern/simd512/simd512.h"
 
 enum { CHAINS = 16 };
@@ -50,7 +50,7 @@ uint64_t KERN_NAME(avx512_peak_read)(const void *p, size_t bytes)
         for (size_t s = 0; s < 4; s++) {
             SIMD512_UNROLL
             for (size_t c = 0; c < 4; c++) {
-                ahead_line(v + s * part + i + 64 * c + 1024, level2);
+                prefetch_line(v + s * part + i + 64 * c + 1024, level2);
                 a[c] = _mm512_xor_si512(a[c], _mm512_loadu_si512(v + s * part + i + 64 * c));
             }
         }

@@ -8,8 +8,8 @@
  * the end of a group it has three or four operations for each of 12 sums, one to three on the ports of
  * vpdpbusd.
  */
-#include "kern/ahead.h"
 #include "kern/avx512/avx512_gemm.h"
+#include "kern/prefetch.h"
 #include "kern/simd512/groups512.h"
 
 enum {
@@ -142,7 +142,7 @@ SIMD512_INLINE void add_groups(const struct work *t, const char *next, size_t li
     y[r][s] = t->from == 0 ? _mm512_setzero_ps() : _mm512_loadu_ps(t->sums + 16 * (s * rows + r));
     SIMD512_LOOP
     for (size_t i = 0; i < t->n; i++, in += rows * GROUPS_ROW) {
-        ask = ahead_lines(ask, end, rate, t->level2);
+        ask = prefetch_lines(ask, end, rate, t->level2);
         add_group(y, t, i, in, side, rows, f, few);
     }
     EACH(r, s, rows, side)

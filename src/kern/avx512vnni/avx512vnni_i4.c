@@ -102,7 +102,7 @@ SIMD512_INLINE void add_units(__m512i acc[AVX512_ROWS][2], const struct tile *t,
     __m512i w[2] = {weights_at(b, 0, 0, x), weights_at(b, 0, 1, x)};
 
     for (size_t i = 0, left = t->per_head; i < t->units; i++) {
-        ask = ahead_lines(ask, end, rate, level2);
+        ask = prefetch_lines(ask, end, rate, level2);
         SIMD512_UNROLL
         for (int part = 1; part < WORDS; part++)
             add_part(acc, a + part - 1, w, b, part, x, rows);
@@ -239,7 +239,7 @@ void KERN_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, si
                 __m512i codes = _mm512_loadu_si512((const void *)b);
 
                 if (ahead)
-                    ahead_line((const char *)b + ahead, false);
+                    prefetch_line((const char *)b + ahead, false);
                 _mm512_storeu_si512(to + h * INT4_LINE, expanded(codes, x[h]));
                 _mm512_storeu_si512(to + AVX512_GEMM_STEP + h * INT4_LINE,
                                     expanded(_mm512_srli_epi16(codes, 4), x[h]));

@@ -18,8 +18,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "kern/ahead.h"
 #include "kern/attention.h"
+#include "kern/prefetch.h"
 #include "kern/quant.h"
 #include "tensor/dtype.h"
 
@@ -269,10 +269,10 @@ I4_INLINE void i4_attn(const struct kern_attn *a, void (*attn_i8)(const struct k
         }
     n = t0 < t1 ? t1 - t0 : 0;
     for (size_t i = 0; i < 2 * n; i++, to += whole) {
-        const char *ahead = ahead_attn_tile(a, t0, t1, i + lead);
+        const char *ahead = prefetch_attn_tile(a, t0, t1, i + lead);
 
         for (size_t at = 0; at < bytes; at += I4_LINE)
-            ahead_line(ahead + at, level2);
+            prefetch_line(ahead + at, level2);
         i4_expand(to, i < n ? a->k_tile[t0 + i] : a->v_tile[t0 + i - n], a->dp, i >= n);
         tile[i >= n][t0 + i % n] = to;
     }
