@@ -116,9 +116,9 @@ struct gallop_options {
     int threads;
     /* Another engine whose compute threads this engine uses, so that a draft model and its target share
      * threads for instance; `threads` must then be 0 or their number. Each engine has its own isa, dtype and
-     * cache. Engines that share threads may be closed in any order, but only one of them may be opened, run
-     * or closed at a time: two such calls at once abort the process. [NULL: the engine starts threads of its
-     * own] */
+     * cache. Engines that share threads may be closed in any order, and several threads may open and run them: steps
+     * and openings wait for each other, in the order in which they were called. An executor that shares threads
+     * must not be opened or run while another thread does so. [NULL: the engine starts threads of its own] */
     struct gallop *share_pool;
     /* Context length: maximum number of tokens of prompt and output of one sequence, 2 to 1073741824 [the
      * model's context length]. */
@@ -996,7 +996,7 @@ struct gallop_stats {
     size_t n_draft_positions;
 };
 
-/* Writes the state and counters of G to *S. Must be called by the thread that runs the engine. */
+/* Writes the state and counters of G to *S. May be called from any thread: it waits for the end of the current step. */
 GALLOP_API void gallop_stats(const struct gallop *g, struct gallop_stats *s);
 
 /* The version of the library: "0.1.0". */

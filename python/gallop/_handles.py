@@ -82,7 +82,7 @@ class Call(Handle):
 
     def __init__(self) -> None:
         self._cancelled = False
-        super().__init__("runner_call", lib.runner_release)
+        super().__init__("runner_request", lib.runner_release)
 
     def submit(self, runner: Runner, request: Any, streams: bool, channel: "Channel | None" = None,
                key: int = 0) -> None:

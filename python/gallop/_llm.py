@@ -508,9 +508,8 @@ class LLM:
         bytes and floating-point operations since the engine was opened.
         """
         s = ffi.new("struct gallop_stats *")
-        runner = self._open_runner()
-        if not lib.runner_stats(runner.box[0], s):
-            raise Cancelled("the engine is closed")
+        with self._open_runner().entered() as engine:
+            lib.gallop_stats(engine, s)
         out = _fields.dict_of(s)
         out["n_accepted_per_pos"] = out["n_accepted_per_pos"][:out["n_draft_positions"]]
         out["operators"] = {}

@@ -1,84 +1,70 @@
 /* runner.c - the thread of an engine, and the answers that it collects (runner.h).
  *
  * One mutex of the runner protects the collected output, the lists and the flags. The thread holds it while it copies
- * the events of a step, which takes microseconds, and never while it computes. A call is freed by whoever is last:
+ * the events of a step, which takes microseconds, and never while it computes. A request is freed by whoever is last:
  * the caller (runner_release) or the thread, after the FINISHED events of all answers. */
 #include "runner.h"
 
-#include <errno.h>
-#include <math.h>
 #include <pthread.h>
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/arena.h"
+#include "base/clock.h"
 #include "base/mem.h"
-
-enum { STACK_BYTES = 8 << 20, IDLE_MS = 50, NAP_NS = 500000 };
-
-/* Engines that share compute threads take turns, in the order in which they ask. */
-struct turns {
-    pthread_mutex_t lock;
-    pthread_cond_t next;
-    uint64_t asked, served;
-    int users; /* number of runners */
-};
-
-enum runner_state { RUNNER_OPENING, RUNNER_OPEN, RUNNER_FAILED };
+#include "base/threads/thread.h"
+#include "engine/engine.h"
+#include "engine/engine_thread.h"
 
 struct runner {
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t work;    /* there is a call, a question or the end for the thread */
-    pthread_cond_t changed; /* the state, the number of guests or the statistics have changed */
-    struct gallop *engine;
+    struct thread thread;
+    struct engine_thread engine; /* its pointer is valid while the runner is open and not closing */
     struct gallop_options options;
-    struct turns *turns;
-    enum runner_state state;
-    bool closing, closed;
-    int code; /* of a failed opening */
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* the state or the number of guests has changed */
+    int state;              /* as runner_opened() returns it */
+    int code;               /* of a failed opening */
     char err[GALLOP_ERR_SIZE];
-    int guests;   /* threads that use `engine` between runner_enter() and runner_leave() */
-    size_t users; /* 1 for the caller until runner_free(), and 1 for each call and each unreleased channel */
-    struct gallop_stats *stats;  /* where the thread writes statistics; NULL: nobody waits for them */
-    struct runner_call *calls;   /* list of unfinished calls */
-    struct runner_call *cancels; /* list of calls whose cancellation the engine does not know yet */
-    struct runner_call *touched; /* list of calls that gained output in this step */
+    atomic_bool closing;
+    bool closed;
+    bool cancels_again; /* the engine had no room for a cancellation */
+    int guests;         /* threads that use the engine between runner_enter() and runner_leave() */
+    size_t users;       /* the caller until runner_free(), each request, and each unreleased channel */
+    struct runner_request *running; /* list of unfinished requests */
+    struct runner_request *touched; /* list of requests that gained output in this step */
 };
 
 struct part {
-    int32_t *id;                /* [n_tokens] */
-    struct runner_token *token; /* [n_tokens] */
-    char *text, *special;       /* [n_text] */
-    struct gallop_logprob *top;
-    size_t n_tokens, n_text, n_top, cap_ids, cap_tokens, cap_text, cap_special, cap_top;
+    struct runner_output out;
+    size_t cap_ids, cap_tokens, cap_text, cap_special, cap_top;
 };
 
 struct answer {
     struct part fresh, taken;
     bool finished;
-    struct gallop_event end; /* its strings are owned */
+    struct gallop_event end; /* its strings are in the arena of the request */
 };
 
 struct runner_channel {
     struct runner *runner;
     int fd;
     bool closed, released;
-    size_t calls; /* number of calls that report here */
-    struct runner_call *ready, **ready_end;
+    size_t n_requests; /* requests that report here */
+    struct runner_request *ready, **ready_end;
 };
 
-struct runner_call {
+struct runner_request {
     struct runner *runner;
-    struct runner_call *previous, *next, *next_cancel, *next_touched, *next_ready;
+    struct runner_request *previous, *next, *next_touched, *next_ready;
     struct runner_channel *channel;
     uint64_t key, id;
-    bool streams, news, running, cancelling, is_touched, is_ready, released, lost;
+    bool streams, news, running, cancelled, is_touched, is_ready, released, lost;
     pthread_cond_t changed;
+    struct arena arena; /* of the ends of the answers and the pooled hidden state */
     struct part prompt;
     float *pooled;
     unsigned n_answers, n_finished;
@@ -89,69 +75,50 @@ struct runner_call {
 
 static void free_part(struct part *p)
 {
-    mem_free(p->id);
-    mem_free(p->token);
-    mem_free(p->text);
-    mem_free(p->special);
-    mem_free(p->top);
-    *p = (struct part){0};
+    mem_free(p->out.ids);
+    mem_free(p->out.tokens);
+    mem_free(p->out.text);
+    mem_free(p->out.special);
+    mem_free(p->out.top);
 }
 
 static bool add_token(struct part *p, const struct gallop_event *ev)
 {
-    if (!mem_grow((void **)&p->id, &p->cap_ids, p->n_tokens + 1, sizeof(*p->id), MEM_APP) ||
-        !mem_grow((void **)&p->token, &p->cap_tokens, p->n_tokens + 1, sizeof(*p->token), MEM_APP) ||
-        !mem_grow((void **)&p->top, &p->cap_top, p->n_top + ev->n_top, sizeof(*p->top), MEM_APP))
+    struct runner_output *o = &p->out;
+
+    if (!mem_grow((void **)&o->ids, &p->cap_ids, o->n_tokens + 1, sizeof(*o->ids), MEM_APP) ||
+        !mem_grow((void **)&o->tokens, &p->cap_tokens, o->n_tokens + 1, sizeof(*o->tokens), MEM_APP) ||
+        !mem_grow((void **)&o->top, &p->cap_top, o->n_top + ev->n_top, sizeof(*o->top), MEM_APP))
         return false;
     if (ev->n_top)
-        memcpy(p->top + p->n_top, ev->top, ev->n_top * sizeof(*p->top));
-    p->n_top += ev->n_top;
-    p->id[p->n_tokens] = ev->token;
-    p->token[p->n_tokens++] = (struct runner_token){
-        .logprob = ev->logprob, .rank = ev->rank, .text_end = p->n_text, .top_end = p->n_top};
+        memcpy(o->top + o->n_top, ev->top, ev->n_top * sizeof(*o->top));
+    o->n_top += ev->n_top;
+    o->ids[o->n_tokens] = ev->token;
+    o->tokens[o->n_tokens++] = (struct runner_token){
+        .logprob = ev->logprob, .rank = ev->rank, .text_end = o->text_len, .top_end = o->n_top};
     return true;
 }
 
-static bool add_text(struct part *p, const char *text, const char *special, size_t n)
+static bool add_text(struct part *p, const struct gallop_event *ev)
 {
-    if (!mem_grow((void **)&p->text, &p->cap_text, p->n_text + n, 1, MEM_APP) ||
-        !mem_grow((void **)&p->special, &p->cap_special, p->n_text + n, 1, MEM_APP))
+    struct runner_output *o = &p->out;
+    size_t n = o->text_len + ev->text_len;
+
+    if (!mem_grow((void **)&o->text, &p->cap_text, n, 1, MEM_APP) ||
+        !mem_grow((void **)&o->special, &p->cap_special, n, 1, MEM_APP))
         return false;
-    memcpy(p->text + p->n_text, text, n);
-    memcpy(p->special + p->n_text, special, n);
-    p->n_text += n;
-    if (p->n_tokens)
-        p->token[p->n_tokens - 1].text_end = p->n_text;
+    memcpy(o->text + o->text_len, ev->text, ev->text_len);
+    memcpy(o->special + o->text_len, ev->special, ev->text_len);
+    o->text_len = n;
+    if (o->n_tokens)
+        o->tokens[o->n_tokens - 1].text_end = n;
     return true;
 }
 
-static struct runner_output output_of(const struct part *p)
-{
-    return (struct runner_output){.ids = p->id,
-                                  .tokens = p->token,
-                                  .n_tokens = p->n_tokens,
-                                  .text = p->text,
-                                  .special = p->special,
-                                  .text_len = p->n_text,
-                                  .top = p->top,
-                                  .n_top = p->n_top};
-}
-
-/* ---- the end of calls ---- */
+/* ---- the end of requests ---- */
 
 static void free_runner(struct runner *r)
 {
-    int users;
-
-    pthread_mutex_lock(&r->turns->lock);
-    users = --r->turns->users;
-    pthread_mutex_unlock(&r->turns->lock);
-    if (users == 0) {
-        pthread_mutex_destroy(&r->turns->lock);
-        pthread_cond_destroy(&r->turns->next);
-        mem_free(r->turns);
-    }
-    pthread_cond_destroy(&r->work);
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->lock);
     mem_free(r);
@@ -167,371 +134,248 @@ static void unlock(struct runner *r)
         free_runner(r);
 }
 
-static void leave_channel(struct runner_call *c)
+static void leave_channel(struct runner_request *q)
 {
-    struct runner_channel *ch = c->channel;
+    struct runner_channel *ch = q->channel;
 
     if (!ch)
         return;
-    if (c->is_ready) {
-        struct runner_call **at = &ch->ready;
+    if (q->is_ready) {
+        struct runner_request **at = &ch->ready;
 
-        while (*at != c)
+        while (*at != q)
             at = &(*at)->next_ready;
-        *at = c->next_ready;
+        *at = q->next_ready;
         if (!*at)
             ch->ready_end = at;
     }
-    c->channel = NULL;
-    if (--ch->calls == 0 && ch->released)
+    q->channel = NULL;
+    if (--ch->n_requests == 0 && ch->released)
         mem_free(ch);
 }
 
-/* Frees C, which is in no list of its runner. The caller holds the lock. */
-static void free_call(struct runner_call *c)
+/* Frees Q, which is in no list of its runner. The caller holds the lock. */
+static void free_request(struct runner_request *q)
 {
-    leave_channel(c);
-    for (unsigned i = 0; i < c->n_answers; i++) {
-        struct answer *a = &c->answer[i];
-
-        free_part(&a->fresh);
-        free_part(&a->taken);
-        mem_free((void *)(uintptr_t)a->end.stop_string);
-        mem_free((void *)(uintptr_t)a->end.error);
-        for (size_t w = 0; w < a->end.n_warnings; w++)
-            mem_free((void *)(uintptr_t)a->end.warnings[w]);
-        mem_free((void *)(uintptr_t)a->end.warnings);
+    leave_channel(q);
+    for (unsigned i = 0; i < q->n_answers; i++) {
+        free_part(&q->answer[i].fresh);
+        free_part(&q->answer[i].taken);
     }
-    free_part(&c->prompt);
-    mem_free(c->pooled);
-    pthread_cond_destroy(&c->changed);
-    c->runner->users--;
-    mem_free(c);
+    free_part(&q->prompt);
+    arena_fini(&q->arena);
+    pthread_cond_destroy(&q->changed);
+    q->runner->users--;
+    mem_free(q);
 }
 
-static void link_call(struct runner *r, struct runner_call *c)
+static void link_request(struct runner *r, struct runner_request *q)
 {
-    c->running = true;
-    c->next = r->calls;
-    if (c->next)
-        c->next->previous = c;
-    r->calls = c;
+    q->running = true;
+    q->next = r->running;
+    if (q->next)
+        q->next->previous = q;
+    r->running = q;
 }
 
-/* Takes C out of the lists of running and cancelled calls. */
-static void unlink_call(struct runner *r, struct runner_call *c)
+static void unlink_request(struct runner *r, struct runner_request *q)
 {
-    c->running = false;
-    if (c->next)
-        c->next->previous = c->previous;
-    if (c->previous)
-        c->previous->next = c->next;
+    q->running = false;
+    if (q->next)
+        q->next->previous = q->previous;
+    if (q->previous)
+        q->previous->next = q->next;
     else
-        r->calls = c->next;
-    for (struct runner_call **at = &r->cancels; *at; at = &(*at)->next_cancel)
-        if (*at == c) {
-            *at = c->next_cancel;
-            break;
-        }
+        r->running = q->next;
 }
 
-static void want_cancel(struct runner *r, struct runner_call *c)
+/* Cancels Q in the engine, if it runs there. The engine accepts a limited number of cancellations before a step; the
+ * thread tries again after it. */
+static void cancel(struct runner *r, struct runner_request *q)
 {
-    if (!c->running || c->cancelling)
-        return;
-    c->cancelling = true;
-    c->next_cancel = r->cancels;
-    r->cancels = c;
+    q->cancelled = true;
+    if (q->running && gallop_cancel(r->engine.g, q->id) != 0)
+        r->cancels_again = true;
 }
 
-/* Reports the news of C, or frees it if the caller has released it. */
-static void wake(struct runner_call *c)
+/* Reports the news of Q, or frees it if the caller has released it. */
+static void wake(struct runner_request *q)
 {
-    struct runner_channel *ch = c->channel;
+    struct runner_channel *ch = q->channel;
 
-    if (c->released) {
-        if (!c->running)
-            free_call(c);
+    if (q->released) {
+        if (!q->running)
+            free_request(q);
         return;
     }
-    if (!c->streams && c->running)
+    if (!q->streams && q->running)
         return;
-    c->news = true;
+    q->news = true;
     if (!ch) {
-        pthread_cond_signal(&c->changed);
-    } else if (!ch->closed && !c->is_ready) {
-        uint64_t one = 1;
-        ssize_t count = 0;
-
-        c->is_ready = true;
-        c->next_ready = NULL;
+        pthread_cond_signal(&q->changed);
+    } else if (!ch->closed && !q->is_ready) {
+        q->is_ready = true;
+        q->next_ready = NULL;
         if (!ch->ready)
-            count = write(ch->fd, &one, sizeof(one)); /* cannot fail: the counter is far from its limit */
-        (void)count;
-        *ch->ready_end = c;
-        ch->ready_end = &c->next_ready;
+            eventfd_write(ch->fd, 1); /* cannot fail: the counter is far from its limit */
+        *ch->ready_end = q;
+        ch->ready_end = &q->next_ready;
     }
 }
 
 /* ---- events ---- */
 
-static bool copy_end(struct gallop_event *end, const struct gallop_event *ev)
+/* Returns a copy of S, which may be NULL, in memory of Q. If there is none, the output of Q is lost. */
+static const char *copy(struct runner_request *q, const char *s)
 {
-    const char **warnings = NULL;
+    const char *out = s ? arena_strndup(&q->arena, s, strlen(s)) : NULL;
 
-    *end = *ev;
-    end->stop_string = ev->stop_string ? mem_strdup(ev->stop_string, MEM_APP) : NULL;
-    end->error = ev->error ? mem_strdup(ev->error, MEM_APP) : NULL;
-    end->warnings = NULL;
-    end->n_warnings = 0;
-    if (ev->n_warnings) {
-        warnings = mem_zalloc(ev->n_warnings, sizeof(*warnings), MEM_APP);
-        end->warnings = warnings;
-        while (warnings && end->n_warnings < ev->n_warnings) {
-            warnings[end->n_warnings] = mem_strdup(ev->warnings[end->n_warnings], MEM_APP);
-            if (!warnings[end->n_warnings])
-                break;
-            end->n_warnings++;
-        }
-    }
-    return (end->stop_string || !ev->stop_string) && (end->error || !ev->error) &&
-           end->n_warnings == ev->n_warnings;
+    q->lost |= s && !out;
+    return out;
 }
 
-static bool add_pooled(struct runner_call *c, const struct gallop_event *ev)
+/* Ends answer A of Q with event EV. An answer whose output was lost ends with an error. */
+static void finish(struct runner *r, struct runner_request *q, struct answer *a,
+                   const struct gallop_event *ev)
 {
-    mem_free(c->pooled);
-    c->pooled = mem_alloc(ev->n_embedding * sizeof(*c->pooled), MEM_APP);
-    if (!c->pooled)
-        return false;
-    memcpy(c->pooled, ev->embedding, ev->n_embedding * sizeof(*c->pooled));
-    return true;
-}
+    const char **warnings =
+        ev->n_warnings ? arena_zalloc(&q->arena, ev->n_warnings, sizeof(*warnings)) : NULL;
 
-/* Ends answer A of C with event EV. An answer whose output was lost ends with an error. */
-static void finish(struct runner *r, struct runner_call *c, struct answer *a, const struct gallop_event *ev)
-{
-    if (a->finished)
-        return;
     a->finished = true;
-    if (!copy_end(&a->end, ev))
-        c->lost = true;
-    if (c->lost)
+    a->end = *ev;
+    a->end.stop_string = copy(q, ev->stop_string);
+    a->end.error = copy(q, ev->error);
+    q->lost |= ev->n_warnings && !warnings;
+    for (size_t i = 0; i < ev->n_warnings && !q->lost; i++)
+        warnings[i] = copy(q, ev->warnings[i]);
+    a->end.warnings = warnings;
+    if (q->lost) {
         a->end.finish = GALLOP_FINISH_ERROR;
-    if (++c->n_finished == c->n_answers)
-        unlink_call(r, c);
+        a->end.n_warnings = 0;
+    }
+    if (++q->n_finished == q->n_answers)
+        unlink_request(r, q);
+}
+
+static bool add_pooled(struct runner_request *q, const struct gallop_event *ev)
+{
+    size_t n_bytes = ev->n_embedding * sizeof(*q->pooled);
+
+    q->pooled = arena_alloc(&q->arena, n_bytes);
+    if (q->pooled)
+        memcpy(q->pooled, ev->embedding, n_bytes);
+    return q->pooled != NULL;
 }
 
 static void note(struct runner *r, const struct gallop_event *ev)
 {
-    struct runner_call *c = ev->user;
-    struct answer *a = &c->answer[ev->choice];
+    struct runner_request *q = ev->user;
+    struct answer *a = &q->answer[ev->choice];
     bool kept = true;
 
-    if (!c->is_touched) {
-        c->is_touched = true;
-        c->next_touched = r->touched;
-        r->touched = c;
+    if (!q->is_touched) {
+        q->is_touched = true;
+        q->next_touched = r->touched;
+        r->touched = q;
     }
     if (ev->type == GALLOP_FINISHED)
-        finish(r, c, a, ev);
-    else if (c->lost || c->released)
+        finish(r, q, a, ev);
+    else if (q->lost || q->released)
         return;
     else if (ev->type == GALLOP_TOKEN)
         kept = add_token(&a->fresh, ev);
     else if (ev->type == GALLOP_TEXT)
-        kept = add_text(&a->fresh, ev->text, ev->special, ev->text_len);
+        kept = add_text(&a->fresh, ev);
     else if (ev->type == GALLOP_PROMPT_TOKEN)
-        kept = add_token(&c->prompt, ev);
+        kept = add_token(&q->prompt, ev);
     else if (ev->type == GALLOP_EMBEDDING)
-        kept = add_pooled(c, ev);
+        kept = add_pooled(q, ev);
     if (!kept) {
-        c->lost = true;
-        want_cancel(r, c);
+        q->lost = true;
+        q->id = ev->request; /* runner_submit() may not have set it yet */
+        cancel(r, q);
     }
 }
 
 static void wake_touched(struct runner *r)
 {
     while (r->touched) {
-        struct runner_call *c = r->touched;
+        struct runner_request *q = r->touched;
 
-        r->touched = c->next_touched;
-        c->is_touched = false;
-        wake(c);
+        r->touched = q->next_touched;
+        q->is_touched = false;
+        wake(q);
     }
 }
 
 /* ---- the thread ---- */
 
-/* Returns true if no other engine shares the threads. */
-static bool begin_turn(struct turns *t)
+static bool begin(void *ctx)
 {
-    uint64_t mine;
-    bool alone;
-
-    pthread_mutex_lock(&t->lock);
-    mine = t->asked++;
-    while (t->served != mine)
-        pthread_cond_wait(&t->next, &t->lock);
-    alone = t->users == 1;
-    pthread_mutex_unlock(&t->lock);
-    return alone;
+    return !atomic_load(&((struct runner *)ctx)->closing);
 }
 
-static void end_turn(struct turns *t)
+/* Collects the events of a step. */
+static void collect(void *ctx)
 {
-    pthread_mutex_lock(&t->lock);
-    t->served++;
-    pthread_cond_broadcast(&t->next);
-    pthread_mutex_unlock(&t->lock);
-}
-
-/* Waits for work, and does what is not a step. Returns false if the runner is closing. */
-static bool prepare(struct runner *r)
-{
-    bool open;
-
-    pthread_mutex_lock(&r->lock);
-    while (!r->closing && (!r->calls || r->stats)) {
-        if (!r->stats) {
-            pthread_cond_wait(&r->work, &r->lock);
-            continue;
-        }
-        gallop_stats(r->engine, r->stats);
-        r->stats = NULL;
-        pthread_cond_broadcast(&r->changed);
-    }
-    /* A call whose submission has not returned has no id yet; its turn comes after the step. */
-    while (r->cancels && r->cancels->id && gallop_cancel(r->engine, r->cancels->id) == 0)
-        r->cancels = r->cancels->next_cancel;
-    open = !r->closing;
-    pthread_mutex_unlock(&r->lock);
-    return open;
-}
-
-/* Computes a step and collects its events. */
-static void compute(struct runner *r)
-{
+    struct runner *r = ctx;
     struct gallop_event ev;
-    bool alone = begin_turn(r->turns);
-    int worked;
+    bool again;
 
-    worked = gallop_step(r->engine, alone ? IDLE_MS / 1000.0 : 0);
-    end_turn(r->turns);
     pthread_mutex_lock(&r->lock);
-    while (gallop_take(r->engine, &ev))
+    while (gallop_take(r->engine.g, &ev))
         note(r, &ev);
     wake_touched(r);
-    unlock(r);
-    if (!worked && !alone)
-        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    again = r->cancels_again;
+    r->cancels_again = false;
+    for (struct runner_request *q = r->running; q && again; q = q->next)
+        if (q->cancelled)
+            cancel(r, q);
+    pthread_mutex_unlock(&r->lock);
 }
 
-/* Ends all calls, after no thread uses the engine any more, and closes it. */
+/* Cancels all requests after no other thread uses the engine any more, and closes it. */
 static void end(struct runner *r)
 {
-    struct gallop_event ev = {.type = GALLOP_FINISHED, .finish = GALLOP_FINISH_CANCELLED, .stop_token = -1};
-
     pthread_mutex_lock(&r->lock);
     while (r->guests > 0)
         pthread_cond_wait(&r->changed, &r->lock);
-    while (r->calls) {
-        struct runner_call *c = r->calls;
-
-        for (ev.choice = 0; ev.choice < c->n_answers; ev.choice++)
-            finish(r, c, &c->answer[ev.choice], &ev);
-        wake(c);
-    }
     pthread_mutex_unlock(&r->lock);
-    begin_turn(r->turns);
-    gallop_close(r->engine);
-    end_turn(r->turns);
+    while (r->running) { /* which only this thread changes now */
+        gallop_cancel(r->engine.g, 0);
+        gallop_step(r->engine.g, 0);
+        collect(r);
+    }
+    gallop_close(r->engine.g);
 }
 
 static void *run(void *arg)
 {
     struct runner *r = arg;
-    struct gallop *engine = NULL;
     char err[GALLOP_ERR_SIZE] = "";
-    int code;
+    int code = gallop_open(&r->engine.g, &r->options, err);
 
-    begin_turn(r->turns);
-    code = gallop_open(&engine, &r->options, err);
-    end_turn(r->turns);
     pthread_mutex_lock(&r->lock);
-    r->engine = engine;
     r->code = code;
     memcpy(r->err, err, sizeof(err));
-    r->state = code ? RUNNER_FAILED : RUNNER_OPEN;
+    r->state = code ? -1 : 1;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->lock);
     if (code)
         return NULL;
-    while (prepare(r))
-        compute(r);
+    engine_thread_run(&r->engine);
     end(r);
     return NULL;
 }
 
-/* Starts the thread with room on its stack and with the signals blocked that belong to the caller's threads. */
-static bool start(struct runner *r)
-{
-    pthread_attr_t attr;
-    sigset_t all, before;
-    bool ok;
-
-    if (pthread_attr_init(&attr) != 0)
-        return false;
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGSEGV);
-    sigdelset(&all, SIGFPE);
-    sigdelset(&all, SIGILL);
-    sigdelset(&all, SIGABRT);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    ok = pthread_attr_setstacksize(&attr, STACK_BYTES) == 0 && pthread_create(&r->thread, &attr, run, r) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return ok;
-}
-
 /* ---- runners ---- */
 
-static void init_condition(pthread_cond_t *cond)
+/* Waits for COND until the time UNTIL_S of clock_seconds(). Returns false if this time has come. */
+static bool wait_until(struct runner *r, pthread_cond_t *cond, double until_s)
 {
-    pthread_condattr_t attr;
+    struct timespec until = clock_at(until_s);
 
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(cond, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
-static struct timespec after(double seconds)
-{
-    struct timespec t;
-    double whole = seconds < 1e9 ? floor(seconds) : 1e9;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += (time_t)whole;
-    t.tv_nsec += seconds < 1e9 ? (long)((seconds - whole) * 1e9) : 0;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
-    return t;
-}
-
-static struct turns *new_turns(void)
-{
-    struct turns *t = mem_zalloc(1, sizeof(*t), MEM_APP);
-
-    if (t) {
-        pthread_mutex_init(&t->lock, NULL);
-        pthread_cond_init(&t->next, NULL);
-    }
-    return t;
+    return pthread_cond_clockwait(cond, &r->lock, CLOCK_MONOTONIC, &until) == 0;
 }
 
 void runner_new(const struct gallop_options *o, struct runner *share, struct runner **out)
@@ -541,21 +385,15 @@ void runner_new(const struct gallop_options *o, struct runner *share, struct run
     if (!r)
         return;
     r->options = *o;
-    r->turns = share ? share->turns : new_turns();
-    if (!r->turns) {
-        mem_free(r);
-        return;
-    }
     if (share)
-        r->options.share_pool = share->engine;
-    pthread_mutex_lock(&r->turns->lock);
-    r->turns->users++;
-    pthread_mutex_unlock(&r->turns->lock);
+        r->options.share_pool = share->engine.g;
+    r->engine.begin = begin;
+    r->engine.collect = collect;
+    r->engine.ctx = r;
     pthread_mutex_init(&r->lock, NULL);
-    init_condition(&r->work);
-    init_condition(&r->changed);
+    pthread_cond_init(&r->changed, NULL);
     r->users = 1;
-    if (start(r))
+    if (thread_start(&r->thread, run, r) == 0)
         *out = r;
     else
         free_runner(r);
@@ -563,16 +401,15 @@ void runner_new(const struct gallop_options *o, struct runner *share, struct run
 
 int runner_opened(struct runner *r, double seconds, int *code, char *err)
 {
-    struct timespec deadline = after(seconds);
+    double until_s = clock_seconds() + seconds;
     int state;
 
     pthread_mutex_lock(&r->lock);
-    while (r->state == RUNNER_OPENING)
-        if (pthread_cond_timedwait(&r->changed, &r->lock, &deadline) == ETIMEDOUT)
-            break;
+    while (r->state == 0 && wait_until(r, &r->changed, until_s))
+        ;
     *code = r->code;
     memcpy(err, r->err, GALLOP_ERR_SIZE);
-    state = r->state == RUNNER_OPENING ? 0 : r->state == RUNNER_OPEN ? 1 : -1;
+    state = r->state;
     pthread_mutex_unlock(&r->lock);
     return state;
 }
@@ -584,14 +421,15 @@ void runner_close(struct runner *r)
     pthread_mutex_lock(&r->lock);
     first = !r->closing;
     r->closing = true;
-    pthread_cond_broadcast(&r->work);
+    if (first && r->state > 0)
+        engine_wake(r->engine.g);
     pthread_cond_broadcast(&r->changed);
     while (!first && !r->closed)
         pthread_cond_wait(&r->changed, &r->lock);
     pthread_mutex_unlock(&r->lock);
     if (!first)
         return;
-    pthread_join(r->thread, NULL);
+    thread_join(&r->thread);
     pthread_mutex_lock(&r->lock);
     r->closed = true;
     pthread_cond_broadcast(&r->changed);
@@ -611,7 +449,7 @@ void runner_free(struct runner *r)
 void runner_enter(struct runner *r, struct gallop **engine)
 {
     pthread_mutex_lock(&r->lock);
-    *engine = !r->closing && r->state == RUNNER_OPEN ? r->engine : NULL;
+    *engine = !r->closing && r->state > 0 ? r->engine.g : NULL;
     r->guests += *engine != NULL;
     pthread_mutex_unlock(&r->lock);
 }
@@ -625,39 +463,20 @@ void runner_leave(struct runner *r, struct gallop **engine)
     pthread_mutex_unlock(&r->lock);
 }
 
-int runner_stats(struct runner *r, struct gallop_stats *s)
-{
-    int written;
+/* ---- requests ---- */
 
-    pthread_mutex_lock(&r->lock);
-    while (r->stats && !r->closing)
-        pthread_cond_wait(&r->changed, &r->lock);
-    if (!r->closing) {
-        r->stats = s;
-        pthread_cond_signal(&r->work);
-    }
-    while (r->stats == s && !r->closing)
-        pthread_cond_wait(&r->changed, &r->lock);
-    written = r->stats != s && !r->closing;
-    if (r->stats == s)
-        r->stats = NULL;
-    pthread_mutex_unlock(&r->lock);
-    return written;
-}
-
-/* ---- calls ---- */
-
-static struct runner_call *new_call(struct runner *r, const struct gallop_request *request)
+static struct runner_request *new_request(struct runner *r, const struct gallop_request *request)
 {
     unsigned n = request->n > 1 && request->n <= 128 ? (unsigned)request->n : 1;
-    struct runner_call *c = mem_zalloc(1, sizeof(*c) + n * sizeof(c->answer[0]), MEM_APP);
+    struct runner_request *q = mem_zalloc(1, sizeof(*q) + n * sizeof(q->answer[0]), MEM_APP);
 
-    if (!c)
+    if (!q)
         return NULL;
-    c->runner = r;
-    c->n_answers = n;
-    init_condition(&c->changed);
-    return c;
+    q->runner = r;
+    q->n_answers = n;
+    arena_init(&q->arena, MEM_APP);
+    pthread_cond_init(&q->changed, NULL);
+    return q;
 }
 
 static int refuse(char *err, int code, const char *sentence)
@@ -667,113 +486,111 @@ static int refuse(char *err, int code, const char *sentence)
 }
 
 int runner_submit(struct runner *r, const struct gallop_request *request, int streams,
-                  struct runner_channel *channel, uint64_t key, struct runner_call **call, char *err)
+                  struct runner_channel *channel, uint64_t key, struct runner_request **out, char *err)
 {
     struct gallop_request mine = *request;
     struct gallop *engine;
-    struct runner_call *c;
+    struct runner_request *q;
     uint64_t id = 0;
     int code;
 
     runner_enter(r, &engine);
     if (!engine)
         return refuse(err, GALLOP_CANCELLED, "the engine is closed");
-    c = new_call(r, request);
-    if (!c) {
+    q = new_request(r, request);
+    if (!q) {
         runner_leave(r, &engine);
         return refuse(err, GALLOP_NO_MEMORY, "out of memory: a request");
     }
-    mine.user = c;
-    c->streams = streams;
-    c->channel = channel;
-    c->key = key;
+    mine.user = q;
+    q->streams = streams;
+    q->channel = channel;
+    q->key = key;
     pthread_mutex_lock(&r->lock);
     r->users++;
     if (channel)
-        channel->calls++;
-    link_call(r, c);
-    pthread_cond_signal(&r->work);
+        channel->n_requests++;
+    link_request(r, q);
     pthread_mutex_unlock(&r->lock);
     code = gallop_submit(engine, &mine, &id, err);
     pthread_mutex_lock(&r->lock);
-    c->id = id;
+    q->id = id;
     if (code) {
-        unlink_call(r, c);
-        free_call(c);
+        unlink_request(r, q);
+        free_request(q);
     } else {
-        *call = c;
+        *out = q;
     }
     pthread_mutex_unlock(&r->lock);
     runner_leave(r, &engine);
     return code;
 }
 
-int runner_wait(struct runner_call *c, double seconds)
+int runner_wait(struct runner_request *q, double seconds)
 {
-    struct runner *r = c->runner;
-    struct timespec deadline = after(seconds);
+    struct runner *r = q->runner;
+    double until_s = clock_seconds() + seconds;
     int news;
 
     pthread_mutex_lock(&r->lock);
-    while (!c->news)
-        if (pthread_cond_timedwait(&c->changed, &r->lock, &deadline) == ETIMEDOUT)
-            break;
-    news = c->news;
-    c->news = false;
+    while (!q->news && wait_until(r, &q->changed, until_s))
+        ;
+    news = q->news;
+    q->news = false;
     pthread_mutex_unlock(&r->lock);
     return news;
 }
 
-const struct gallop_event *runner_take(struct runner_call *c, unsigned i, struct runner_output *out)
+const struct gallop_event *runner_take(struct runner_request *q, unsigned i, struct runner_output *out)
 {
-    struct answer *a = &c->answer[i];
+    struct answer *a = &q->answer[i];
     struct part empty = a->taken;
     const struct gallop_event *event;
 
-    empty.n_tokens = empty.n_text = empty.n_top = 0;
-    pthread_mutex_lock(&c->runner->lock);
+    empty.out.n_tokens = empty.out.text_len = empty.out.n_top = 0;
+    pthread_mutex_lock(&q->runner->lock);
     a->taken = a->fresh;
     a->fresh = empty;
     event = a->finished ? &a->end : NULL;
-    pthread_mutex_unlock(&c->runner->lock);
-    *out = output_of(&a->taken);
+    pthread_mutex_unlock(&q->runner->lock);
+    *out = a->taken.out;
     return event;
 }
 
-void runner_prompt(struct runner_call *c, struct runner_output *out)
+void runner_prompt(struct runner_request *q, struct runner_output *out)
 {
-    pthread_mutex_lock(&c->runner->lock);
-    *out = output_of(&c->prompt);
-    pthread_mutex_unlock(&c->runner->lock);
+    pthread_mutex_lock(&q->runner->lock);
+    *out = q->prompt.out;
+    pthread_mutex_unlock(&q->runner->lock);
 }
 
-const float *runner_pooled(const struct runner_call *c)
+const float *runner_pooled(const struct runner_request *q)
 {
-    return c->pooled;
+    return q->pooled;
 }
 
-void runner_cancel(struct runner_call *c)
+void runner_cancel(struct runner_request *q)
 {
-    struct runner *r = c->runner;
+    struct runner *r = q->runner;
 
     pthread_mutex_lock(&r->lock);
-    want_cancel(r, c);
+    cancel(r, q);
     pthread_mutex_unlock(&r->lock);
 }
 
-void runner_release(struct runner_call *c)
+void runner_release(struct runner_request *q)
 {
     struct runner *r;
 
-    if (!c)
+    if (!q)
         return;
-    r = c->runner;
+    r = q->runner;
     pthread_mutex_lock(&r->lock);
-    if (c->running) {
-        c->released = true;
-        want_cancel(r, c);
+    if (q->running) {
+        q->released = true;
+        cancel(r, q);
     } else {
-        free_call(c);
+        free_request(q);
     }
     unlock(r);
 }
@@ -807,24 +624,22 @@ int runner_channel_fd(const struct runner_channel *channel)
 size_t runner_channel_take(struct runner_channel *channel, uint64_t *keys, size_t n)
 {
     size_t taken = 0;
-    uint64_t count;
-    ssize_t n_read = 0;
+    eventfd_t count;
 
     pthread_mutex_lock(&channel->runner->lock);
     while (taken < n && channel->ready) {
-        struct runner_call *c = channel->ready;
+        struct runner_request *q = channel->ready;
 
-        channel->ready = c->next_ready;
-        c->is_ready = c->news = false;
-        keys[taken++] = c->key;
+        channel->ready = q->next_ready;
+        q->is_ready = q->news = false;
+        keys[taken++] = q->key;
     }
     if (!channel->ready) {
         channel->ready_end = &channel->ready;
         if (!channel->closed)
-            n_read = read(channel->fd, &count, sizeof(count)); /* fails if the counter was 0 already */
+            eventfd_read(channel->fd, &count); /* fails if the counter was 0 already */
     }
     pthread_mutex_unlock(&channel->runner->lock);
-    (void)n_read;
     return taken;
 }
 
@@ -854,7 +669,7 @@ void runner_channel_free(struct runner_channel *channel)
     close_channel(channel);
     channel->released = true;
     r->users--;
-    if (channel->calls == 0)
+    if (channel->n_requests == 0)
         mem_free(channel);
     unlock(r);
 }

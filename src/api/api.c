@@ -129,7 +129,7 @@ int api_start(struct api *a, struct server *s, struct err *e)
 
     a->server = s;
     if ((rc = workers_open(&a->workers, a->opt.n_threads, wake, a, e)) == 0)
-        rc = engine_thread_open(&a->engine_thread, a->opt.service.engine, flight_lost, wake, a, e);
+        rc = event_ring_open(&a->event_ring, a->opt.service.engine, flight_lost, wake, a, e);
     return rc;
 }
 
@@ -172,7 +172,7 @@ const struct crash_table_row *api_running(const struct api *a, size_t *n)
 void api_stop(struct api *a)
 {
     workers_close(&a->workers);
-    engine_thread_close(&a->engine_thread);
+    event_ring_close(&a->event_ring);
 }
 
 void api_close(struct api *a)

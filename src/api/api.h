@@ -2,7 +2,7 @@
  *
  * Threads: the server's thread takes requests and sends answers. Workers (workers.h) parse JSON, render
  * templates, tokenize, submit requests to the engine, and write long answers. The engine's thread runs the
- * model (engine_thread.h). Each request for the engine is a struct flight, which the server's thread owns.
+ * model (event_ring.h). Each request for the engine is a struct flight, which the server's thread owns.
  * Nothing may block the server's thread.
  */
 #ifndef GALLOP_API_API_H

@@ -1,7 +1,7 @@
 /* api_priv.h - the state of a server.
  *
  * Only the server's thread may use a struct api, except for: the atomic members; the members with locks of
- * their own (workers, engine_thread, queue, seeds, once); and the options, which do not change.
+ * their own (workers, event_ring, queue, seeds, once); and the options, which do not change.
  */
 #ifndef GALLOP_API_API_PRIV_H
 #define GALLOP_API_API_PRIV_H
@@ -13,7 +13,7 @@
 
 #include "api/api.h"
 #include "api/crash_table.h"
-#include "api/engine_thread.h"
+#include "api/event_ring.h"
 #include "api/http/metrics.h"
 #include "api/queue.h"
 #include "api/workers.h"
@@ -26,7 +26,7 @@ struct flight;
 struct api {
     struct api_options opt;
     struct server *server;
-    struct engine_thread engine_thread;
+    struct event_ring event_ring;
     struct workers workers;
     struct flight *first; /* list of all flights */
     size_t n_flights;
@@ -42,7 +42,7 @@ struct api {
     struct metrics_now now;
     uint64_t tokens_before; /* prompt and output tokens of all steps before the latest */
     /* [n_handed] clock in seconds at the end of each step whose events are being written to sockets */
-    double handed_s[ENGINE_THREAD_BATCHES];
+    double handed_s[EVENT_RING_BATCHES];
     size_t n_handed;
     double mean_s;       /* running mean of the seconds that a request takes */
     double ping_s;       /* clock in seconds at which idle streams are pinged next */

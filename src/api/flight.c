@@ -209,7 +209,7 @@ static void observe_token(struct flight *f, struct answer_choice *h, double now_
     h->last_s = now_s;
 }
 
-static void observe_end(struct flight *f, const struct engine_thread_batch *b, const struct gallop_event *ev)
+static void observe_end(struct flight *f, const struct event_ring_batch *b, const struct gallop_event *ev)
 {
     static const enum metrics_end ends[] = {[GALLOP_FINISH_STOP] = METRICS_STOP,
                                             [GALLOP_FINISH_LENGTH] = METRICS_LENGTH,
@@ -245,7 +245,7 @@ static void charge_key(const struct flight *f, const struct gallop_event *ev, do
 }
 
 /* Handles the end of an answer to F. */
-static void leave(struct flight *f, const struct gallop_event *ev, const struct engine_thread_batch *b)
+static void leave(struct flight *f, const struct gallop_event *ev, const struct event_ring_batch *b)
 {
     if (f->state != FLIGHT_PREPARING)
         f->n_open--;
@@ -268,15 +268,15 @@ static void count_over_memory(struct flight *f)
     f->counts_as_over_memory |= f->q.is_over_memory;
 }
 
-static void take_event(const struct engine_thread_batch *b, const struct engine_thread_event *r,
+static void take_event(const struct event_ring_batch *b, const struct event_ring_event *r,
                        struct flight **touched)
 {
     struct request_prompt *p = r->ev.user;
     struct flight *f = flight_of_prompt(p);
     struct gallop_event ev;
-    const char *warnings = engine_thread_point(b, r, &ev);
     bool good;
 
+    event_ring_point(b, r, &ev);
     if (ev.type == GALLOP_TOKEN || ev.type == GALLOP_FINISHED)
         prepare_waits_no_more(p);
     if (ev.type == GALLOP_TOKEN)
@@ -284,7 +284,7 @@ static void take_event(const struct engine_thread_batch *b, const struct engine_
     mem_over_budget();
     mem_set_client(f->client);
     mem_charge(MEM_CHARGE_OLD);
-    good = request_take(p, &ev, warnings);
+    good = request_take(p, &ev);
     mem_charge(MEM_CHARGE_NONE);
     if (ev.type == GALLOP_FINISHED)
         leave(f, &ev, b);
@@ -614,7 +614,7 @@ static void take_back(struct flight *f)
     advance(f);
 }
 
-static void take_batch(struct api *a, const struct engine_thread_batch *b)
+static void take_batch(struct api *a, const struct event_ring_batch *b)
 {
     struct flight *touched = NULL;
     uint64_t tokens = b->stats.n_prompt_tokens + b->stats.n_output_tokens;
@@ -631,7 +631,7 @@ static void take_batch(struct api *a, const struct engine_thread_batch *b)
         touched = f->next_touched;
         advance(f);
     }
-    if (b->n && a->n_handed < ENGINE_THREAD_BATCHES) {
+    if (b->n && a->n_handed < EVENT_RING_BATCHES) {
         a->handed_s[a->n_handed++] = b->now_s;
         server_tell_written(a->server);
     }
@@ -644,25 +644,25 @@ void flight_written(struct api *a)
     for (size_t i = 0; i < a->n_handed; i++)
         metrics_observe(&a->metrics, METRICS_HANDOFF, now - a->handed_s[i]);
     a->n_handed = 0;
-    engine_thread_written(&a->engine_thread);
+    event_ring_written(&a->event_ring);
 }
 
 void flight_advance(struct api *a)
 {
-    const struct engine_thread_batch *b;
+    const struct event_ring_batch *b;
     int n = 0;
 
     for (struct workers_job *job = workers_done(&a->workers), *next; job; job = next) {
         next = job->next;
         take_back(flight_of(job));
     }
-    while ((b = engine_thread_take(&a->engine_thread)) != NULL) {
+    while ((b = event_ring_take(&a->event_ring)) != NULL) {
         if (n++ == MOST_BATCHES) {
             server_wake(a->server);
             break;
         }
         take_batch(a, b);
-        engine_thread_give_back(&a->engine_thread);
+        event_ring_give_back(&a->event_ring);
     }
     for (struct flight *f = a->first; f; f = f->next)
         if (f->cancel == FLIGHT_CANCEL && f->state != FLIGHT_PREPARING)

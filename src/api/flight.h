@@ -32,7 +32,7 @@
 
 struct api;
 struct crash_table_row;
-struct engine_thread_batch;
+struct event_ring_batch;
 struct gallop_event;
 struct route;
 

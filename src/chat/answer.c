@@ -180,19 +180,14 @@ void answer_sent(struct answer_choice *h)
 
 /* ---- all answers to a request ---- */
 
-bool answer_add_warnings(struct answer *a, const char *text, const char *const *list, size_t n)
+bool answer_add_warnings(struct answer *a, const char *const *warnings, size_t n)
 {
     struct buf all = {.tag = MEM_API};
 
     if (n == 0 || a->n_warnings)
         return true;
-    for (size_t i = 0; i < n; i++) {
-        const char *one = list ? list[i] : text;
-        size_t bytes = strlen(one) + 1;
-
-        buf_add(&all, one, bytes);
-        text += list ? 0 : bytes;
-    }
+    for (size_t i = 0; i < n; i++)
+        buf_add(&all, warnings[i], strlen(warnings[i]) + 1);
     if (all.oom)
         buf_fini(&all);
     a->warnings = all.data;

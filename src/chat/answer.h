@@ -110,10 +110,9 @@ struct answer {
     size_t n_warnings;
 };
 
-/* Copies the N warnings of an answer that has ended: the strings of LIST or, if it is NULL, those in TEXT, one after
- * another with their terminating zeros. All answers to a request have the same warnings. Returns false if memory runs
- * out. */
-bool answer_add_warnings(struct answer *a, const char *text, const char *const *list, size_t n);
+/* Copies the WARNINGS [n] of an answer that has ended. All answers to a request have the same warnings. Returns false if
+ * memory runs out. */
+bool answer_add_warnings(struct answer *a, const char *const *warnings, size_t n);
 
 /* Adds the generated TEXT [n], in which special tokens wrote the bytes whose SPECIAL [n] is not 0. 0 or
  * ERR_NOMEM. */

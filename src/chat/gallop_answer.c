@@ -44,7 +44,7 @@ static void compute(struct request *q)
     struct gallop_event ev;
 
     while (gallop_next(q->service->engine, &ev))
-        if (!request_take(ev.user, &ev, NULL))
+        if (!request_take(ev.user, &ev))
             prepare_cancel(q);
 }
 

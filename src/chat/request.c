@@ -91,8 +91,7 @@ static bool take_embedding(struct answer_prompt *p, const struct gallop_event *e
     return true;
 }
 
-static bool take_end(struct request_prompt *p, struct answer_choice *h, const struct gallop_event *ev,
-                     const char *warnings)
+static bool take_end(struct request_prompt *p, struct answer_choice *h, const struct gallop_event *ev)
 {
     struct request *q = p->request;
     const char *said = ev->error ? ev->error : ev->stop_string;
@@ -110,7 +109,7 @@ static bool take_end(struct request_prompt *p, struct answer_choice *h, const st
     if (ev->choice == 0)
         q->answer.prompt[p - q->prompt].n_cached = ev->n_cached;
     p->n_open--;
-    if (!answer_add_warnings(&q->answer, warnings, warnings ? NULL : ev->warnings, ev->n_warnings))
+    if (!answer_add_warnings(&q->answer, ev->warnings, ev->n_warnings))
         return false;
     if (!said)
         return true;
@@ -126,8 +125,7 @@ struct answer_choice *request_choice(const struct request_prompt *p, size_t choi
 }
 
 /* Adds EV to the choice H of the prompt P. */
-static bool add_event(struct request_prompt *p, struct answer_choice *h, const struct gallop_event *ev,
-                      const char *warnings)
+static bool add_event(struct request_prompt *p, struct answer_choice *h, const struct gallop_event *ev)
 {
     struct answer_prompt *of_prompt = &p->request->answer.prompt[p - p->request->prompt];
 
@@ -137,16 +135,16 @@ static bool add_event(struct request_prompt *p, struct answer_choice *h, const s
         return ev->text_len == 0 || answer_add_text(h, ev->text, ev->special, ev->text_len) == 0;
     case GALLOP_EMBEDDING: return take_embedding(of_prompt, ev);
     case GALLOP_PROMPT_TOKEN: return answer_add_token(&of_prompt->scored, ev, ev->top);
-    case GALLOP_FINISHED: return take_end(p, h, ev, warnings);
+    case GALLOP_FINISHED: return take_end(p, h, ev);
     }
     return true;
 }
 
-bool request_take(struct request_prompt *p, const struct gallop_event *ev, const char *warnings)
+bool request_take(struct request_prompt *p, const struct gallop_event *ev)
 {
     struct answer_choice *h = request_choice(p, ev->choice);
 
-    if (add_event(p, h, ev, warnings) && !h->text.oom && !h->lost)
+    if (add_event(p, h, ev) && !h->text.oom && !h->lost)
         return true;
     h->lost = true;
     if (h->state != ANSWER_RUNNING) {

@@ -119,10 +119,9 @@ bool request_has_tools(const struct request *q);
  * only. */
 int64_t request_max_tokens(const struct request *q);
 
-/* Adds the event EV of the prompt P to the answers. WARNINGS: the warnings of EV, ev->n_warnings zero-terminated
- * strings, one after another; NULL: those in ev->warnings. False: a part of the answer is missing, because memory ran
- * out; the choice has failed, and the caller cancels the request. */
-bool request_take(struct request_prompt *p, const struct gallop_event *ev, const char *warnings);
+/* Adds the event EV of the prompt P to the answers. False: a part of the answer is missing, because memory ran out; the
+ * choice has failed, and the caller cancels the request. */
+bool request_take(struct request_prompt *p, const struct gallop_event *ev);
 
 /* Returns the answer number CHOICE to the prompt P. */
 struct answer_choice *request_choice(const struct request_prompt *p, size_t choice);

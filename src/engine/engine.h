@@ -52,9 +52,12 @@ bool engine_is_idle(const struct gallop *g);
 /* Returns whether R can be submitted without compiling a constraint, which may take seconds. */
 bool engine_is_compiled(struct gallop *g, const struct gallop_request *r);
 
-/* Waits up to WAIT_S seconds for a submission. For callers that measure the time of gallop_step() without its
- * waiting. */
+/* Waits up to WAIT_S seconds for a submission or engine_wake(). For callers that measure the time of gallop_step()
+ * without its waiting. */
 void engine_await(struct gallop *g, double wait_s);
+
+/* Ends engine_await(): the one that waits, or else the next one. Any thread may call it. */
+void engine_wake(struct gallop *g);
 
 /* The state of the executor and, if it has fixed shapes, of its compiled programs. */
 struct engine_executor {

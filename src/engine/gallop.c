@@ -67,7 +67,8 @@ struct gallop {
     struct rng_seeds seeds;      /* seeds for requests that give none */
     _Atomic(struct seq *) inbox; /* list of submitted sequences that no step has accepted, newest first */
     _Atomic bool sleeping;       /* gallop_step() waits for the condition `submitted` */
-    pthread_mutex_t lock;        /* protects this wait only */
+    bool woken;                  /* engine_wake() was called since the last wait */
+    pthread_mutex_t lock;        /* protects this wait and `woken` only */
     pthread_cond_t submitted;
     /* the sequence of the last event, if it was FINISHED; freed by the next gallop_take() */
     struct seq *finished;
@@ -310,8 +311,13 @@ int engine_open(struct gallop **out, const struct gallop_options *o, struct chec
     pthread_cond_init(&g->submitted, &clock);
     pthread_condattr_destroy(&clock);
     rng_seeds_init(&g->seeds);
-    if ((rc = engine_open_llm(&g->llm, o, &source, &g->config, &g->config_arena, e)) != 0 ||
-        (rc = open_step(g, o, e)) != 0) {
+    if (source.pool)
+        pool_lock(source.pool);
+    if ((rc = engine_open_llm(&g->llm, o, &source, &g->config, &g->config_arena, e)) == 0)
+        rc = open_step(g, o, e);
+    if (source.pool)
+        pool_unlock(source.pool);
+    if (rc) {
         gallop_close(g);
         return rc;
     }
@@ -815,9 +821,19 @@ void engine_await(struct gallop *g, double wait_s)
 
     pthread_mutex_lock(&g->lock);
     atomic_store(&g->sleeping, true);
-    while (!atomic_load(&g->inbox) && pthread_cond_timedwait(&g->submitted, &g->lock, &until) == 0)
+    while (!g->woken && !atomic_load(&g->inbox) &&
+           pthread_cond_timedwait(&g->submitted, &g->lock, &until) == 0)
         ;
+    g->woken = false;
     atomic_store(&g->sleeping, false);
+    pthread_mutex_unlock(&g->lock);
+}
+
+void engine_wake(struct gallop *g)
+{
+    pthread_mutex_lock(&g->lock);
+    g->woken = true;
+    pthread_cond_signal(&g->submitted);
     pthread_mutex_unlock(&g->lock);
 }
 
@@ -873,12 +889,16 @@ static void take_over(struct gallop *g)
     uint64_t mark[PENDING_CANCELS];
     int n = take_cancels(g, mark); /* before take_inbox(), which then finds all cancelled requests */
 
+    if (n == 0 && !atomic_load_explicit(&g->inbox, memory_order_relaxed))
+        return;
+    pool_lock(g->llm.pool);
     take_inbox(g);
     for (int i = 0; i < n; i++)
         if (mark[i] & CANCEL_UP_TO)
             step_cancel_up_to(&g->step, mark[i] & ~CANCEL_UP_TO);
         else
             step_cancel(&g->step, mark[i]);
+    pool_unlock(g->llm.pool);
 }
 
 bool engine_is_idle(const struct gallop *g)
@@ -887,16 +907,28 @@ bool engine_is_idle(const struct gallop *g)
            !step_has_events(&g->step);
 }
 
+/* Returns whether there are events, after a step if there were none. */
+static bool has_events(struct gallop *g)
+{
+    bool computed;
+
+    take_over(g);
+    if (step_has_events(&g->step))
+        return true;
+    pool_lock(g->llm.pool);
+    computed = step_run(&g->step);
+    pool_unlock(g->llm.pool);
+    return computed;
+}
+
 int gallop_step(struct gallop *g, double wait_s)
 {
-    take_over(g);
-    if (step_has_events(&g->step) || step_run(&g->step))
+    if (has_events(g))
         return 1;
     if (!(wait_s > 0))
         return 0;
     engine_await(g, wait_s);
-    take_over(g);
-    return step_has_events(&g->step) || step_run(&g->step);
+    return has_events(g);
 }
 
 int gallop_take(struct gallop *g, struct gallop_event *ev)
@@ -966,6 +998,7 @@ void gallop_stats(const struct gallop *g, struct gallop_stats *s)
 
     if (g->llm.store)
         store_stats(g->llm.store, &store);
+    pool_lock(g->llm.pool); /* waits for the end of a step, and of submissions and cancellations */
     *s = (struct gallop_stats){.n_waiting = step_n_waiting(&g->step),
                                .n_running = g->step.n_running,
                                .n_steps = g->step.n_steps,
@@ -1005,4 +1038,5 @@ void gallop_stats(const struct gallop *g, struct gallop_stats *s)
 
         s->operators[i] = (struct gallop_operator){timed_name(i), k->seconds, k->bytes, k->flops};
     }
+    pool_unlock(g->llm.pool);
 }

@@ -17,8 +17,8 @@ from test_lifetime import busy, waits_until
 
 def test_an_object_is_freed_once_after_its_last_reference():
     freed = []
-    handle = Handle("runner_call", freed.append)
-    handle.box[0] = gallop._ffi.cast("struct runner_call *", 8)
+    handle = Handle("runner_request", freed.append)
+    handle.box[0] = gallop._ffi.cast("struct runner_request *", 8)
     also = handle
     del handle
     assert freed == []

@@ -15,7 +15,7 @@
 
 bool status_stalled(struct api *a)
 {
-    uint64_t begun = engine_thread_step_ns(&a->engine_thread), now = clock_ns();
+    uint64_t begun = engine_thread_step_ns(&a->event_ring.engine), now = clock_ns();
     double s = begun && begun < now ? (double)(now - begun) * 1e-9 : 0;
 
     if (a->stalled_ns && begun != a->stalled_ns) {

@@ -235,7 +235,7 @@ void served_take(const struct gallop_event *ev)
     struct request_prompt *p = ev->user;
     struct batch_request *b = ((struct served_request *)(void *)p->request)->line;
 
-    if (!request_take(p, ev, NULL))
+    if (!request_take(p, ev))
         prepare_cancel(p->request);
     if (ev->type == GALLOP_FINISHED) {
         b->n_open--;

@@ -75,9 +75,10 @@ struct pool {
     /* The function of the job, written before GENERATION is incremented. NULL: workers end. */
     _Alignas(LINE) pool_fn *fn;
     void *ctx;
-    int n_threads, n_started; /* n_threads includes the caller; n_started: running workers */
-    bool shared;              /* more threads than processors */
-    int users;                /* number of pool_new() and pool_join() calls minus pool_free() calls */
+    int n_threads, n_started;  /* n_threads includes the caller; n_started: running workers */
+    bool shared;               /* more threads than processors */
+    atomic_int users;          /* number of pool_new() and pool_join() calls minus pool_free() calls */
+    atomic_uint asked, served; /* calls of pool_lock(), and of pool_unlock() */
     atomic_bool running;
     bool caller_bound;
     int caller_os;      /* processor of thread 0, or -1 */
@@ -392,7 +393,7 @@ int pool_new(struct pool **out, int n_threads, struct err *e)
     p->memory = memory;
     p->n_threads = n_threads;
     p->range = (struct range *)(void *)&p->worker[n_threads - 1];
-    p->users = 1;
+    atomic_init(&p->users, 1);
     rc = place_threads(p, e);
     if (rc == 0)
         rc = start_workers(p, e);
@@ -406,8 +407,24 @@ int pool_new(struct pool **out, int n_threads, struct err *e)
 
 struct pool *pool_join(struct pool *p)
 {
-    p->users++;
+    atomic_fetch_add(&p->users, 1);
     return p;
+}
+
+void pool_lock(struct pool *p)
+{
+    unsigned mine = atomic_fetch_add(&p->asked, 1), served;
+
+    while ((served = atomic_load(&p->served)) != mine)
+        wait_sleep(&p->served, served);
+}
+
+void pool_unlock(struct pool *p)
+{
+    unsigned served = atomic_fetch_add(&p->served, 1) + 1;
+
+    if (atomic_load(&p->asked) != served)
+        wait_wake(&p->served);
 }
 
 int pool_threads(const struct pool *p)
@@ -454,11 +471,9 @@ void *pool_scratch(const struct pool *p, int thread)
 
 void pool_free(struct pool *p)
 {
-    if (!p)
+    if (!p || atomic_fetch_sub(&p->users, 1) > 1)
         return;
     ASSERT(!p->running, "a pool is freed inside its job");
-    if (--p->users > 0)
-        return;
     post(p, NULL, NULL);
     for (int i = 0; i < p->n_started; i++)
         thread_join(&p->worker[i].thread);

@@ -38,9 +38,14 @@ typedef void pool_range_fn(void *ctx, int thread, size_t begin, size_t end, size
  * shares (work stealing), so that slow threads delay the job less. */
 void pool_run_ranges(struct pool *p, size_t n, pool_range_fn *fn, void *ctx);
 
-/* Adds a user of P, and returns P. Each user calls pool_free(), in any order; the last call ends the threads.
- * Users must not call functions of P at the same time. */
+/* Adds a user of P, and returns P. Each user calls pool_free(), in any order and from any thread; the last call ends
+ * the threads. Users that are not on one thread call the other functions of P between pool_lock() and pool_unlock(). */
 struct pool *pool_join(struct pool *p);
+
+/* Lets one user at a time run jobs and reserve scratch, in the order in which they ask. If nobody else asks, neither
+ * function waits or makes a system call. */
+void pool_lock(struct pool *p);
+void pool_unlock(struct pool *p);
 
 /* Gives every thread at least BYTES of scratch, aligned to 64 bytes. The old contents are lost. Must not be
  * called during a job. ERR_NOMEM: the scratch is unchanged. */

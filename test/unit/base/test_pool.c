@@ -393,6 +393,97 @@ static void a_pool_lives_until_its_last_user_frees_it(void **state)
     }
 }
 
+/* ---- users on several threads ---- */
+
+enum { N_USERS = 4, N_LOCKS = 200 };
+
+struct user {
+    struct pool *p;
+    struct tally *t;
+    atomic_int *inside;
+    atomic_bool *together;
+};
+
+static void *lock_and_run(void *ctx)
+{
+    struct user *u = ctx;
+
+    for (int i = 0; i < N_LOCKS; i++) {
+        pool_lock(u->p);
+        if (atomic_fetch_add(u->inside, 1) != 0)
+            atomic_store(u->together, true);
+        pool_run(u->p, count, u->t);
+        atomic_fetch_sub(u->inside, 1);
+        pool_unlock(u->p);
+    }
+    pool_free(u->p);
+    return NULL;
+}
+
+/* The user that opened the pool frees it first. */
+static void users_on_several_threads_run_jobs_one_after_the_other(void **state)
+{
+    atomic_int inside = 0;
+    atomic_bool together = false;
+    struct tally t = {.input = 1};
+    struct user u = {.t = &t, .inside = &inside, .together = &together};
+    pthread_t thread[N_USERS];
+
+    assert_int_equal(pool_new(&u.p, 2, NULL), 0);
+    for (int i = 0; i < N_USERS; i++) {
+        pool_join(u.p);
+        assert_int_equal(pthread_create(&thread[i], NULL, lock_and_run, &u), 0);
+    }
+    pool_free(u.p);
+    for (int i = 0; i < N_USERS; i++)
+        pthread_join(thread[i], NULL);
+    assert_false(atomic_load(&together));
+    assert_int_equal(t.ran[0], N_USERS * N_LOCKS);
+    assert_int_equal(t.ran[1], N_USERS * N_LOCKS);
+}
+
+struct asker {
+    struct pool *p;
+    int number;
+    int *order, *n;
+};
+
+static void *ask(void *ctx)
+{
+    struct asker *a = ctx;
+
+    pool_lock(a->p);
+    a->order[(*a->n)++] = a->number;
+    pool_unlock(a->p);
+    return NULL;
+}
+
+/* A user that runs one job after another must not keep the others waiting. */
+static void who_asks_first_is_served_first(void **state)
+{
+    int order[N_USERS + 1], n = 0;
+    struct asker a[N_USERS];
+    pthread_t thread[N_USERS];
+    struct pool *p;
+
+    assert_int_equal(pool_new(&p, 1, NULL), 0);
+    pool_lock(p);
+    for (int i = 0; i < N_USERS; i++) {
+        a[i] = (struct asker){p, i, order, &n};
+        assert_int_equal(pthread_create(&thread[i], NULL, ask, &a[i]), 0);
+        pause_ms(20); /* it asks */
+    }
+    pool_unlock(p);
+    pool_lock(p);
+    order[n++] = N_USERS;
+    pool_unlock(p);
+    for (int i = 0; i < N_USERS; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i <= N_USERS; i++)
+        assert_int_equal(order[i], i);
+    pool_free(p);
+}
+
 static void shares_cover_everything_once_in_whole_units(void **state)
 {
     static const size_t ns[] = {0, 1, 5, 16, 31, 32, 33, 1000, 151936, SIZE_MAX};
@@ -570,6 +661,8 @@ int main(void)
         cmocka_unit_test(a_callers_rounding_does_not_reach_the_job_and_comes_back),
 #endif
         cmocka_unit_test(a_pool_lives_until_its_last_user_frees_it),
+        cmocka_unit_test(users_on_several_threads_run_jobs_one_after_the_other),
+        cmocka_unit_test(who_asks_first_is_served_first),
         cmocka_unit_test(shares_cover_everything_once_in_whole_units),
         cmocka_unit_test(dealt_parts_are_done_once_each_and_a_slow_thread_is_helped),
     };

@@ -200,6 +200,57 @@ static void engines_on_shared_threads_take_turns_and_keep_their_tokens(void **st
     }
 }
 
+struct sharer {
+    const char *model;
+    struct gallop *share;
+    const struct engines_answer *want;
+    int wrong; /* the number of rounds with another answer */
+};
+
+/* Opens, runs and closes engines on the threads of another one. */
+static void *run_on_shared_threads(void *ctx)
+{
+    struct sharer *s = ctx;
+
+    for (int round = 0; round < 3; round++) {
+        struct gallop *g = open_on(s->model, NULL, 0, s->share);
+        struct engines_answer got = {.n = 0};
+        char says[256];
+
+        engines_submit_text(g, N, NEW, 0);
+        engines_run(g, &got);
+        s->wrong += got.n != NEW || engines_differ(&got, s->want, 1, says);
+        gallop_close(g);
+    }
+    return NULL;
+}
+
+static void several_threads_run_engines_on_shared_threads(void **state)
+{
+    static struct engines_answer want[N_MODELS], got;
+    struct sharer s[N_MODELS];
+    pthread_t thread[N_MODELS];
+    struct gallop *g;
+    char says[256];
+
+    for (int i = 0; i < N_MODELS; i++)
+        answer_alone(models[i], &want[i]);
+    g = open_on(models[0], NULL, 2, NULL);
+    for (int i = 0; i < N_MODELS; i++) {
+        s[i] = (struct sharer){.model = models[i], .share = g, .want = &want[i]};
+        assert_int_equal(pthread_create(&thread[i], NULL, run_on_shared_threads, &s[i]), 0);
+    }
+    engines_submit_text(g, N, NEW, 0);
+    engines_run(g, &got);
+    for (int i = 0; i < N_MODELS; i++)
+        pthread_join(thread[i], NULL);
+    gallop_close(g);
+    if (engines_differ(&got, &want[0], 1, says))
+        fail_msg("the engine that owns the threads: %s", says);
+    for (int i = 0; i < N_MODELS; i++)
+        assert_int_equal(s[i].wrong, 0);
+}
+
 static void shared_threads_cannot_be_of_another_number(void **state)
 {
     struct gallop *a = open_on(models[0], NULL, 2, NULL), *b;
@@ -223,6 +274,7 @@ int main(void)
         cmocka_unit_test(engines_of_two_instruction_sets_keep_their_bits),
         cmocka_unit_test(engines_opened_and_run_by_two_threads_at_once_keep_their_bits),
         cmocka_unit_test(engines_on_shared_threads_take_turns_and_keep_their_tokens),
+        cmocka_unit_test(several_threads_run_engines_on_shared_threads),
         cmocka_unit_test(shared_threads_cannot_be_of_another_number),
     };
 

@@ -1,11 +1,16 @@
-/* test_runner.c - the engine's thread of the Python package (python/native/runner.h), for the sanitizers: calls from
- * many threads, calls that end early, channels, and closing at every state. test/python has the other tests. */
+/* test_runner.c - the engine's thread of the Python package (python/native/runner.h), for the sanitizers: requests from
+ * many threads, requests that end early, an engine that fails, channels, and closing at every state. test/python has
+ * the other tests. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/mem.h"
+#include "engine/engine_priv.h"
+#include "engine/executor.h"
+#include "engine/step.h"
 #include "runner.h"
 
 enum { THREADS = 4, LENGTH = 12 };
@@ -35,33 +40,47 @@ static struct runner *opened(struct runner *share)
     return r;
 }
 
-static struct runner_call *submitted(struct runner *r, int64_t n_new, int streams, struct runner_channel *ch,
-                                     uint64_t key)
+/* Returns false if R is closing. */
+static bool stats_of(struct runner *r, struct gallop_stats *s)
 {
-    struct gallop_request q;
-    struct runner_call *c = NULL;
-    char err[GALLOP_ERR_SIZE];
+    struct gallop *engine;
+    bool open;
 
-    gallop_request_init(&q);
-    q.text = "Once upon a time";
-    q.text_len = SIZE_MAX;
-    q.sampling.max_new_tokens = n_new;
-    q.sampling.ignore_eos = 1;
-    assert_int_equal(runner_submit(r, &q, streams, ch, key, &c, err), 0);
-    return c;
+    runner_enter(r, &engine);
+    open = engine != NULL;
+    if (open)
+        gallop_stats(engine, s);
+    runner_leave(r, &engine);
+    return open;
 }
 
-/* Reads a call to its end. Returns the number of its tokens. */
-static size_t read_all(struct runner_call *c)
+static struct runner_request *submitted(struct runner *r, int64_t n_new, int streams,
+                                        struct runner_channel *ch, uint64_t key)
+{
+    struct gallop_request ask;
+    struct runner_request *q = NULL;
+    char err[GALLOP_ERR_SIZE];
+
+    gallop_request_init(&ask);
+    ask.text = "Once upon a time";
+    ask.text_len = SIZE_MAX;
+    ask.sampling.max_new_tokens = n_new;
+    ask.sampling.ignore_eos = 1;
+    assert_int_equal(runner_submit(r, &ask, streams, ch, key, &q, err), 0);
+    return q;
+}
+
+/* Reads a request to its end. Returns the number of its tokens. */
+static size_t read_all(struct runner_request *q)
 {
     const struct gallop_event *end = NULL;
     struct runner_output out;
     size_t n = 0, text = 0;
 
     while (!end) {
-        while (!runner_wait(c, 0.01))
+        while (!runner_wait(q, 0.01))
             ;
-        end = runner_take(c, 0, &out);
+        end = runner_take(q, 0, &out);
         n += out.n_tokens;
         text += out.text_len;
         for (size_t i = 0; i < out.n_tokens; i++)
@@ -78,14 +97,14 @@ static void *use(void *arg)
     struct gallop_stats s;
 
     for (int i = 0; i < 6; i++) {
-        struct runner_call *c = submitted(r, LENGTH, i % 2, NULL, 0);
+        struct runner_request *q = submitted(r, LENGTH, i % 2, NULL, 0);
 
         if (i == 3)
-            runner_cancel(c);
+            runner_cancel(q);
         if (i != 4)
-            assert_true(read_all(c) <= LENGTH);
-        runner_release(c);
-        assert_int_equal(runner_stats(r, &s), 1);
+            assert_true(read_all(q) <= LENGTH);
+        runner_release(q);
+        assert_true(stats_of(r, &s));
     }
     return NULL;
 }
@@ -103,18 +122,18 @@ static void threads_share_an_engine(void **state)
     runner_free(other);
 }
 
-static void a_channel_reports_its_calls_until_they_have_ended(void **state)
+static void a_channel_reports_its_requests_until_they_have_ended(void **state)
 {
     struct runner *r = opened(NULL);
     struct runner_channel *ch = NULL;
-    struct runner_call *call[8];
+    struct runner_request *request[8];
     size_t n_tokens = 0;
     int left = 8;
 
     runner_channel_new(r, &ch);
     assert_non_null(ch);
     for (uint64_t i = 0; i < 8; i++)
-        call[i] = submitted(r, LENGTH, i % 2, ch, i);
+        request[i] = submitted(r, LENGTH, i % 2, ch, i);
     while (left > 0) {
         struct pollfd fd = {.fd = runner_channel_fd(ch), .events = POLLIN};
         uint64_t key[3];
@@ -124,7 +143,7 @@ static void a_channel_reports_its_calls_until_they_have_ended(void **state)
         n = runner_channel_take(ch, key, 3);
         for (size_t i = 0; i < n; i++) {
             struct runner_output out;
-            bool ended = runner_take(call[key[i]], 0, &out);
+            bool ended = runner_take(request[key[i]], 0, &out);
 
             n_tokens += out.n_tokens;
             left -= ended;
@@ -132,12 +151,189 @@ static void a_channel_reports_its_calls_until_they_have_ended(void **state)
     }
     assert_int_equal(n_tokens, 8 * LENGTH);
     for (int i = 0; i < 4; i++)
-        runner_release(call[i]);
-    runner_channel_close(ch); /* before the other calls */
+        runner_release(request[i]);
+    runner_channel_close(ch); /* before the other requests */
     for (int i = 4; i < 8; i++)
-        runner_release(call[i]);
+        runner_release(request[i]);
     runner_channel_close(ch);
     runner_channel_free(ch);
+    runner_free(r);
+}
+
+/* The engine takes 256 cancellations between two steps. */
+static void more_cancellations_than_the_engine_takes_at_once_arrive(void **state)
+{
+    enum { MANY = 600 };
+    static struct runner_request *request[MANY];
+    struct runner *r = opened(NULL);
+    struct gallop_stats s;
+
+    for (int i = 0; i < MANY; i++)
+        request[i] = submitted(r, 100, i % 2, NULL, 0);
+    for (int i = 0; i < MANY; i += 2)
+        runner_cancel(request[i]);
+    for (int i = 1; i < MANY; i += 2)
+        runner_release(request[i]);
+    for (int i = 0; i < MANY; i += 2) {
+        read_all(request[i]);
+        runner_release(request[i]);
+    }
+    do
+        assert_true(stats_of(r, &s));
+    while (s.n_running + s.n_waiting > 0);
+    runner_free(r);
+}
+
+struct canceller {
+    _Atomic(struct runner_request *) request;
+    _Atomic int n_cancelled;
+    _Atomic bool ends;
+};
+
+static void *cancel_all(void *arg)
+{
+    struct canceller *c = arg;
+
+    while (!atomic_load(&c->ends)) {
+        struct runner_request *q = atomic_exchange(&c->request, NULL);
+
+        if (q) {
+            runner_cancel(q);
+            atomic_fetch_add(&c->n_cancelled, 1);
+        }
+    }
+    return NULL;
+}
+
+/* A request that another thread cancels as soon as it exists, alone on an engine that computes nothing else. */
+static void a_request_that_is_cancelled_at_once_ends(void **state)
+{
+    struct runner *r = opened(NULL);
+    struct canceller c = {.ends = false};
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, cancel_all, &c);
+    for (int i = 0; i < 200; i++) {
+        struct runner_request *q = submitted(r, 100, i % 2, NULL, 0);
+        const struct gallop_event *end = NULL;
+        struct runner_output out;
+
+        atomic_store(&c.request, q);
+        while (!end) {
+            runner_wait(q, 0.001);
+            end = runner_take(q, 0, &out);
+        }
+        assert_true(end->finish == GALLOP_FINISH_CANCELLED || end->n_output == 100);
+        while (atomic_load(&c.n_cancelled) == i)
+            ;
+        runner_release(submitted(r, 2, 0, NULL, 0));
+        runner_release(q);
+    }
+    atomic_store(&c.ends, true);
+    pthread_join(thread, NULL);
+    runner_free(r);
+}
+
+static int fail_to_run(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
+{
+    return err_set(e, ERR_OS, "it is broken");
+}
+
+static int reopen(void *ctx, struct err *e)
+{
+    return 0;
+}
+
+static void reopen_wait(void *ctx, double seconds)
+{
+    usleep((useconds_t)(seconds * 1e6));
+}
+
+struct waiter {
+    struct runner_request *q;
+    const struct gallop_event *end;
+};
+
+static void *wait_for_the_end(void *arg)
+{
+    struct waiter *w = arg;
+    struct runner_output out;
+
+    while ((w->end = runner_take(w->q, 0, &out)) == NULL)
+        runner_wait(w->q, 10);
+    return NULL;
+}
+
+static void an_error_of_the_engine_reaches_all_who_wait(void **state)
+{
+    struct runner *r = opened(NULL);
+    struct runner_channel *ch = NULL;
+    struct waiter w[THREADS];
+    pthread_t thread[THREADS];
+    struct executor broken;
+    struct gallop *engine;
+    size_t n_told = 0;
+
+    runner_enter(r, &engine);
+    broken = *engine_loop(engine)->x;
+    broken.run = fail_to_run;
+    broken.reopen = reopen;
+    broken.reopen_wait = reopen_wait;
+    engine_loop(engine)->x = &broken;
+    runner_leave(r, &engine);
+    runner_channel_new(r, &ch);
+    for (int i = 0; i < THREADS; i++) {
+        w[i] = (struct waiter){.q = submitted(r, LENGTH, 0, i % 2 ? ch : NULL, 1)};
+        if (i % 2 == 0)
+            pthread_create(&thread[i], NULL, wait_for_the_end, &w[i]);
+    }
+    while (n_told < THREADS / 2) {
+        struct pollfd fd = {.fd = runner_channel_fd(ch), .events = POLLIN};
+        uint64_t key[THREADS];
+
+        assert_int_equal(poll(&fd, 1, 20000), 1);
+        n_told += runner_channel_take(ch, key, THREADS);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        if (i % 2 == 0)
+            pthread_join(thread[i], NULL);
+        else
+            wait_for_the_end(&w[i]);
+        assert_int_equal(w[i].end->finish, GALLOP_FINISH_ERROR);
+        assert_non_null(strstr(w[i].end->error, "it is broken"));
+        runner_release(w[i].q);
+    }
+    runner_channel_free(ch);
+    runner_free(r);
+}
+
+/* An executor that is down, and is not opened again, does not keep an engine open. */
+static int never_open(void *ctx, struct err *e)
+{
+    return err_set(e, ERR_OS, "it cannot be opened");
+}
+
+static void closing_ends_requests_that_wait_for_a_broken_executor(void **state)
+{
+    struct runner *r = opened(NULL);
+    struct executor broken;
+    struct gallop *engine;
+    struct runner_request *q;
+    struct runner_output out;
+
+    runner_enter(r, &engine);
+    broken = *engine_loop(engine)->x;
+    broken.run = fail_to_run;
+    broken.reopen = never_open;
+    broken.reopen_wait = reopen_wait;
+    engine_loop(engine)->x = &broken;
+    q = submitted(r, LENGTH, 0, NULL, 0);
+    while (!engine_loop(engine)->outage.is_down)
+        usleep(1000);
+    runner_leave(r, &engine);
+    runner_close(r);
+    assert_int_equal(runner_take(q, 0, &out)->finish, GALLOP_FINISH_CANCELLED);
+    runner_release(q);
     runner_free(r);
 }
 
@@ -147,42 +343,42 @@ static void *close_it(void *arg)
     return NULL;
 }
 
-static void closing_ends_running_calls(void **state)
+static void closing_ends_running_requests(void **state)
 {
     for (int round = 0; round < 4; round++) {
         struct runner *r = opened(NULL);
         struct runner_channel *ch = NULL;
-        struct runner_call *call[6], *late = NULL;
+        struct runner_request *request[6], *late = NULL;
         struct gallop *engine = NULL;
-        struct gallop_request q;
+        struct gallop_request ask;
         char err[GALLOP_ERR_SIZE];
         pthread_t thread;
 
         runner_channel_new(r, &ch);
         assert_non_null(ch);
         for (int i = 0; i < 6; i++)
-            call[i] = submitted(r, 1000, i % 2, i < 3 ? ch : NULL, 7); /* longer than closing takes */
+            request[i] = submitted(r, 1000, i % 2, i < 3 ? ch : NULL, 7); /* longer than closing takes */
         if (round % 2)
             usleep(3000);
         if (round > 1)
-            runner_release(call[5]);
+            runner_release(request[5]);
         pthread_create(&thread, NULL, close_it, r);
         runner_close(r);
         pthread_join(thread, NULL);
-        gallop_request_init(&q);
-        assert_int_equal(runner_submit(r, &q, 0, NULL, 0, &late, err), GALLOP_CANCELLED);
+        gallop_request_init(&ask);
+        assert_int_equal(runner_submit(r, &ask, 0, NULL, 0, &late, err), GALLOP_CANCELLED);
         assert_null(late);
         runner_enter(r, &engine);
         assert_null(engine);
         runner_leave(r, &engine);
-        assert_int_equal(runner_stats(r, NULL), 0);
         runner_free(r);
         for (int i = 0; i < (round > 1 ? 5 : 6); i++) {
             struct runner_output out;
-            const struct gallop_event *end = runner_take(call[i], 0, &out);
+            const struct gallop_event *end = runner_take(request[i], 0, &out);
 
             assert_int_equal(end->finish, GALLOP_FINISH_CANCELLED);
-            runner_release(call[i]);
+            assert_true(end->n_prompt > 0);
+            runner_release(request[i]);
         }
         runner_channel_free(ch);
     }
@@ -209,10 +405,8 @@ static void closing_waits_for_who_came_in(void **state)
     assert_non_null(inside);
     runner_leave(c.r, &outside);
     pthread_create(&thread, NULL, close_and_say, &c);
-    do { /* until closing has begun */
-        runner_enter(c.r, &outside);
-        runner_leave(c.r, &outside);
-    } while (runner_stats(c.r, &s) == 1);
+    while (stats_of(c.r, &s)) /* until closing has begun */
+        ;
     usleep(20000);
     assert_false(atomic_load(&c.is_closed));
     gallop_stats(inside, &s);
@@ -225,31 +419,31 @@ static void closing_waits_for_who_came_in(void **state)
 static void each_of_many_answers_is_kept(void **state)
 {
     struct runner *r = opened(NULL);
-    struct gallop_request q;
+    struct gallop_request ask;
     char err[GALLOP_ERR_SIZE];
 
-    gallop_request_init(&q);
-    q.text = "Once upon a time";
-    q.text_len = SIZE_MAX;
-    q.sampling.max_new_tokens = 2;
-    q.sampling.ignore_eos = 1;
-    for (q.n = 127; q.n <= 128; q.n++) {
-        struct runner_call *c = NULL;
+    gallop_request_init(&ask);
+    ask.text = "Once upon a time";
+    ask.text_len = SIZE_MAX;
+    ask.sampling.max_new_tokens = 2;
+    ask.sampling.ignore_eos = 1;
+    for (ask.n = 127; ask.n <= 128; ask.n++) {
+        struct runner_request *q = NULL;
 
-        assert_int_equal(runner_submit(r, &q, 0, NULL, 0, &c, err), 0);
-        for (unsigned i = 0; i < q.n; i++) {
+        assert_int_equal(runner_submit(r, &ask, 0, NULL, 0, &q, err), 0);
+        for (unsigned i = 0; i < ask.n; i++) {
             const struct gallop_event *end = NULL;
             struct runner_output out;
             size_t n = 0;
 
             for (; !end; n += out.n_tokens) {
-                end = runner_take(c, i, &out);
+                end = runner_take(q, i, &out);
                 if (!end)
-                    runner_wait(c, 0.01);
+                    runner_wait(q, 0.01);
             }
             assert_int_equal(n, 2);
         }
-        runner_release(c);
+        runner_release(q);
     }
     runner_free(r);
 }
@@ -272,34 +466,34 @@ static void a_model_that_cannot_be_opened_is_an_error(void **state)
     runner_free(r);
 }
 
-static void every_allocation_of_a_call_fails_once(void **state)
+static void every_allocation_of_a_request_fails_once(void **state)
 {
     struct runner *r = opened(NULL);
-    struct gallop_request q;
+    struct gallop_request ask;
     char err[GALLOP_ERR_SIZE];
     int calm = 0;
 
-    gallop_request_init(&q);
-    q.text = "Once";
-    q.text_len = SIZE_MAX;
-    q.sampling.max_new_tokens = 3;
-    q.sampling.logprobs = 2;
+    gallop_request_init(&ask);
+    ask.text = "Once";
+    ask.text_len = SIZE_MAX;
+    ask.sampling.max_new_tokens = 3;
+    ask.sampling.logprobs = 2;
     for (long at = 1; calm < 3; at++) {
-        struct runner_call *c = NULL;
+        struct runner_request *q = NULL;
         int code;
 
         runner_fail_at(at);
-        code = runner_submit(r, &q, 0, NULL, 0, &c, err);
-        if (c) {
+        code = runner_submit(r, &ask, 0, NULL, 0, &q, err);
+        if (q) {
             const struct gallop_event *end;
             struct runner_output out;
 
-            while (!runner_wait(c, 0.01))
+            while (!runner_wait(q, 0.01))
                 ;
-            end = runner_take(c, 0, &out);
+            end = runner_take(q, 0, &out);
             assert_true(end->finish == GALLOP_FINISH_ERROR || out.n_tokens == 3);
             calm = mem_failed() ? 0 : calm + 1;
-            runner_release(c);
+            runner_release(q);
         } else {
             assert_int_equal(code, GALLOP_NO_MEMORY);
         }
@@ -312,12 +506,16 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_share_an_engine),
-        cmocka_unit_test(a_channel_reports_its_calls_until_they_have_ended),
-        cmocka_unit_test(closing_ends_running_calls),
+        cmocka_unit_test(a_channel_reports_its_requests_until_they_have_ended),
+        cmocka_unit_test(more_cancellations_than_the_engine_takes_at_once_arrive),
+        cmocka_unit_test(a_request_that_is_cancelled_at_once_ends),
+        cmocka_unit_test(an_error_of_the_engine_reaches_all_who_wait),
+        cmocka_unit_test(closing_ends_running_requests),
+        cmocka_unit_test(closing_ends_requests_that_wait_for_a_broken_executor),
         cmocka_unit_test(closing_waits_for_who_came_in),
         cmocka_unit_test(each_of_many_answers_is_kept),
         cmocka_unit_test(a_model_that_cannot_be_opened_is_an_error),
-        cmocka_unit_test(every_allocation_of_a_call_fails_once),
+        cmocka_unit_test(every_allocation_of_a_request_fails_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

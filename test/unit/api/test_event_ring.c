@@ -1,8 +1,8 @@
-/* test_engine_thread.c - batches hold what their own steps told, also when the ring comes around; the
+/* test_event_ring.c - batches hold what their own steps told, also when the ring comes around; the
  * engine's thread lets the sockets have its processor after a step, where compute threads take every one, and
  * nowhere else. Steps compute nothing, so that only waiting takes time.
  */
-#include "api/engine_thread.h"
+#include "api/event_ring.h"
 
 #include <semaphore.h>
 
@@ -12,7 +12,7 @@
 #include "engines.h"
 #include "test.h"
 
-#define YIELD_S 0.005 /* engine_thread.c waits so long for what is not written */
+#define YIELD_S 0.005 /* event_ring.c waits so long for what is not written */
 
 enum { N_TOKENS = 20 };
 
@@ -55,7 +55,7 @@ static double least_gap(int threads, bool written)
     double before = 0, least = 1e9;
     struct executor nothing;
     struct gallop *g;
-    struct engine_thread r;
+    struct event_ring r;
 
     o.threads = threads;
     o.prefix_index = "none"; /* rows that nothing has computed are not published */
@@ -72,24 +72,24 @@ static double least_gap(int threads, bool written)
     q.n_ids = 3;
     q.sampling.max_new_tokens = N_TOKENS;
     q.sampling.ignore_eos = 1;
-    assert_int_equal(engine_thread_open(&r, g, lost, wake, NULL, NULL), 0);
+    assert_int_equal(event_ring_open(&r, g, lost, wake, NULL, NULL), 0);
     assert_int_equal(gallop_submit(g, &q, NULL, NULL), 0);
     for (int steps = 0; steps < N_TOKENS;) {
-        const struct engine_thread_batch *b;
+        const struct event_ring_batch *b;
 
         sem_wait(&woken);
-        b = engine_thread_take(&r);
+        b = event_ring_take(&r);
         assert_non_null(b);
         if (b->n) {
             if (steps++ && b->now_s - before < least)
                 least = b->now_s - before;
             before = b->now_s;
         }
-        engine_thread_give_back(&r);
+        event_ring_give_back(&r);
         if (written)
-            engine_thread_written(&r);
+            event_ring_written(&r);
     }
-    engine_thread_close(&r);
+    event_ring_close(&r);
     free(logits);
     gallop_close(g);
     sem_destroy(&woken);
@@ -99,14 +99,14 @@ static double least_gap(int threads, bool written)
 /* Batches are used again and again: each tells of its own step alone. */
 static void a_batch_keeps_what_it_told_before(void **state)
 {
-    enum { N_ROUNDS = 3 * ENGINE_THREAD_BATCHES, N_TOP = 3, N_PROMPT = 3 };
+    enum { N_ROUNDS = 3 * EVENT_RING_BATCHES, N_TOP = 3, N_PROMPT = 3 };
     struct gallop_options o = engines_options(1, 256, 256);
     static const int32_t prompt[N_PROMPT] = {5, 6, 7};
     struct gallop *g = engines_open("demo", &o);
     size_t n_tokens = 0, n_texts = 0;
     struct gallop_request q;
     bool ended = false;
-    struct engine_thread r;
+    struct event_ring r;
 
     (void)state;
     assert_int_equal(sem_init(&woken, 0, 0), 0);
@@ -116,17 +116,17 @@ static void a_batch_keeps_what_it_told_before(void **state)
     q.sampling.max_new_tokens = N_ROUNDS;
     q.sampling.ignore_eos = 1;
     q.sampling.logprobs = N_TOP;
-    assert_int_equal(engine_thread_open(&r, g, lost, wake, NULL, NULL), 0);
+    assert_int_equal(event_ring_open(&r, g, lost, wake, NULL, NULL), 0);
     assert_int_equal(gallop_submit(g, &q, NULL, NULL), 0);
     while (!ended) {
-        const struct engine_thread_batch *b;
+        const struct event_ring_batch *b;
         size_t top = 0, text = 0;
 
         sem_wait(&woken);
-        b = engine_thread_take(&r);
+        b = event_ring_take(&r);
         assert_non_null(b);
         for (size_t i = 0; i < b->n; i++) {
-            const struct engine_thread_event *e = &b->event[i];
+            const struct event_ring_event *e = &b->event[i];
 
             assert_int_equal(e->top, top);
             assert_int_equal(e->text, text);
@@ -146,12 +146,12 @@ static void a_batch_keeps_what_it_told_before(void **state)
         }
         assert_int_equal(b->n_top, top);
         assert_int_equal(b->n_text, text);
-        engine_thread_give_back(&r);
-        engine_thread_written(&r);
+        event_ring_give_back(&r);
+        event_ring_written(&r);
     }
     assert_int_equal(n_tokens, N_ROUNDS);
     assert_true(n_texts > 0);
-    engine_thread_close(&r);
+    event_ring_close(&r);
     gallop_close(g);
     sem_destroy(&woken);
 }
