@@ -3,7 +3,7 @@
  * with the length of the sequence.
  *
  * As in the paper, RoPE uses positions inside the cache, as if the sink rows and the window rows were
- * contiguous (ops/eager_rope.c). The option is off by default. */
+ * contiguous (ops/eager/eager_rope.c). The option is off by default. */
 #ifndef GALLOP_ENGINE_KV_SPARSE_H
 #define GALLOP_ENGINE_KV_SPARSE_H
 

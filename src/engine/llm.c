@@ -20,7 +20,7 @@
 #include "kern/kern.h"
 #include "kv/store/store.h"
 #include "ops/batch.h"
-#include "ops/eager.h"
+#include "ops/eager/eager.h"
 #include "ops/linear_backend.h"
 #include "text/tok/tok.h"
 

@@ -7,7 +7,7 @@
 #include "engine/executor.h"
 #include "engine/llm.h"
 #include "kv/kv.h"
-#include "ops/eager.h"
+#include "ops/eager/eager.h"
 
 static int score_check(const struct llm *m, const struct score_request *r, struct err *e)
 {

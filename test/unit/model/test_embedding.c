@@ -9,7 +9,7 @@
 #include "kern/kern.h"
 #include "model/decoder.h"
 #include "model/model.h"
-#include "ops/eager.h"
+#include "ops/eager/eager.h"
 
 #define GGUF GALLOP_SOURCE_DIR "/test/data/gguf/"
 

@@ -14,7 +14,7 @@
 #include "kern/format/kv.h"
 #include "kern/kern.h"
 #include "ops/batch.h"
-#include "ops/eager.h"
+#include "ops/eager/eager.h"
 #include "ops/op.h"
 #include "ops/rope.h"
 

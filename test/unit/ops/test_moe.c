@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "base/threads/pool.h"
 #include "kern/kern.h"
-#include "ops/eager.h"
+#include "ops/eager/eager.h"
 #include "ops/moe.h"
 #include "ops/op.h"
 #include "tensor/view.h"

@@ -20,7 +20,7 @@
 #include "kern/format/kv.h"
 #include "kern/kern.h"
 #include "ops/batch.h"
-#include "ops/eager_priv.h"
+#include "ops/eager/eager_priv.h"
 
 enum {
     MAX_DIM = KERN_ATTN_DIM,

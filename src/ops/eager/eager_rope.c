@@ -10,7 +10,7 @@
 
 #include "kern/kern.h"
 #include "ops/batch.h"
-#include "ops/eager_priv.h"
+#include "ops/eager/eager_priv.h"
 
 size_t eager_attn_width(const struct op_attn *w)
 {

@@ -1,6 +1,6 @@
 /* eager.c - all operators of the eager sink except attention and mixtures of experts: each divides its rows
  * or columns among the threads and calls a kernel. */
-#include "ops/eager_priv.h"
+#include "ops/eager/eager_priv.h"
 
 #include <string.h>
 

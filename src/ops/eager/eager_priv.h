@@ -3,7 +3,7 @@
 #define GALLOP_OPS_EAGER_PRIV_H
 
 #include "base/threads/pool.h"
-#include "ops/eager.h"
+#include "ops/eager/eager.h"
 #include "ops/op.h"
 
 struct moe;

@@ -14,7 +14,7 @@
 #include "base/files/map.h"
 #include "kern/kern.h"
 #include "kern/kmath.h"
-#include "ops/eager_priv.h"
+#include "ops/eager/eager_priv.h"
 #include "ops/moe.h"
 
 /* Maximum tokens of one pass. A larger step makes several passes, so that the scratch is bounded. */
