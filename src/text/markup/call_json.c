@@ -85,7 +85,8 @@ void call_json_object(struct parser_call *c)
     c->held.len = 0;
 }
 
-/* Puts the call out if its name is known and its arguments have begun. */
+/* Emits the beginning of the call and the arguments that were held back, once the function's name is known
+ * and its arguments have begun. */
 static void maybe_begin(struct parser *a)
 {
     struct parser_call *c = &a->call;
@@ -216,7 +217,8 @@ static bool object_ends(struct parser *a)
     return true;
 }
 
-/* Reads a name from the byte at offset AT on, which is the next one to be read. */
+/* Switches to the state that reads a function's name, whose first byte is at offset AT of `in`. Returns
+ * true. */
 static bool begins_name(struct parser *a, size_t at)
 {
     a->call.state = IN_FUNCTION;
@@ -296,8 +298,8 @@ static bool value_byte(struct parser *a, char ch)
     return true;
 }
 
-/* Reads a byte of the call's syntax, outside of keys and values; white space is skipped before. Returns
- * false if it does not fit. */
+/* Reads a byte of the call's syntax, outside of keys and values. The caller has skipped white space. Returns
+ * false if the byte is not valid there. */
 static bool structure_byte(struct parser *a, char ch)
 {
     struct parser_call *c = &a->call;

@@ -57,7 +57,9 @@ bool call_is_name(const struct markup_calls *row, char c)
            (c && strchr("_-.:", c)) || (unsigned char)c >= 0x80;
 }
 
-/* Sets c->name to the name in c->word, and begins to read arguments. Returns false if it is no name. */
+/* Sets c->name to the function's name in c->word, and c->state to the state that reads its arguments. Returns
+ * false if c->word is not a valid name, the answer has too many calls, or a call without a mark names a
+ * function that the request does not have. */
 static bool name_ends(struct parser *a)
 {
     struct parser_call *c = &a->call;

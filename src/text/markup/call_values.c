@@ -9,8 +9,9 @@
 #include "text/markup/parser_priv.h"
 
 enum {
-    MAX_REFERENCES = 16, /* one behind the other */
-    MAX_SCHEMAS = 1000,  /* that are asked for the types of a value: they may refer to each other */
+    MAX_REFERENCES = 16, /* references that are followed one after the other */
+    /* schemas that are examined for the types of one value: they may refer to each other */
+    MAX_SCHEMAS = 1000,
     MAX_NUMBER = 512,
 };
 
@@ -44,7 +45,8 @@ static unsigned type_of(const json_t *value)
                                     : VALUE_NULL;
 }
 
-/* Returns the schema that SCHEMA refers to with "$ref": "#/...", or SCHEMA. */
+/* Returns the schema to which SCHEMA refers by "$ref": "#/...", or SCHEMA itself if it has no such
+ * reference. */
 static const json_t *resolve(const json_t *root, const json_t *schema)
 {
     for (int i = 0; i < MAX_REFERENCES; i++) {
@@ -65,7 +67,7 @@ static const json_t *resolve(const json_t *root, const json_t *schema)
     return schema;
 }
 
-/* Does what known_types() does. *LEFT: number of schemas that may still be asked. */
+/* Like known_types(), but examines at most *LEFT schemas, and subtracts their number from *LEFT. */
 static unsigned types_within(const json_t *root, const json_t *schema, size_t *left)
 {
     static const char *const lists[] = {"anyOf", "oneOf", "allOf"};
@@ -95,7 +97,7 @@ static unsigned types_within(const json_t *root, const json_t *schema, size_t *l
     return types;
 }
 
-/* Returns the types that SCHEMA allows; 0: it says nothing. */
+/* Returns the types that SCHEMA allows; 0: its keywords do not restrict the type. */
 static unsigned known_types(const json_t *root, const json_t *schema)
 {
     size_t left = MAX_SCHEMAS;
@@ -195,7 +197,8 @@ void call_pop(struct parser *a)
         call_release(a);
 }
 
-/* Returns whether the object L is held, and its last key was S [n]. Then that key's value becomes a list. */
+/* Returns whether the key S [n] repeats the last key of the object L, whose text is in c->held. If so, that
+ * key's value becomes the first element of a list. Always false if c->holds is 0. */
 static bool repeats(struct parser *a, struct parser_level *l, const char *s, size_t n)
 {
     struct buf *held = &a->call.held;
@@ -237,7 +240,7 @@ void call_key(struct parser *a, const char *s, size_t n)
     c->schema = inner(root, l->schema, is_list, s, n);
     c->types = known_types(root, c->schema);
     if (!c->types)
-        c->schema = NULL; /* it says nothing */
+        c->schema = NULL; /* a schema that does not restrict the type is treated as unknown */
     c->types = c->types ? c->types : VALUE_STRING;
 }
 
@@ -405,7 +408,7 @@ void call_text_begin(struct parser *a, bool is_held)
         parser_args(a, "\"", 1);
 }
 
-/* Puts out the text that was held back as the beginning of a string. */
+/* Emits the text in c->word, which was held back, as the beginning of a JSON string. */
 static void release(struct parser *a)
 {
     struct parser_call *c = &a->call;
@@ -422,7 +425,7 @@ void call_text(struct parser *a, char ch)
 
     if (c->is_held) {
         buf_char(&c->word, ch);
-        /* a value of string or null is one of the two when the text cannot become null any more */
+        /* with the types string and null, the value is a string as soon as the text cannot become `null` */
         if (c->types == (VALUE_STRING | VALUE_NULL) && !utf8_is_blank(ch) &&
             (c->word.len > 4 || memcmp("null", c->word.data ? c->word.data : "", c->word.len) != 0))
             release(a);

@@ -16,7 +16,8 @@ static bool is_word_byte(char c)
            (c && strchr("_-.", c)) || (unsigned char)c >= 0x80;
 }
 
-/* Ends a call whose arguments are broken, before the next byte. */
+/* Ends the call before the next byte, which is not valid in its arguments. A call that has not begun becomes
+ * plain text. */
 static void break_off(struct parser *a)
 {
     if (a->call.begun)
@@ -47,8 +48,9 @@ static void close_level(struct parser *a)
         c->state = WORDS_NEXT;
 }
 
-/* Returns whether a string begins at the next byte: its quote is c->quote, or the row's mark. Sets *LEN to
- * its length. */
+/* Returns whether an opening quote stands at the current position, and sets *LEN to its length. Python calls
+ * have ', ", ''' or """, for which the quote and is_triple of the call are set too. Other calls have the
+ * string delimiter of the format's row. */
 static enum parser_found quote_match(struct parser *a, size_t *len)
 {
     static const char *const triple[] = {"\"\"\"", "'''"};
@@ -69,7 +71,7 @@ static enum parser_found quote_match(struct parser *a, size_t *len)
     return IS_MATCH;
 }
 
-/* Begins the string behind its quote. */
+/* Skips the opening quote of LEN bytes, and begins to read the string. IS_KEY: the string is a key. */
 static void begin_string(struct parser *a, size_t len, bool is_key)
 {
     struct parser_call *c = &a->call;
@@ -79,7 +81,7 @@ static void begin_string(struct parser *a, size_t len, bool is_key)
     c->is_key = is_key;
     c->types = is_key ? 0 : c->types;
     c->escapes = (struct parser_escapes){0};
-    /* a string at the outermost level may stand for a value of another type */
+    /* outside Python, an argument of the call may have a value of another type in quotes */
     call_text_begin(a, is_key || (!is_python(a) && c->depth == 1 && c->types != VALUE_STRING));
 }
 
@@ -95,7 +97,7 @@ static void python_byte(struct parser *a, char ch)
         s->digits = ch == 'x' ? 2 : 8;
         s->unit = 0;
     } else if (s->begun && ch == '\n') {
-        s->begun = false; /* the line goes on */
+        s->begun = false; /* an escaped line end is dropped */
     } else if (s->begun && !strchr("\\'\"nrtbfu", ch)) {
         s->begun = false; /* Python keeps the backslash of an unknown escape */
         call_text(a, '\\');
@@ -134,8 +136,8 @@ static bool string_step(struct parser *a)
     return true;
 }
 
-/* Reads what follows a bracket or a comma of an object: a key, or the end. Returns false if more text is
- * needed. */
+/* Reads what follows the opening bracket or a comma of an object or of the call's arguments: a key, or the
+ * closing bracket. Returns false if more text is needed. */
 static bool key_step(struct parser *a)
 {
     struct parser_call *c = &a->call;
@@ -163,7 +165,7 @@ static bool key_step(struct parser *a)
     return true;
 }
 
-/* Reads a byte of a key without quotes, or the mark behind a key. */
+/* Reads a byte of a key without quotes, or the '=' or ':' behind a key. */
 static void key_byte(struct parser *a, char ch)
 {
     struct parser_call *c = &a->call;
@@ -231,7 +233,7 @@ static bool value_step(struct parser *a)
     return true;
 }
 
-/* Writes the number or word in c->word. */
+/* Writes the value without quotes in c->word as JSON. Returns false if it is not valid in Python. */
 static bool put_bare(struct parser *a)
 {
     struct parser_call *c = &a->call;
@@ -249,7 +251,7 @@ static bool put_bare(struct parser *a)
     return true;
 }
 
-/* Reads a byte of a number or word, or what ends it. */
+/* Reads a byte of a value without quotes, or the byte that ends the value. */
 static void bare_byte(struct parser *a, char ch)
 {
     struct parser_call *c = &a->call;

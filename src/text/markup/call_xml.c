@@ -6,7 +6,8 @@
 
 enum {
     MAX_KEY = 1024,
-    MAX_AHEAD = 64 /* white space behind a value before what follows decides that it has ended */
+    /* bytes of white space behind a value that are skipped to find the mark that ends the value */
+    MAX_AHEAD = 64
 };
 
 /* ---- names and keys ---- */
@@ -40,8 +41,8 @@ enum parser_found call_xml_key(const struct parser *a, size_t at, size_t *len)
     return a->in.data[at + *len] == '/' ? NO_MATCH : IS_MATCH;
 }
 
-/* Returns whether the rest of the text from offset AT on may be the beginning of a mark of MARKS [n], which a
- * limit has cut. */
+/* Returns whether a limit has cut the answer inside a mark of MARKS [n]: the text from offset AT to its end
+ * is the beginning of such a mark. */
 static bool is_cut(const struct parser *a, size_t at, const char *const *marks, size_t n)
 {
     bool more = false;
@@ -51,8 +52,8 @@ static bool is_cut(const struct parser *a, size_t at, const char *const *marks, 
     return more;
 }
 
-/* Returns whether what begins behind white space at offset AT shows that a value ended before it: a mark of
- * the row, or the end of the text. */
+/* Returns whether a value may end before offset AT: white space at AT is followed by a mark of the row or by
+ * the end of the text, or has at least MAX_AHEAD bytes. */
 static enum parser_found ends_before(const struct parser *a, size_t at)
 {
     const struct markup_calls *row = a->o.calls;
@@ -79,7 +80,7 @@ static enum parser_found ends_before(const struct parser *a, size_t at)
     return found;
 }
 
-/* Writes the key in c->word, and what precedes it. */
+/* Writes the key in c->word and the JSON syntax before it, and sets c->types to the types of its value. */
 static void key_ends(struct parser *a)
 {
     struct parser_call *c = &a->call;
@@ -91,7 +92,8 @@ static void key_ends(struct parser *a)
 
     call_open(a);
     l = &c->level[c->depth - 1];
-    if (!l->close) { /* the first element of a value: `item` and the like are those of a list */
+    /* the first element of a nested value: unless the schema decides, `item` makes the value a list */
+    if (!l->close) {
         bool is_list = n == 4 && memcmp(s, "item", 4) == 0;
         unsigned types = call_types(c->level[0].schema, l->schema);
 
@@ -112,8 +114,8 @@ static void key_ends(struct parser *a)
 
 /* ---- values ---- */
 
-/* Decides whether a value, before its first byte, is a list or an object of further elements, which begin at
- * *AT. */
+/* Returns whether the value at the current position consists of nested keys and values (MARKUP_TREE). *AT is
+ * the offset of the first mark of these. */
 static enum parser_found tree_match(const struct parser *a, size_t *at)
 {
     size_t len, end = a->at + MAX_AHEAD;
@@ -228,7 +230,7 @@ static bool next_step(struct parser *a)
         a->at += len;
         return true;
     }
-    if (m == NO_MATCH && c->begun) { /* of a mark that a limit cut, nothing is text */
+    if (m == NO_MATCH && c->begun) { /* a mark that a limit has cut is dropped, and does not become text */
         bool ends = is_cut(a, a->at, row->call_close, 1) || is_cut(a, a->at, row->close, MARKUP_MAX_MARKS);
 
         if (ends || is_cut(a, a->at, row->key_open, MARKUP_MAX_MARKS)) {

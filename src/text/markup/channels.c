@@ -128,7 +128,8 @@ static void header_is_content(struct parser *a)
         body_byte(a, a->in.data[at]);
 }
 
-/* Skips MARK between two messages. Begins a header if MARK is the beginning of one. */
+/* Skips MARK, which ends a message, unless it is <|channel|>, which belongs to the next header. After
+ * <|start|> and <|channel|>, a header begins. */
 static void pass(struct parser *a, const char *mark)
 {
     a->in_body = a->machine == BODY && a->mode == PARSER_CONTENT && mark == channel_mark;
@@ -177,8 +178,8 @@ static bool header_step(struct parser *a)
     return true;
 }
 
-/* Decides whether the mark of LEN bytes, in a string of arguments, ends the message: only if nothing follows
- * but another message. */
+/* Returns whether the mark of LEN bytes at the current position, inside a JSON string of arguments, ends the
+ * message: the answer must end or the next message must begin behind it. */
 static enum parser_found ends_string(const struct parser *a, size_t len)
 {
     static const char *const next[] = {start_mark, channel_mark};
@@ -257,7 +258,8 @@ void channels_finish(struct parser *a)
         return;
     for (size_t at = a->header; at < a->in.len && a->end == PARSER_CUT && !calls; at++)
         calls = parser_match(a, at, "to=", &len) == IS_MATCH;
-    /* a header is no text, but content that mentions a mark is, and a call whose name is not complete */
+    /* an incomplete header is dropped, but content that mentions a mark, and a call without a complete name,
+     * are kept */
     if (a->in_body || calls)
         header_is_content(a);
 }

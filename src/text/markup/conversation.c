@@ -141,8 +141,8 @@ static int add_end_tag(json_t *list, struct err *e)
     return rc;
 }
 
-/* Sets *LIST to a new list of the messages of C, and *TOOLS to a new list of its tools unless they have another shape
- * than OpenAI's, in the form that the template accepts. */
+/* Sets *LIST to the messages of C and *TOOLS to its tools, as new lists in the form that the template
+ * accepts. If the tools are not in OpenAI's format, *TOOLS does not change. */
 static int fit(const struct conversation *c, json_t **list, json_t **tools, struct err *e)
 {
     const struct template *t = c->template;

@@ -22,7 +22,7 @@ struct conversation {
     const char *template_name; /* of the model's templates; NULL: "tool_use" with tools, else "default" */
     const char *file;          /* path of the file that the messages were read from, for errors; NULL: none */
     json_t *variables;         /* an object, whose members TOOLS and MESSAGES replace; NULL: none */
-    json_t *tools;             /* a list of functions; tools of another shape stay as they are; NULL: none */
+    json_t *tools;             /* a list of functions; tools in another format stay as they are; NULL: none */
     json_t *messages;          /* a list of messages; NULL: it is among the variables */
 
     bool verbatim;              /* messages and tools are not converted to what the template accepts */

@@ -90,8 +90,8 @@ static size_t last_of(const struct buf *b, const char *what)
     return b->len;
 }
 
-/* Returns where the answer begins in the latest rendering: behind what it has in common with the plain one,
- * but not inside a mark. */
+/* Returns the offset at which the answer begins in the latest rendering. This is the end of the prefix that
+ * the rendering shares with `plain`, moved back to the end of a mark, a blank or a line end. */
 static size_t begin_of(const struct detector *d)
 {
     const struct buf *a = &d->plain, *b = &d->p.out;
@@ -104,8 +104,8 @@ static size_t begin_of(const struct detector *d)
     return n;
 }
 
-/* Returns where the answer, which begins at FROM, ends in the latest rendering: before what it has in common
- * with the end of the plain one. */
+/* Returns the offset at which the answer, which begins at FROM, ends in the latest rendering: before the
+ * first tool result, or before the suffix that the rendering shares with `plain`. */
 static size_t end_of(const struct detector *d, size_t from)
 {
     const struct buf *a = &d->plain, *b = &d->p.out;
@@ -123,11 +123,11 @@ static size_t end_of(const struct detector *d, size_t from)
 
 /* ---- reading back ---- */
 
-/* What a row reads. */
+/* What the parser returns for an answer. */
 struct reading {
     struct buf content, reasoning, arguments;
     size_t n_calls;
-    bool is_wrong; /* a name or arguments are others than those that were rendered */
+    bool is_wrong; /* a call has another name or other arguments than the rendered call */
 };
 
 static void check_call(struct reading *r)
@@ -216,7 +216,8 @@ static int surprises(struct detector *d, const struct markup_calls *calls,
 
 /* ---- choosing ---- */
 
-/* Returns the row that reads the N calls of the latest rendering; NULL: there is none. */
+/* Returns the row with which the parser finds the N calls of the latest rendering and leaves the least markup
+ * in the content; NULL: there is none. */
 static const struct markup_calls *calls_read(struct detector *d, size_t n)
 {
     const struct markup_calls *best = NULL, *row;
@@ -242,14 +243,16 @@ static bool writes_marks(const struct detector *d, const struct markup_calls *ro
     return mark && end - from >= strlen(mark) && memmem(d->p.out.data + from, end - from, mark, strlen(mark));
 }
 
-/* Sets the row of tool calls of OUT. Templates differ in what they render: the ways to say the same are tried
- * until a row reads it. */
+/* Sets the row of tool calls of OUT. Some templates render tool calls only in messages of a certain kind, so
+ * variants of the test conversation are tried until the calls of one can be parsed. */
 static void detect_calls(struct detector *d, const char *source, struct markup *out)
 {
     static const struct {
         size_t n;
         bool is_numbered, has_results;
-        bool is_null, is_other; /* the content is null; the arguments have the other form than the style's */
+        /* IS_NULL: the content is null. IS_OTHER: arguments are JSON text where the style has objects, and
+         * vice versa */
+        bool is_null, is_other;
     } ways[] = {{.n = 2},
                 {.n = 2, .is_null = true},
                 {.n = 2, .is_numbered = true},
@@ -293,7 +296,8 @@ static void detect_reasoning(struct detector *d, const char *source, struct mark
                false) &&
         probe_shows(&d->p, reason_text))
         for (size_t i = 0; (row = markup_reasoning_row(i)) != NULL && d->p.rc == 0; i++) {
-            /* whether an answer begins inside reasoning does not show in earlier answers */
+            /* earlier answers do not show whether a new answer begins inside reasoning (IMPLIED): such a row is
+             * tried only if the template's source has its marks */
             int found =
                 row->implied && !row->text_open[0] && row != shown ? NO_MATCH : surprises(d, NULL, row, 0);
 

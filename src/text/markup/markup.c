@@ -89,7 +89,8 @@ const char *markup_fixed(const char *mark)
     return mark && !strchr(mark, MARKUP_ANY) ? mark : NULL;
 }
 
-/* Appends TEXT of a form. WORD (NULL: none) stands for MARKUP_ANY, and TYPE for MARKUP_TYPE. */
+/* Appends TEXT, a text of markup_calls.form. WORD (NULL: none) replaces MARKUP_ANY, and TYPE replaces
+ * MARKUP_TYPE. */
 static void write_part(struct buf *out, const char *text, const char *word, const char *type)
 {
     for (; text && *text; text++)
@@ -287,7 +288,7 @@ static size_t trimmed(const char *s, size_t n)
     return n;
 }
 
-/* Returns whether S [n] ends with MARK, whose white space at the end counts as trimmed. NULL: no. */
+/* Returns whether S [n] ends with MARK without MARK's trailing white space. MARK NULL: false. */
 static bool ends_with(const char *s, size_t n, const char *mark)
 {
     char bare[128];

@@ -28,7 +28,7 @@ enum markup_shape {
     MARKUP_BRACES = 128, /* call:f{a:1,b:{...}} */
 };
 
-/* Bytes with a meaning in the marks and forms of a row. */
+/* Bytes that stand for variable text in the marks of a row and in the texts of markup_calls.form. */
 enum {
     MARKUP_ANY =
         1, /* a text of at most MARKUP_MOST_ANY characters without white space, brackets, quotes and bars */
@@ -53,7 +53,7 @@ struct markup_calls {
     const char *call_close[MARKUP_MAX_MARKS];
     const char *close[MARKUP_MAX_MARKS];    /* marks that close tool calls, optional in an answer */
     const char *name_key, *args_key;        /* OBJECT, LIST: further names of the members */
-    const char *name_open;                  /* a beginning of names that is dropped */
+    const char *name_open;                  /* a prefix of names that is dropped */
     const char *name_end[MARKUP_MAX_MARKS]; /* marks behind a name */
     const char *key_open[MARKUP_MAX_MARKS], *key_end, *value_open, *value_close; /* XML */
     /* XML: marks with the type of a value, MARKUP_ANY, between them; optional before VALUE_OPEN */
@@ -67,7 +67,7 @@ struct markup_calls {
     bool is_numbered; /* NAMED: names end in ":" and a number */
     bool trims_lines; /* XML: one line end on both sides of a value belongs to the markup */
     bool echoes;  /* behind CLOSE, models may repeat the calls without their first byte; this is dropped */
-    bool no_mark; /* NAMED: the arguments may follow their name directly */
+    bool no_mark; /* NAMED: the arguments may follow the function's name without a mark */
     bool special; /* marks may be special tokens, so special tokens must be kept in the text */
     /* OpenAI's harmony format: a header before each message states its channel and recipient */
     bool channels;
@@ -78,7 +78,7 @@ struct markup_calls {
         const char *open, *before, *between, *after, *close;
     } form;
     const char *key_between, *value_after;
-    const char *separator; /* between two calls; NULL: as the shape has it */
+    const char *separator; /* between two calls; NULL: a default for the row's shapes */
     /* Tokens that end an answer after a tool call, besides the model's end tokens. */
     const char *stop[MARKUP_MAX_STOP];
     const char *models; /* families that write this markup, for documentation */
@@ -129,7 +129,7 @@ const struct markup_reasoning *markup_reasoning_named(const char *name);
 const struct markup_calls *markup_calls_shown(const char *template);
 const struct markup_reasoning *markup_reasoning_shown(const char *template);
 
-/* Sets *OUT to these two rows. */
+/* Sets *OUT to the rows of markup_calls_shown() and markup_reasoning_shown(), and their origins. */
 struct markup;
 void markup_shown(const char *template, struct markup *out);
 

@@ -107,8 +107,8 @@ enum parser_place parser_place(const struct parser *a)
 
 /* ---- plain text ---- */
 
-/* Puts out the white space that was held back, as content. Behind a tool call it belongs to the markup, and a
- * line end separates the text from earlier text. */
+/* Emits the white space that was held back as content. If a->separate is set, emits one line end instead,
+ * because the white space behind a tool call belongs to the markup. */
 static void put_blanks(struct parser *a)
 {
     size_t skip = 0;
@@ -164,7 +164,7 @@ static void plain(struct parser *a, char c)
 
 /* ---- marks ---- */
 
-/* Adds MARK, which may be NULL, if it begins with a special token, or has one behind MARKUP_ANY. */
+/* Adds MARK (NULL: none) to a->special if it begins with a special token, or has one behind MARKUP_ANY. */
 static void add_special_mark(struct parser *a, const char *mark)
 {
     size_t from = 0, n = mark ? tok_special_prefix(a->o.tok, mark) : 0;
@@ -178,7 +178,8 @@ static void add_special_mark(struct parser *a, const char *mark)
         a->special[a->n_special++] = (struct parser_mark){mark, from, n};
 }
 
-/* Returns whether special tokens wrote the first [n] bytes at offset AT of `in` as far as MARK needs them. */
+/* Returns whether special tokens wrote those of the first N bytes at offset AT of `in` for which MARK
+ * requires it. */
 static bool is_written(const struct parser *a, size_t at, const char *mark, size_t n)
 {
     for (size_t i = 0; i < a->n_special; i++) {
@@ -187,7 +188,7 @@ static bool is_written(const struct parser *a, size_t at, const char *mark, size
 
         if (s->mark != mark)
             continue;
-        if (skip) { /* MARKUP_ANY: the token begins at its first byte behind it */
+        if (skip) { /* the token begins where its first byte occurs behind the text for MARKUP_ANY */
             const char *found = memchr(a->in.data + at + skip - 1, mark[skip], n < skip ? 0 : n - skip + 1);
 
             if (!found)
@@ -247,7 +248,8 @@ static void add_marks(struct marks *m, const char *const *marks, size_t n, enum 
 }
 
 /* Collects the marks that are valid at this position. Reasoning can open only before any content, because
- * content may mention the mark; where marks stand around content, outside of them. */
+ * content may mention the mark. In formats with marks around content, it can also open between two parts of
+ * content. */
 static struct marks marks_here(const struct parser *a)
 {
     const struct markup_reasoning *r = a->o.reasoning;
@@ -268,7 +270,8 @@ static struct marks marks_here(const struct parser *a)
     if (has_text && !a->in_text && !reasoning)
         add_marks(&m, r->skip, MARKUP_MAX_MARKS, MARK_SKIP);
     if (row && a->n_calls < PARSER_MAX_CALLS) {
-        /* a mark that begins with MARKUP_ANY would take words of the text */
+        /* a mark that begins with MARKUP_ANY must not take the last word of content or reasoning for its
+         * beginning */
         add_marks(&m, row->open, MARKUP_MAX_OPEN, MARK_CALLS);
         while (m.n && *m.mark[m.n - 1] == MARKUP_ANY && (a->in_text || reasoning || in_words))
             m.n--;
@@ -316,7 +319,8 @@ static void enter(struct parser *a, enum mark_kind kind, size_t len)
     a->line_ends = 0;
 }
 
-/* Skips a repetition of the calls before the next byte. Returns false if more text is needed. */
+/* Skips a repetition of the calls at the current position, if there is one. Returns false if more text is
+ * needed. */
 static bool skip_echo(struct parser *a)
 {
     size_t len;

@@ -73,9 +73,10 @@ struct parser_options {
      * take the types of the values from their JSON Schemas; for these, the parser keeps a reference. */
     const json_t *tools;
     bool one_call; /* the answer has one call at most: calls after the first are dropped */
-    /* CALLS are forced: text beside them, which is the beginning of another one that was cut, is dropped */
+    /* Tool calls are forced. Text beside them can only be the beginning of another call that was cut, and is
+     * dropped */
     bool is_forced;
-    bool is_silent; /* no pieces are wanted, but parser_place() */
+    bool is_silent; /* the caller takes no pieces, and only asks for parser_place() */
     uint64_t seed;  /* seed of the random ids */
 };
 

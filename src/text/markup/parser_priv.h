@@ -102,7 +102,7 @@ struct parser_call {
     size_t mark_len;
     bool bare, list, named;
     enum parser_member member;
-    struct buf word; /* a key, a name, or a value that is not decided yet */
+    struct buf word; /* a key, a name, or a value whose type is not decided yet */
     struct buf name; /* name of the function; empty: unknown yet */
     struct parser_nesting nesting;
     struct parser_escapes escapes;
@@ -114,14 +114,14 @@ struct parser_call {
     size_t depth;         /* number of levels */
     unsigned types;       /* of the value that is being read */
     const json_t *schema; /* of this value */
-    /* Arguments that were read before the name, and those from the level number HOLDS on, which has no schema: its
-     * repeated keys become lists. 0: none */
+    /* Arguments that are held back: those that precede the function's name, and the value at level HOLDS (0:
+     * none) without a schema, in which the values of a repeated key become a list */
     struct buf held;
     size_t holds;
     bool is_held;           /* the value is put out when it ends, because its type is not decided */
     bool is_led;            /* a line end at the beginning of the value was dropped */
     bool has_line_end;      /* a line end of the value is held back */
-    bool is_key, is_triple; /* call_words.c: the string is a key; it has three quotes */
+    bool is_key, is_triple; /* call_words.c: IS_KEY: the string is a key. IS_TRIPLE: it has triple quotes */
     char quote;             /* call_words.c: the quote of the string */
 };
 
@@ -133,7 +133,7 @@ struct parser_slot {
     char id[PARSER_ID_SIZE];
 };
 
-/* A mark with a special token: N bytes from offset FROM of the mark on. */
+/* A mark that contains a special token: the N bytes at offset FROM of the mark. */
 struct parser_mark {
     const char *mark;
     size_t from, n;
@@ -160,7 +160,7 @@ struct parser {
     size_t line_ends;     /* number of line ends held back in reasoning: the closing mark may follow */
     unsigned n_calls;
     struct parser_call call;
-    size_t source;         /* offset in `in` of the calls behind their mark */
+    size_t source;         /* offset in `in` of the text behind the mark that opens tool calls */
     struct buf echo;       /* what the model may repeat now, behind its calls (markup_calls.echoes) */
     const char *text_mark; /* the mark that ended content right before a call that has not begun; or NULL */
     /* put a line end before further content, because a tool call, a mark or a message separates it from
@@ -169,7 +169,7 @@ struct parser {
     /* The following members are used only for the channels of harmony. */
     size_t header; /* offset of the header in `in` */
     bool fresh;    /* no byte of the answer was read yet */
-    bool in_body;  /* the header began inside content, with its channel */
+    bool in_body;  /* the header began inside content, with <|channel|> */
 };
 
 /* ---- parser.c ---- */
@@ -220,8 +220,8 @@ bool call_is_name(const struct markup_calls *row, char c);
  * which may be in quotes. *REST is what follows. Returns the length. */
 size_t call_word(struct parser *a, char **word, const char **rest);
 
-/* Returns whether a mark before a key begins at offset AT, and its length in *LEN. In a tree, `/` behind it makes it
- * the end of a value. */
+/* Returns whether a mark before a key begins at offset AT, and its length in *LEN. With MARKUP_TREE, a mark
+ * that `/` follows ends a value, and is no match. */
 enum parser_found call_xml_key(const struct parser *a, size_t at, size_t *len);
 
 /* Begins an object of call_json.c. */
@@ -254,7 +254,8 @@ void call_pop(struct parser *a);
 /* Puts out the arguments that are held. */
 void call_release(struct parser *a);
 
-/* Writes the key S [n] (in a list: nothing of it) and what precedes it, and sets the types of its value. */
+/* Writes the key S [n] and the JSON syntax before it (in a list, only a comma), and sets c->types to the
+ * types of its value. */
 void call_key(struct parser *a, const char *s, size_t n);
 
 /* Appends S [n] to a JSON string. */
@@ -263,8 +264,9 @@ void call_string(struct parser *a, const char *s, size_t n);
 /* Writes the text S [n] as a value of one of TYPES, or as a string. */
 void call_value(struct parser *a, unsigned types, const char *s, size_t n);
 
-/* A text that is read byte by byte and becomes a value of c->types; IS_HELD: when it ends, otherwise a string as it
- * comes. The last function is for a text that is cut. */
+/* Write a text that is read byte by byte. IS_HELD: the text is held back until it ends, and then becomes a
+ * value of c->types. Otherwise each byte becomes part of a JSON string at once. call_text_cut() ends a text
+ * that was cut off. */
 void call_text_begin(struct parser *a, bool is_held);
 void call_text(struct parser *a, char ch);
 void call_text_end(struct parser *a);

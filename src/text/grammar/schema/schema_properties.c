@@ -31,9 +31,9 @@ struct properties {
     size_t n;
     uint32_t not_members;  /* regular expression of the names that are not members */
     uint32_t comma, close; /* regular expressions */
-    uint32_t other;        /* a property that is not a member; GRAMMAR_NEVER: not allowed */
-    uint32_t some;         /* a property that is not a member and satisfies o->some[0] */
-    bool is_closed;        /* other properties than members need an entry of o->other that is described */
+    uint32_t other;        /* the expression of a property that is not a member; GRAMMAR_NEVER: not allowed */
+    uint32_t some;         /* the expression of a property that is not a member and satisfies o->some[0] */
+    bool is_closed;        /* a property that is not a member needs an entry of o->other with is_described */
     bool has_tree;         /* the names are in TREE */
     struct key_tree tree;
 };
@@ -43,7 +43,8 @@ static uint32_t term(struct properties *p, uint32_t regex)
     return grammar_term(p->c->g, regex);
 }
 
-/* Returns a property with a name that matches NAME and the value VALUE. FIRST: no comma precedes it. */
+/* Returns the expression of a property whose name matches NAME and whose value matches VALUE, after a comma
+ * unless FIRST. */
 static uint32_t property(struct properties *p, bool first, uint32_t name, uint32_t value)
 {
     struct schema_compiler *c = p->c;
@@ -66,7 +67,8 @@ static bool is_written(const struct properties *p, const struct schema_names *x)
     return x->term != SCHEMA_NONE && (x->is_described || !p->is_closed);
 }
 
-/* Returns a property that is not a member. SOME, if not NULL, is a condition on its name and value. */
+/* Returns the expression of one property that is not a member, without a comma. SOME, if not NULL, is a
+ * further condition on its name and value. */
 static uint32_t other_properties(struct properties *p, const struct schema_names *some)
 {
     struct schema_compiler *c = p->c;
@@ -91,7 +93,8 @@ static uint32_t other_properties(struct properties *p, const struct schema_names
     return of ? grammar_choice(c->g, of, o->n_others) : GRAMMAR_NEVER;
 }
 
-/* Returns LEAST to MOST properties that are not members. FIRST: no property is written yet. */
+/* Returns the expression of LEAST to MOST properties that are not members. FIRST: they are the first
+ * properties of the object, so no comma precedes the first of them. */
 static uint32_t others(struct properties *p, bool first, uint32_t least, uint32_t most)
 {
     struct grammar *g = p->c->g;
@@ -105,7 +108,8 @@ static uint32_t others(struct properties *p, bool first, uint32_t least, uint32_
     return least == 0 ? grammar_either(g, GRAMMAR_END, r) : r;
 }
 
-/* Returns LEAST to MOST properties that are not members; at least one satisfies o->some[0]. */
+/* Returns the expression of LEAST to MOST properties that are not members, of which at least one satisfies
+ * o->some[0]. */
 static uint32_t others_with_some(struct properties *p, bool first, uint32_t least, uint32_t most)
 {
     struct grammar *g = p->c->g;
@@ -131,7 +135,8 @@ static uint32_t others_with_some(struct properties *p, bool first, uint32_t leas
     return grammar_choice(g, of, n);
 }
 
-/* Returns LEAST to MOST further properties that are not members, and the closing brace. */
+/* Returns the expression of the rest of the object behind its members: LEAST to MOST properties that are not
+ * members, and the closing brace. */
 static uint32_t rest(struct properties *p, bool first, uint32_t least, uint32_t most)
 {
     struct schema_compiler *c = p->c;
@@ -159,7 +164,7 @@ static uint32_t names_of_members(struct properties *p)
     return name ? json_text_one_of(&p->c->text, name, p->o->n_members, JSON_EVERY_SPELLING) : REGEX_NOTHING;
 }
 
-/* True if the members alone can be as many properties as the object needs. */
+/* True if an object can have enough properties for minProperties by its members alone. */
 static bool is_enough(const struct properties *p)
 {
     uint32_t n = 0;
@@ -235,8 +240,8 @@ static bool begin_states(struct properties *p, struct state *state, size_t n_sta
     return key && !p->c->rc;
 }
 
-/* Updates X for member I, which AFTER follows, from X after the member to X before it. FIRST: no property is
- * written yet in X. */
+/* Moves X from the state after member I to the state before it. AFTER is the expression of what follows the
+ * member. FIRST: no property is written yet in X. */
 static void put_member(struct properties *p, struct state *x, size_t i, bool first, uint32_t after)
 {
     struct schema_compiler *c = p->c;
@@ -292,7 +297,7 @@ static void take_free(struct properties *p, struct free_members *f)
     p->n = n;
 }
 
-/* Returns a choice of ONE and, for each free member outside SET, this member and the rest of the object.
+/* Returns the expression of a choice: ONE, or a free member outside SET and the rest of the object behind it.
  * FIRST: no comma precedes the member. */
 static uint32_t or_free(struct properties *p, struct free_members *f, unsigned set, bool first, uint32_t one)
 {
