@@ -36,9 +36,12 @@ struct settings_texts {
 
 /* Members whose tokens may not count. */
 enum settings_source {
-    SETTINGS_OTHERS,     /* other members */
-    SETTINGS_ADDITIONAL, /* additional_special_tokens: with a list extra_special_tokens its tokens do not count */
-    SETTINGS_SPECIFIC, /* model_specific_special_tokens: so with other attributes than those of every model */
+    SETTINGS_OTHERS, /* other members */
+    /* additional_special_tokens: its tokens do not count if extra_special_tokens is a list */
+    SETTINGS_ADDITIONAL,
+    /* model_specific_special_tokens: its tokens do not count if another member sets an attribute of this
+     * model only */
+    SETTINGS_SPECIFIC,
 };
 
 /* An added token. */

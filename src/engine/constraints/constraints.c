@@ -45,7 +45,7 @@ void constraints_stats(struct constraints *c, struct gallop_stats *s)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Computes a digest of all members of the source S, by which it is known from then on. */
+/* Computes the SHA-256 of all members of the source S, by which the cache identifies the source. */
 static int digest_of(const struct constraint_source *s, uint8_t out[DIGEST_BYTES], struct err *e)
 {
     const char *text[] = {s->text, s->whitespace, s->after, s->open, s->tools};
@@ -166,7 +166,7 @@ static struct constraints_entry *entry_of(const struct constraints *c, const uin
     return x;
 }
 
-/* Like entry_of(), for one more user of the entry, which becomes the most recently used one. */
+/* Like entry_of(), but counts one more user of the entry and makes it the most recently used one. */
 static struct constraints_entry *find_entry(struct constraints *c, const uint8_t *digest)
 {
     struct constraints_entry *x = entry_of(c, digest);
@@ -179,7 +179,7 @@ static struct constraints_entry *find_entry(struct constraints *c, const uint8_t
     return x;
 }
 
-/* Returns the limit of the bytes of all entries above which entries without users are freed. */
+/* Returns the limit of the cache's total bytes, above which entries without users are freed. */
 static size_t most_kept(void)
 {
     size_t part = mem_budget() / 8;

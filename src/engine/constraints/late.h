@@ -40,7 +40,7 @@ struct late_mask {
     bool is_orphan;              /* lent, and the sequence has ended */
     struct constraint_run run;   /* the sequence's run while it is lent */
     struct constraint_run *home; /* the member of the sequence to which RUN is given back */
-    bool has_token;              /* the run lacks TOKEN, the last known one */
+    bool has_token;              /* the run lacks TOKEN, the last known token of the sequence */
     bool is_made;                /* the members below are set for all known tokens */
     int32_t token;
     size_t n_allowed;

@@ -36,8 +36,8 @@ enum {
 struct constraint_vocabulary {
     struct token_trie trie, first_trie; /* FIRST_TRIE: texts of tokens at the start of an answer */
     bool differs;                       /* FIRST_TRIE differs from TRIE; otherwise it is empty */
-    /* [is_compact] The walks inside any string and inside any name of a property, which nearly all schemas have and
-     * which take the most time. */
+    /* [is_compact] Results of the walks inside any JSON string and inside any property name (token_masks.h),
+     * which nearly all schemas need and which take the most time. */
     struct token_masks_walk string[2], name[2];
 };
 
@@ -49,7 +49,7 @@ struct constraint {
     struct constraint_budget *budget; /* memory budget shared with other constraints; NULL: none */
     size_t n_counted;                 /* bytes counted in the budget */
     size_t last_steps;                /* steps of the last mask or token */
-    struct places places;             /* of the rules that schemas have made */
+    struct places places;             /* the schema from which each rule comes, for error messages */
     char **warning;                   /* [n_warnings] sentences about keywords that are not enforced */
     size_t n_warnings, cap_warnings;
     _Atomic bool is_spent; /* see constraint_is_spent() */
@@ -67,8 +67,8 @@ static bool is_same_trie(const struct token_trie *a, const struct token_trie *b)
     return same && memcmp(a->ending, b->ending, a->n_vocab * sizeof(*a->ending)) == 0;
 }
 
-/* Sets *STRING to the expression for the rest of any JSON string, and *NAME for that of any name of a property, of
- * schemas whose answers have white space unless IS_COMPACT. */
+/* Sets *STRING to the regular expression for the rest of any JSON string, and *NAME to that for the rest of
+ * any property name. IS_COMPACT: the answers have no white space between JSON tokens. */
 static void common_strings(struct regex_store *s, bool is_compact, uint32_t *string, uint32_t *name)
 {
     uint32_t quote = regex_range(s, '"', '"'), colon = regex_range(s, ':', ':');
@@ -225,7 +225,8 @@ static int add_warnings(struct constraint *c, const struct schema_report *report
     return add_warning(c, "JSON schema: more keywords are ignored", e);
 }
 
-/* Records where the rules from FIRST on come from: the schema of REPORT, which is that of FUNCTION. */
+/* Records that the rules from number FIRST on come from the schema at POINTER, and those in REPORT from its
+ * subschemas. FUNCTION: the function whose parameters the schema describes; NULL: none. */
 static int add_places(struct constraint *c, size_t first, const struct schema_report *report,
                       const char *function, const char *pointer, struct err *e)
 {
@@ -238,7 +239,7 @@ static int add_places(struct constraint *c, size_t first, const struct schema_re
     return rc;
 }
 
-/* Compiles SCHEMA, that of the parameters of FUNCTION; NULL: of no function. */
+/* Compiles SCHEMA, which describes the parameters of FUNCTION (NULL: it belongs to no function). */
 static int compile_schema(struct schemas *s, const struct schema_options *o, struct grammar *g,
                           const json_t *schema, const char *function, uint32_t *start, struct err *e)
 {
@@ -502,7 +503,7 @@ void constraint_share(struct constraint *c, struct constraint_budget *budget)
     count_bytes(c);
 }
 
-/* What a thread paid for before it worked on an answer. */
+/* The memory accounting of a thread before it worked on an answer, to be restored behind it. */
 struct payer {
     enum mem_charge charge;
     uint32_t client;
@@ -572,7 +573,7 @@ void constraint_run_close(struct constraint_run *r)
     *r = (struct constraint_run){0};
 }
 
-/* Returns the masks that apply to the next token. */
+/* Returns the masks for the next token: at the start of an answer, some tokens have other texts. */
 static struct token_masks *masks_of(const struct constraint_run *r)
 {
     return r->n == 0 && r->c->v->differs ? &r->c->first_masks : &r->c->masks;

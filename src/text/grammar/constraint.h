@@ -3,7 +3,7 @@
  *
  * This is the interface of the folder: a JSON schema, a regular expression, a list of choices, a grammar or a
  * structural tag becomes a struct constraint. Each answer under it has a struct constraint_run, which keeps
- * the recognizer's row after each token, so that tokens can be taken back.
+ * the recognizer's row (its Earley set) after each token, so that tokens can be taken back.
  *
  * Runs of one constraint share its caches (rows, masks), so only one thread at a time may use them. Runs of
  * different constraints are independent. A vocabulary is immutable.

@@ -9,7 +9,7 @@
 
 struct err;
 
-/* Above so many bytes of texts no places of single rules are kept. */
+/* If the texts of all places take more bytes than this, further places of single rules are not kept. */
 enum { PLACES_MOST_BYTES = 64 << 10 };
 
 struct places_range;

@@ -342,7 +342,7 @@ static size_t trigger_of(struct reader *r, const json_t *triggers, const json_t 
     return found;
 }
 
-/* Free text with marks; each mark begins a part with a format. It contains no match of EXCLUDED. */
+/* Free text, without a match of EXCLUDED, in which each mark begins a part that has a format. */
 struct dispatch {
     uint32_t marks, excluded; /* regular expressions */
     bool loops;               /* free text follows again after such a part */
@@ -363,7 +363,7 @@ static uint32_t finish_dispatch(struct reader *r, const struct dispatch *d)
     return d->loops ? grammar_sequence(g, d->first, more) : d->first;
 }
 
-/* Reads TAG, and adds the text after its trigger to BEHIND [index of the trigger]. */
+/* Reads TAG, and adds the expression of what follows its trigger to BEHIND [index of the trigger]. */
 static void read_triggered_tag(struct reader *r, const json_t *tag, const json_t *triggers, bool legacy,
                                uint32_t *behind, struct dispatch *d)
 {

@@ -32,12 +32,12 @@ struct counted_list {
     size_t n, cap;
 };
 
-/* What a walk keeps of a node on its path. */
+/* The state of a walk at a node of its path from the root. */
 struct token_masks_place {
-    uint32_t state; /* the row, or the state of the regular expression */
+    uint32_t state; /* the row or, inside a regular expression, the state of the expression */
     uint32_t node;  /* the node, or the table of edges of STATE */
     uint32_t count; /* number of repetitions, or the state of the walk on which this one is based */
-    bool is_open;   /* the repetition is open */
+    bool is_open;   /* the text is inside P or A of P A{least,most} Q: see token_masks_term */
 };
 
 /* The tokens that a state of a regular expression allows. States P A{least,most} Q that differ only in the
@@ -158,7 +158,7 @@ static void add_end(struct token_masks *m, struct token_masks_term *out, size_t 
         no_memory(m);
 }
 
-/* Frees what a walk that did not come to its end has found. */
+/* Frees the results of a walk that was not completed. */
 static void forget_walk(struct token_masks_term *t)
 {
     mem_free(t->inside.word);
@@ -168,7 +168,8 @@ static void forget_walk(struct token_masks_term *t)
     t->n_ends = 0;
 }
 
-/* Ends a walk with the bits m->bits and CAP allocated ends: completes OUT. False after a fault. */
+/* Completes OUT after a walk: m->bits are its tokens, and CAP is the allocated size of OUT->end. False after
+ * a fault. */
 static bool end_walk(struct token_masks *m, struct token_masks_term *out, size_t cap)
 {
     struct regex_store *s = &m->r->g->regex;
@@ -197,7 +198,8 @@ static inline uint32_t advance(struct regex_store *s, struct token_masks_place *
     return state;
 }
 
-/* Walks over the whole trie inside the regular expression STATE, and fills OUT's members up to IS_WALKED. */
+/* Walks over the whole trie inside the regular expression STATE, and sets the members of OUT before
+ * IS_WALKED. */
 static bool walk_term(struct token_masks *m, uint32_t state, struct token_masks_term *out)
 {
     struct regex_store *s = &m->r->g->regex;
@@ -230,7 +232,7 @@ static bool walk_term(struct token_masks *m, uint32_t state, struct token_masks_
     return end_walk(m, out, cap);
 }
 
-/* Appends the ends of BASE in the nodes [first, end). */
+/* Appends those nodes in [first, end) at which the expression of BASE may end. */
 static void add_base_ends(struct token_masks *m, struct token_masks_term *out, size_t *cap,
                           const struct token_masks_term *base, uint32_t first, uint32_t end)
 {
@@ -321,7 +323,8 @@ static bool is_similar(struct regex_store *s, uint32_t state, uint32_t base)
     return 2 * n_equal > n;
 }
 
-/* Fills OUT's members up to IS_WALKED for STATE. False after a fault. */
+/* Sets the members of OUT before IS_WALKED for STATE, from a similar state or by a whole walk. False after a
+ * fault. */
 static bool find_term(struct token_masks *m, uint32_t state, struct token_masks_term *out)
 {
     struct regex_store *s = &m->r->g->regex;
@@ -378,8 +381,9 @@ static bool sort_counted(struct token_masks *m, struct counted_list *list)
     return true;
 }
 
-/* True if the step from the state FROM by BYTE shows how often A begins in LOOP, which is A* Q: a closed
- * state must not become open, and if FROM is LOOP and the next state is open, BYTE must begin an A. */
+/* True if the transition from the state FROM by BYTE shows how often A begins in LOOP, which is A* Q. States
+ * inside P or A are open. A closed state must not become open, and if FROM is LOOP and the next state is
+ * open, BYTE must begin an A. */
 static bool is_countable(struct regex_store *s, uint32_t from, bool was_open, bool is_open, uint32_t loop,
                          uint32_t element, uint8_t byte)
 {

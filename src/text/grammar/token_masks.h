@@ -22,8 +22,9 @@ struct token_masks_place;
 struct token_masks_set;
 struct token_masks_term;
 
-/* The walk inside one regular expression, without the grammar that it was made for. Grammars of the same vocabulary
- * whose strings or names are not limited have the same expression, and share its walk. */
+/* The result of a walk inside one regular expression, which outlives the grammar that it was made with.
+ * Schemas whose strings or property names are not limited contain the same expression, and share this result
+ * if they have the same vocabulary. */
 struct token_masks_walk {
     struct token_masks_term *term; /* owned; NULL: none */
 };

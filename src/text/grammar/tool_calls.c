@@ -61,7 +61,7 @@ static uint32_t literal(struct regex_store *s, const char *text)
     return regex_literal(s, text, strlen(text));
 }
 
-/* Returns one or more letters and the like. */
+/* Returns the regular expression PATTERN, a constant of this file. */
 static uint32_t word(struct regex_store *s, const char *pattern)
 {
     uint32_t x = REGEX_NOTHING;
@@ -71,7 +71,8 @@ static uint32_t word(struct regex_store *s, const char *pattern)
     return x;
 }
 
-/* Returns the expression of TEXT of the form. KEY (NULL: none) stands for MARKUP_ANY, and TYPE for MARKUP_TYPE. */
+/* Returns the expression of TEXT, a text of markup_calls.form. KEY (NULL: none) replaces MARKUP_ANY, and TYPE
+ * replaces MARKUP_TYPE. */
 static uint32_t text_with(const struct writer *w, const char *text, const char *key, const char *type)
 {
     static const char special[] = {MARKUP_ANY, MARKUP_TYPE, MARKUP_NUMBER, 0};
@@ -113,7 +114,7 @@ static uint32_t text_of(const struct writer *w, const char *text)
 
 /* ---- functions ---- */
 
-/* Returns whether names stand in strings of JSON. */
+/* Returns whether calls of ROW have the function's name as a JSON string. */
 static bool has_json_name(const struct markup_calls *row)
 {
     return !(row->channels || row->shapes & (MARKUP_NAMED | MARKUP_XML | MARKUP_PYTHON | MARKUP_BRACES));
@@ -135,7 +136,8 @@ static uint32_t name_text(const struct writer *w, const char *name)
     return grammar_term(w->g, x);
 }
 
-/* Returns whether KEY, or the name of a function that does not stand in JSON, can be read where it is written. */
+/* Returns whether KEY, a key or a function's name, has only bytes that the parser accepts without JSON
+ * quotes. */
 static bool is_plain(const char *key)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
@@ -145,7 +147,7 @@ static bool is_plain(const char *key)
 
 /* ---- arguments that are no JSON ---- */
 
-/* Returns whether V has no keyword but those of TEXTS and those that allow every value. */
+/* Returns whether the schema V has no keywords but TEXTS [n], its type and annotations. */
 static bool has_only(const json_t *v, const char *const *texts, size_t n)
 {
     static const char *const harmless[] = {"type", "description", "title", "default", "examples"};
@@ -209,7 +211,8 @@ static bool text_value(const struct writer *w, const json_t *v, uint32_t *out)
     return has_only(v, keywords, 1);
 }
 
-/* Returns whether V, or a schema within it, refers to another one, or has a text with the mark CLOSE. */
+/* Returns whether V contains a reference to a schema, is nested too deeply, or has the mark CLOSE in a key or
+ * string. */
 static bool is_beyond(const json_t *v, const char *close, int depth)
 {
     const char *key;
@@ -224,8 +227,8 @@ static bool is_beyond(const json_t *v, const char *close, int depth)
     return found;
 }
 
-/* Returns the expression of a member, or of an item of a list in MARKUP_TREE, whose value has the type TYPE. KEY is an
- * expression, and NAME its text if it is one. */
+/* Returns the expression of a member, or of an item of a list in MARKUP_TREE, whose value has the type TYPE.
+ * KEY is the expression of the key, and NAME its text if the key is fixed. */
 static uint32_t member_of(const struct writer *w, uint32_t key, const char *name, const char *type,
                           uint32_t value)
 {
@@ -339,12 +342,13 @@ static int read_required(const json_t *v, json_t **out, struct err *e)
     return *out ? 0 : err_nomem(e, "tool calls");
 }
 
-/* The expressions of the members of an object from one on: where it is the first that is written, and behind others. */
+/* The expressions of an object's members from some member on. FIRST: no member precedes them. NEXT: members
+ * precede them, so that they begin with a comma. */
 struct members {
     uint32_t first, next;
 };
 
-/* Puts the property KEY, with the schema V, before the members M. */
+/* Prepends the property KEY, whose schema is V, to the members M. */
 static int add_member(const struct writer *w, const struct tool_calls_function *f, const char *key,
                       const json_t *v, bool is_required, int depth, struct members *m, struct err *e)
 {

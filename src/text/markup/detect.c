@@ -296,8 +296,8 @@ static void detect_reasoning(struct detector *d, const char *source, struct mark
                false) &&
         probe_shows(&d->p, reason_text))
         for (size_t i = 0; (row = markup_reasoning_row(i)) != NULL && d->p.rc == 0; i++) {
-            /* earlier answers do not show whether a new answer begins inside reasoning (IMPLIED): such a row is
-             * tried only if the template's source has its marks */
+            /* earlier answers do not show whether a new answer begins inside reasoning (IMPLIED): such a row
+             * is tried only if the template's source has its marks */
             int found =
                 row->implied && !row->text_open[0] && row != shown ? NO_MATCH : surprises(d, NULL, row, 0);
 

@@ -298,7 +298,8 @@ static struct ways boundary_before(struct compiler *c, bool is_inside, const str
 
 static struct ways before(struct compiler *c, uint32_t i, const struct ways *next, bool lead);
 
-/* Returns the continuations that are not in W: where W looks back, for each text behind. */
+/* Returns the complement of W. If W has conditions on the text before it, each condition gets a
+ * complement. */
 static struct ways ways_not(struct compiler *c, const struct ways *w)
 {
     struct ways out = {{0}};

@@ -223,7 +223,7 @@ static void describe_lengths(const struct regex_store *s, struct regex_node *x)
     }
 }
 
-/* Sets what is known of X from its operands. */
+/* Sets the members of X that follow from its operands, such as `depth` and `matches_empty`. */
 static void regex_describe(const struct regex_store *s, struct regex_node *x)
 {
     const struct regex_node *a =
@@ -671,7 +671,7 @@ static uint32_t derive_multiple(struct regex_store *s, uint32_t r, uint8_t byte)
 
 enum { LOOK_STEPS = 1024, STEP_NS = 100 };
 
-/* Compares the time of the work with its limits. */
+/* Compares the processor time of the work with pause_ns and max_ns. */
 static void look_at_clock(struct regex_store *s)
 {
     uint64_t now = clock_thread_ns(), took;
@@ -1089,10 +1089,9 @@ static uint32_t clamp_concat(struct regex_store *s, uint32_t r, uint32_t most)
     return r;
 }
 
-/* Returns whether the texts of A, which is plain, and their beginnings of at most MOST bytes are those of the
- * intersection
- * of A and B: bounds of B that such a beginning and what completes it in A cannot reach do not count, and without these
- * bounds B matches all texts of A. */
+/* Returns whether B does not limit A, which is plain, as far as the first MOST bytes of a text show:
+ * repetition bounds of B do not count if neither such a beginning nor its completion in A can reach them, and
+ * without these bounds B matches all texts of A. */
 static bool is_within(struct regex_store *s, uint32_t a, uint32_t b, uint32_t most)
 {
     uint32_t most_kept = s->clamp_most, wide;

@@ -40,8 +40,8 @@ enum regex_fault {
     REGEX_OVER_DEPTH,  /* an expression is nested deeper than REGEX_MOST_DEPTH */
 };
 
-/* Maximum depth of the expressions in each other, by which functions recurse. The parts of a concatenation have one
- * depth. */
+/* Maximum nesting depth of expressions, which limits the recursion of functions. All parts of a concatenation
+ * count as one level. */
 enum { REGEX_MOST_DEPTH = 1200 };
 
 /* A set of bytes. */
@@ -68,8 +68,9 @@ struct regex_store {
      * else that takes time is counted in steps too: regex_charge(). */
     size_t steps, max_steps, pause_steps;
     size_t most_steps; /* what the last regex_allow() has allowed */
-    /* The processor time of the thread beside it, which is looked at every so many steps: when the work began (0: not
-     * looked at yet), and the times after which it pauses and ends. */
+    /* The processor time of the thread also limits the work. It is read every so many steps, next at
+     * LOOK_STEPS. BEGAN_NS: when the work began (0: not read yet). PAUSE_NS, MAX_NS: the times after which
+     * the work pauses and ends. */
     size_t look_steps;
     uint64_t began_ns, pause_ns, max_ns;
     enum regex_fault fault;

@@ -29,8 +29,9 @@ void json_text_init(struct json_text *j, struct regex_store *s, bool without_spa
 /* Matches one character in [low, high], without surrogates, in every spelling. */
 uint32_t json_text_characters(struct regex_store *s, uint32_t low, uint32_t high);
 
-/* The spellings of a string. PLAIN: the one in which a character that may be written as itself is, a control
- * character with a short escape has this one, and hexadecimal digits are in lower case. */
+/* The spellings of a string. JSON_PLAIN_SPELLING is a single one: characters are written as themselves if
+ * they may be, control characters have their short escape if there is one, and hexadecimal digits are in
+ * lower case. */
 enum json_spelling { JSON_EVERY_SPELLING, JSON_PLAIN_SPELLING };
 
 /* Matches the string TEXT [n] (UTF-8), without quotes, in SPELLING. */

@@ -9,7 +9,8 @@
 
 enum { NO_NODE = 0, MOST_NESTED = 1000 /* nested common prefixes */ };
 
-/* A node: the characters LABEL, and then one of two nodes or, at a leaf, the end of a name. */
+/* A node matches the characters LABEL, followed by one of its children or, at a leaf, by the end of a
+ * name. */
 struct key_tree_node {
     uint32_t label;       /* regular expression for the characters in the compiler's spelling */
     uint32_t parent;      /* the root's is unused */

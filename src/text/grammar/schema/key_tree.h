@@ -22,7 +22,7 @@ struct key_tree {
 /* The expressions of a tree's nodes for one set of names. */
 struct key_tree_names {
     uint32_t *at;    /* [n] the expression of each node */
-    uint32_t *round; /* [n] the round in which it was made; in an earlier round: the node has no names */
+    uint32_t *round; /* [n] the round in which AT[i] was made; if it is not NOW, node i has no names */
     uint32_t now;    /* the current round */
 };
 

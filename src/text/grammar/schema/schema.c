@@ -95,7 +95,7 @@ static bool visit_schema(void *ctx, const json_t *v, struct buf *b)
     return o->c->rc || b->oom || o->n_bytes > SCHEMA_RULES_BYTES;
 }
 
-/* Reports the rules of the terms that are schemas themselves. */
+/* Reports the rules of the terms that are schemas of the document. */
 static void report_rules(struct schema_compiler *c)
 {
     struct origins o = {.c = c, .of = schema_alloc(c, 1 + c->g->n_rules, sizeof(*o.of))};

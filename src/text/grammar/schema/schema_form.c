@@ -601,7 +601,8 @@ static bool has_required(const struct schema_object *o)
 
 enum { MOST_OPTIONAL = 2, MOST_MARKS = 4 };
 
-/* True if TERM is a schema with `const` or a short `enum`, as properties have that tell alternatives apart. */
+/* True if TERM is a schema with `const` or a short `enum`, with which properties usually tell alternatives
+ * apart. */
 static bool is_mark(const struct schema_compiler *c, uint32_t term)
 {
     const json_t *json = c->term[term].kind == SCHEMA_TERM_RAW ? c->term[term].json : NULL;
@@ -653,7 +654,8 @@ static void object_not(struct schema_compiler *c, const struct schema_object *o,
 
 /* ---- forms ---- */
 
-/* Returns the texts of numbers that answers have for BOTH, the intersection of the numbers of A and B. */
+/* Returns the spellings in which answers write the numbers of BOTH, the intersection of A's and B's
+ * numbers. */
 static uint32_t written_number_and(struct schema_compiler *c, const struct schema_form *a,
                                    const struct schema_form *b, uint32_t both)
 {
@@ -686,7 +688,7 @@ const struct schema_form *schema_form_and(struct schema_compiler *c, const struc
     return r;
 }
 
-/* Returns the union of the regular expressions at offset WHICH of the forms OF [n]. */
+/* Returns the union of the regular expressions that the forms OF [n] have in the member at offset WHICH. */
 static uint32_t union_of(struct schema_compiler *c, const struct schema_form *const *of, size_t n,
                          size_t which)
 {

@@ -222,8 +222,8 @@ static bool is_uncounted(const struct properties *p)
            (p->o->most == SCHEMA_NO_LIMIT || (p->other == GRAMMAR_NEVER && p->o->most >= p->n));
 }
 
-/* Makes the tree of the names of the members and N_STATES states of it. Two states in turn, before and after the
- * first property, have the same expressions in the tree. False: there is an error. */
+/* Builds the tree of the members' names, and initializes N_STATES states with it. A pair of states, before
+ * and after the first property, shares the expressions of the tree. False: there is an error. */
 static bool begin_states(struct properties *p, struct state *state, size_t n_states)
 {
     uint32_t *key = schema_alloc(p->c, p->n, sizeof(*key));
@@ -253,7 +253,7 @@ static void put_member(struct properties *p, struct state *x, size_t i, bool fir
         x->tail = GRAMMAR_NEVER;
         key_tree_names_clear(&x->names);
         if (!p->has_tree || i == 0 || p->member[i - 1]->is_required)
-            return; /* the names before this one do not need it */
+            return; /* no optional member precedes, so no choice of names has this one */
     }
     if (!p->has_tree) {
         uint32_t take = grammar_sequence(c->g, property(p, first, c->key[m->key].regex, value), after);

@@ -80,8 +80,8 @@ static uint32_t subschema(struct reading *r, const json_t *v)
 
 /* ---- draft 3 ---- */
 
-/* Refuses keywords that only draft 3 defines, where their values have the form that they have there: elsewhere they
- * would be ignored without a word. */
+/* Refuses keywords that only draft 3 defines, if their values have the types that draft 3 requires. Such
+ * keywords would otherwise be ignored silently. */
 static void refuse_draft_3(struct reading *r)
 {
     enum { OBJECT = 1 << JSON_OBJECT, ARRAY = 1 << JSON_ARRAY, STRING = 1 << JSON_STRING };
@@ -583,8 +583,8 @@ static void set_strings(struct schema_compiler *c, struct schema_form *f, struct
     f->written_string = json_text_one_of(&c->text, list, n, c->spelling);
 }
 
-/* Sets the numbers of F to JSON, of which SPELLINGS has every spelling. An answer has the text of JSON, unless this is
- * no spelling of json_number.h. */
+/* Sets the numbers of F to the number JSON, whose spellings SPELLINGS matches. Answers have the spelling of
+ * JSON, unless json_number.h does not contain it. */
 static void set_number(struct schema_compiler *c, struct schema_form *f, const json_t *json,
                        uint32_t spellings)
 {
@@ -786,7 +786,8 @@ static void read_names(struct reading *r)
     limit_form(r, f, false);
 }
 
-/* Returns the clause for arrays whose unevaluated elements in the case X are in TERM. */
+/* Returns the clause for arrays whose unevaluated elements are in TERM, in the case X
+ * (schema_unevaluated.h). */
 static struct schema_array *unevaluated_items(struct reading *r, const struct schema_case *x, uint32_t term)
 {
     struct schema_array *a = schema_array_any(r->c);
@@ -804,7 +805,8 @@ static struct schema_array *unevaluated_items(struct reading *r, const struct sc
     return a;
 }
 
-/* Returns the clause for objects whose unevaluated properties in the case X are in TERM. */
+/* Returns the clause for objects whose unevaluated properties are in TERM, in the case X
+ * (schema_unevaluated.h). */
 static struct schema_object *unevaluated_properties(struct reading *r, const struct schema_case *x,
                                                     uint32_t term)
 {
@@ -830,7 +832,8 @@ static struct schema_object *unevaluated_properties(struct reading *r, const str
     return o;
 }
 
-/* Returns the values of the case X for which `unevaluatedProperties` and `unevaluatedItems` hold. */
+/* Returns the values of the case X (schema_unevaluated.h) for which `unevaluatedProperties` and
+ * `unevaluatedItems` hold. */
 static const struct schema_form *form_of_case(struct reading *r, const struct schema_case *x,
                                               const json_t *properties, const json_t *items)
 {
