@@ -157,8 +157,8 @@ static struct seq *free_lane(struct seq *head, struct seq **lane, size_t n)
     return NULL;
 }
 
-/* Sets b->next to the lane of each continuation: the first continuation of a hypothesis keeps its lane; NULL: a later
- * one, which is forked. */
+/* Sets b->next to the lane of each continuation. The first continuation of a hypothesis keeps its lane. A
+ * later one gets NULL, because it is forked afterwards. */
 static void keep_lanes(struct seq_beams *b)
 {
     for (size_t i = 0; i < b->search.n_running; i++) {

@@ -10,8 +10,8 @@
  * The threads make one mask at a time. Clients take turns (base/threads/turns.h), however many constraints they have,
  * and so do the constraints of a client.
  *
- * All functions are called by the engine's thread. A sequence may end while its run is lent: the record then stays with
- * the thread until it comes back.
+ * All functions are called by the engine's thread. A sequence may end while its run is lent: its late_mask
+ * then stays with the thread until the constraint is given back.
  */
 #ifndef GALLOP_ENGINE_CONSTRAINTS_LATE_H
 #define GALLOP_ENGINE_CONSTRAINTS_LATE_H

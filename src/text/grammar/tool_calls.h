@@ -18,7 +18,8 @@
 #include "text/grammar/token_trie.h"
 #include "text/markup/markup.h"
 
-/* The form in which a model writes tool calls: that of a row of markup, and what follows from the row. */
+/* How a model writes tool calls: a row of the table of markup (markup.h), and values that follow from the
+ * row. */
 struct tool_calls_form {
     const struct markup_calls *row;
     const char *name;          /* of the row; NULL: there is no form */
@@ -29,7 +30,7 @@ struct tool_calls_form {
     const char *mark;
     /* Nothing follows tool calls: without a mark at their end, a parser would take text for another one. */
     bool is_last;
-    const char *spaced;     /* free text must not contain this with blanks and '[' behind it; or NULL */
+    const char *spaced;     /* free text must not contain this text followed by blanks and '['; or NULL */
     const char *value_mark; /* the mark that ends or changes a value, up to MARKUP_ANY */
 };
 

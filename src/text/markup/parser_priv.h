@@ -191,7 +191,7 @@ enum parser_found parser_match_any(const struct parser *a, size_t at, const char
 /* Returns whether a function of the request is called NAME. */
 bool parser_knows(const struct parser *a, const char *name, size_t n);
 
-/* Puts the call c->name out. */
+/* Emits the beginning of the call of the function c->name. */
 void parser_begin_call(struct parser *a);
 
 /* Ends the call, whose text ends at offset BEHIND of `in`. */
@@ -216,8 +216,8 @@ bool call_name_step(struct parser *a);
 /* Returns whether C may be part of a name in the calls of ROW. */
 bool call_is_name(const struct markup_calls *row, char c);
 
-/* Sets *WORD to the text in c->word without white space around it or, if the row has attributes, to its first value,
- * which may be in quotes. *REST is what follows. Returns the length. */
+/* Sets *WORD to the text in c->word without white space around it or, if names are attributes (row->quoted), to
+ * the first value in it without quotes, and *REST to what follows. Returns the length of *WORD. */
 size_t call_word(struct parser *a, char **word, const char **rest);
 
 /* Returns whether a mark before a key begins at offset AT, and its length in *LEN. With MARKUP_TREE, a mark

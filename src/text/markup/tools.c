@@ -18,7 +18,7 @@ enum { SHORT_ID = 9 };
 
 static const char probe_id[] = "abcdefgh1", probe_long_id[] = "call_abcdefghijklmn1";
 
-/* Returns whether the template writes TOOL, which it releases, from the variable `tools`. */
+/* Returns whether the template writes TOOL from the variable `tools`. Releases TOOL. */
 static bool writes(struct probe *p, json_t *tool)
 {
     return probe_render(p, json_pack("{s:[{s:s,s:s}],s:[o]}", "messages", "role", "user", "content", "u",
@@ -47,8 +47,8 @@ static enum tools_place probe_place(struct probe *p)
     return probe_render(p, given) && probe_shows(p, PROBE_NAME) ? TOOLS_IN_SYSTEM : TOOLS_NOWHERE;
 }
 
-/* Renders a conversation with a tool call that has the id ID and ARGUMENTS, which it releases, and with its
- * result. Returns false if the template refuses it. */
+/* Renders a conversation with a call of a tool, which has the id ID and the arguments ARGUMENTS, and its
+ * result. Releases ARGUMENTS. Returns false if the template refuses the conversation. */
 static bool render_call(struct probe *p, json_t *arguments, const char *id)
 {
     json_t *call = json_pack("{s:s,s:s,s:{s:s,s:o}}", "id", id, "type", "function", "function", "name",

@@ -26,8 +26,8 @@ struct tools_style {
     enum tools_place place;
     bool text_arguments; /* arguments of calls are JSON text; false: an object */
     bool short_ids;      /* ids of calls must have 9 letters and digits (Mistral) */
-    /* Members that the template refuses to miss, though they are optional: the description and the parameters of
-     * a function, and the properties of the parameters */
+    /* Optional members without which the template refuses tools: the description and the parameters of a
+     * function, and the properties of the parameters */
     bool needs_description, needs_parameters, needs_properties;
 };
 
