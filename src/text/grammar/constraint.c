@@ -378,7 +378,8 @@ static void share_walks(struct constraint *c, bool is_compact)
     token_masks_share(&c->masks, name, &c->v->name[is_compact]);
 }
 
-/* Makes C, which has read S, ready for answers from START on. An error says where it is, as far as that is known. */
+/* Finishes the grammar of C, in which START is the expression of whole answers to the source S, and opens the
+ * recognizer and the token masks. Error messages begin with the schema, if all rules come from one. */
 static int make_ready(struct constraint *c, const struct constraint_source *s, uint32_t start,
                       struct constraint_fault *fault, struct err *e)
 {

@@ -278,7 +278,7 @@ static int add_value(const struct writer *w, const struct tool_calls_function *f
 
     value.parameters = v;
     value.value_close = w->value_mark;
-    if (w->row->shapes & MARKUP_PYTHON) /* which is JSON to these models */
+    if (w->row->shapes & MARKUP_PYTHON) /* these models write the arguments as JSON values */
         return w->schema(w->context, g, &value, out, e);
     if (depth > MOST_DEPTH || !type || is_beyond(v, value.value_close, 0))
         return ERR_UNSUPPORTED;

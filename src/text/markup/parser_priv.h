@@ -2,9 +2,9 @@
  * part for each shape of calls (call_json.c, call_xml.c, call_words.c), call_name.c, call_values.c (values as
  * JSON), and channels.c.
  *
- * A part for a shape reads from the next byte on and returns whether it did: false means that more text is
- * needed. It reads a call until its name and the beginning of its arguments are known; then
- * parser_begin_call() puts it out, and what follows is read once.
+ * The step function of a part reads the next byte or mark, and returns false if it needs more text for that.
+ * Until the name of a call and the beginning of its arguments are known, the text may have to be read again
+ * as plain text. Then parser_begin_call() emits the call, and what follows is read only once.
  */
 #ifndef GALLOP_TEXT_MARKUP_PARSER_PRIV_H
 #define GALLOP_TEXT_MARKUP_PARSER_PRIV_H
@@ -216,8 +216,8 @@ bool call_name_step(struct parser *a);
 /* Returns whether C may be part of a name in the calls of ROW. */
 bool call_is_name(const struct markup_calls *row, char c);
 
-/* Sets *WORD to the text in c->word without white space around it or, if names are attributes (row->quoted), to
- * the first value in it without quotes, and *REST to what follows. Returns the length of *WORD. */
+/* Sets *WORD to the text in c->word without white space around it or, if names are attributes (row->quoted),
+ * to the first value in it without quotes, and *REST to what follows. Returns the length of *WORD. */
 size_t call_word(struct parser *a, char **word, const char **rest);
 
 /* Returns whether a mark before a key begins at offset AT, and its length in *LEN. With MARKUP_TREE, a mark
