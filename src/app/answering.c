@@ -146,18 +146,10 @@ int answering_check(const struct answering *a, const struct gallop *engine, stru
     return dense_check(&a->embedder.dense, engine_info(engine)->model->hidden_size, e);
 }
 
-const char *answering_template_text(const struct answering *a)
-{
-    const char *own = a->template.chat ? chat_template_source(a->template.chat, "default") : NULL;
-
-    return a->template.template.jinja ? a->template.text.data : own;
-}
-
 void answering_serve(const struct answering *a, struct gallop *engine, struct service *s)
 {
     s->engine = engine;
     s->template = &a->template.template;
-    s->template_text = answering_template_text(a);
     s->chat_missing = a->chat_missing.msg;
     s->template_kwargs = a->kwargs;
     s->markup = &a->markup;

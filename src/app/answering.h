@@ -57,9 +57,6 @@ int answering_read(struct answering *a, struct checkpoint *model, const char *fi
 /* Checks what A has read against the model of ENGINE. */
 int answering_check(const struct answering *a, const struct gallop *engine, struct err *e);
 
-/* Returns the source of the chat template in use; NULL: there is none. */
-const char *answering_template_text(const struct answering *a);
-
 /* Sets the members of S that A knows, and its engine. S borrows from A. */
 void answering_serve(const struct answering *a, struct gallop *engine, struct service *s);
 

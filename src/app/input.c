@@ -234,11 +234,9 @@ int input_reasoning(struct input_template *t, const struct buf *text, struct gal
 
     if (rc || !(reasoning = t->template.markup.reasoning))
         return rc;
-    r->reasoning_open = markup_fixed(reasoning->open);
-    r->reasoning_close = markup_fixed(reasoning->close);
-    r->reasoning_begun =
-        text && markup_reasons(markup_place(reasoning, text->data ? text->data : "", text->len, NULL, 0));
-    constrain_set_marks(t->template.markup.calls, r);
+    constrain_set_marks(
+        reasoning, t->template.markup.calls,
+        text ? markup_place(reasoning, text->data ? text->data : "", text->len, NULL, 0) : MARKUP_CONTENT, r);
     return 0;
 }
 

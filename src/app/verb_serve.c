@@ -671,8 +671,8 @@ static int read_tokenizer_info(struct serve *s, struct err *e)
     info = json_is_object(file) ? with_plain_tokens(file) : json_object();
     if (!json_object_get(info, "tokenizer_class"))
         json_object_set_new(info, "tokenizer_class", json_string("PreTrainedTokenizerFast"));
-    if (answering_template_text(&s->answering))
-        json_object_set_new(info, "chat_template", json_string(answering_template_text(&s->answering)));
+    if (s->answering.template.template.source)
+        json_object_set_new(info, "chat_template", json_string(s->answering.template.template.source));
     s->tokenizer_info.tag = MEM_APP;
     s->tokenizer_info.oom = info == NULL;
     if (info)

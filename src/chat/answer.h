@@ -14,10 +14,7 @@
 
 #include "base/buf.h"
 #include "gallop.h"
-
-struct parser;
-
-enum { ANSWER_ID_BYTES = 30 /* size of a tool call's id with its terminating zero */ };
+#include "text/markup/message.h"
 
 /* A generated token, or a token of a scored prompt. */
 struct answer_token {
@@ -34,32 +31,6 @@ struct answer_tokens {
     size_t n_top, cap_top;
 };
 
-/* A tool call, or a further part of the arguments of a call whose beginning was sent already. */
-struct answer_call {
-    unsigned index; /* index of the call in its answer, from 0 */
-    bool begins;    /* this is the beginning of the call: ID and NAME are set */
-    char id[ANSWER_ID_BYTES];
-    size_t name, n_name; /* offset and length in answer_calls.text; a zero byte follows the name */
-    size_t arguments, n_arguments;
-};
-
-/* When a dialect may send a tool call. */
-enum answer_calls_when {
-    ANSWER_CALLS_STREAMED, /* in parts, while the model generates the call */
-    ANSWER_CALLS_COMPLETE, /* when the call is complete, because a stop string may end the answer inside it */
-    ANSWER_CALLS_AT_END,   /* when the whole answer has ended */
-};
-
-struct answer_calls {
-    enum answer_calls_when when;
-    bool whole;            /* drop a call that a stop string or stop token cut off */
-    struct answer_call *v; /* [n] */
-    size_t n, cap;
-    size_t n_ready;   /* calls at the beginning of V that a dialect may write */
-    unsigned n_given; /* calls that became ready since the beginning of the answer */
-    struct buf text;
-};
-
 /* State of a choice in the engine. */
 enum answer_state {
     ANSWER_RUNNING,
@@ -71,10 +42,8 @@ enum answer_state {
 enum answer_progress { ANSWER_UNSENT, ANSWER_BEGUN, ANSWER_CLOSED };
 
 struct answer_choice {
-    struct buf text, reasoning; /* text that was not sent yet */
-    struct answer_calls calls;  /* calls that were not sent yet */
-    struct parser *parser;      /* NULL: all generated text is content */
-    bool drops_reasoning;
+    struct message said;         /* what was not sent yet */
+    struct parser *parser;       /* NULL: all generated text is content */
     struct answer_tokens tokens; /* tokens not sent yet; empty unless the request needs tokens or logprobs */
     size_t n_new;                /* number of tokens since the latest event was sent */
     size_t n_output, n_reasoning;
@@ -125,11 +94,6 @@ int answer_end(struct answer_choice *h, bool stopped);
 /* Adds the token of EV with its alternatives TOP [ev->n_top]. Returns false if memory runs out. */
 bool answer_add_token(struct answer_tokens *t, const struct gallop_event *ev,
                       const struct gallop_logprob *top);
-
-/* Return the name of a call (zero-terminated; NULL unless the call begins in V), and its arguments
- * (n_arguments bytes, not terminated). */
-const char *answer_call_name(const struct answer_calls *c, const struct answer_call *v);
-const char *answer_call_arguments(const struct answer_calls *c, const struct answer_call *v);
 
 /* Returns whether H has something to send. */
 bool answer_has_news(const struct answer_choice *h);

@@ -1,6 +1,5 @@
 /* gallop_answer.c - the function of gallop.h that answers the bodies of requests. */
 #include <string.h>
-#include <time.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -10,33 +9,9 @@
 #include "chat/prepare/prepare.h"
 #include "chat/prepare/refuse.h"
 #include "chat/request.h"
-#include "chat/service.h"
+#include "chat/texts.h"
 #include "engine/engine.h"
-#include "engine/texts/texts.h"
 #include "gallop.h"
-
-/* Sets *S to a service of G, which borrows from G and from NAME. */
-static void open_service(struct service *s, struct gallop *g, const char **name)
-{
-    const struct texts *t = engine_texts(g);
-
-    *name = t->info.name;
-    *s = (struct service){.engine = g,
-                          .name = name,
-                          .n_names = 1,
-                          .path_name = t->info.path,
-                          .template = &t->own,
-                          .template_text = t->own.source,
-                          .chat_missing = t->chat_missing.msg,
-                          .markup = &t->own.markup,
-                          .reasoning_field = "reasoning",
-                          .embedder_missing = t->embedder_missing.code ? t->embedder_missing.msg : NULL,
-                          .embedder = &t->embedder,
-                          .priorities = engine_info(g)->has_priorities,
-                          .created = (int64_t)time(NULL),
-                          .max_logprobs = -1};
-    service_complete(s);
-}
 
 /* Computes steps until all answers to Q have ended. */
 static void compute(struct request *q)
@@ -67,19 +42,16 @@ int gallop_answer(struct gallop *g, const char *path, const char *body, size_t l
 {
     struct request q = {.status = 0};
     struct rng_seeds seeds;
-    struct service s;
     struct once once;
     struct err e = {0};
-    const char *name;
     int rc = 0;
 
     *text = NULL;
     if (!engine_is_idle(g))
         return engine_give(err, &e, err_set(&e, ERR_INPUT, "the engine has other requests, expected none"));
-    open_service(&s, g, &name);
     once_init(&once);
     rng_seeds_init(&seeds);
-    if (endpoint_open(&q, &s, path, strlen(path)) == 0) {
+    if (endpoint_open(&q, &engine_texts(g)->service, path, strlen(path)) == 0) {
         q.once = &once;
         q.seeds = &seeds;
         answer(&q, body, len == SIZE_MAX ? strlen(body) : len);

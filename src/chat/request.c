@@ -144,7 +144,7 @@ bool request_take(struct request_prompt *p, const struct gallop_event *ev)
 {
     struct answer_choice *h = request_choice(p, ev->choice);
 
-    if (add_event(p, h, ev) && !h->text.oom && !h->lost)
+    if (add_event(p, h, ev) && !h->said.text.oom && !h->lost)
         return true;
     h->lost = true;
     if (h->state != ANSWER_RUNNING) {

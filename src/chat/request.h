@@ -29,7 +29,6 @@ enum {
     REQUEST_ID_SENT = 128, /* maximum bytes of an id that the client chooses */
     REQUEST_KEY = 17,      /* the size of a key's name */
     REQUEST_TRACE = 56,
-    REQUEST_MAX_ENDS = 2, /* maximum number of tokens that end an answer after a tool call */
 };
 
 /* The source of a request's id. */
@@ -88,7 +87,7 @@ struct request {
     bool keeps_special; /* special tokens stay in the text, because they may be marks of tool calls */
     /* markup of tool calls in the answers; NULL: tool calls are not parsed */
     const struct markup_calls *calls;
-    int32_t end_of_call[REQUEST_MAX_ENDS]; /* tokens that end an answer after a tool call */
+    int32_t end_of_call[MARKUP_MAX_STOP]; /* tokens that end an answer after a tool call */
     size_t n_ends_of_call;
 
     struct answer answer;

@@ -33,7 +33,6 @@ struct service {
 
     /* chat templates and parsers */
     const struct template *template; /* [one without `chat`: there is none that can be used] */
-    const char *template_text;       /* source of the template in use; NULL: none */
     const char *chat_missing;        /* why no template can be used */
     /* special tokens in the text of messages are read as plain text (--user-text plain) */
     bool plain_user_text;

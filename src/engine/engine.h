@@ -12,19 +12,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct gallop;
-struct gallop_model_info;
-struct gallop_options;
-struct gallop_request;
+#include "gallop.h"
 
+struct chat;
 struct checkpoint;
+struct embedder;
 struct err;
 struct sampling;
+struct texts;
 struct tok;
 
 /* Facts of an engine that are constant while it is open. Pointers are borrowed until gallop_close(). */
 struct engine_info {
-    /* Sizes, formats and names, as in gallop.h; without the members about texts, which gallop_describe() has. */
+    /* Sizes, formats and names, as in gallop.h; without the members about texts, which gallop_describe() has. The
+     * name is that of the option `model`. */
     const struct gallop_model_info *model;
     const struct tok *tok; /* NULL: the checkpoint has no tokenizer */
     /* Values of generation_config.json, with the model's end tokens, and gallop_options.seed if it is given. */
@@ -41,6 +42,22 @@ struct engine_info {
 int engine_open(struct gallop **out, const struct gallop_options *o, struct checkpoint *c, struct err *e);
 
 const struct engine_info *engine_info(const struct gallop *g);
+
+/* Opens the chat templates of the model's files. */
+int engine_open_chat(const struct gallop *g, struct chat **out, struct err *e);
+
+/* Reads what the model's files say about embeddings, for GALLOP_POOL_AUTO. Only ERR_NOMEM is an error; others are kept
+ * for engine_embedder(). */
+int engine_read_embedder(struct gallop *g, struct err *e);
+
+/* Sets *OUT to what GALLOP_POOL_AUTO applies, or to NULL for another POOLING. */
+int engine_embedder(const struct gallop *g, enum gallop_pooling pooling, const struct embedder **out,
+                    struct err *e);
+
+/* Keeps T, what the functions of gallop.h about text read, until gallop_close() calls CLOSE; and returns it. Only
+ * gallop_open() makes it (chat/texts.h). */
+void engine_keep_texts(struct gallop *g, struct texts *t, void (*close)(struct texts *t));
+struct texts *engine_texts(const struct gallop *g);
 
 /* Submits a request like gallop_submit(), with the sampling parameters USER instead of R->sampling. */
 int engine_submit(struct gallop *g, const struct gallop_request *r, const struct sampling *user, uint64_t *id,

@@ -25,6 +25,7 @@
 #include "engine/beams/ask.h"
 #include "engine/constraints/constraints.h"
 #include "engine/embeddings/embed.h"
+#include "engine/embeddings/embedder.h"
 #include "engine/engine.h"
 #include "engine/engine_priv.h"
 #include "engine/executor.h"
@@ -40,7 +41,6 @@
 #include "engine/schedule/waiting.h"
 #include "engine/seq.h"
 #include "engine/step.h"
-#include "engine/texts/texts.h"
 #include "kv/store/store.h"
 #include "text/tok/ids.h"
 #include "text/tok/infill.h"
@@ -62,7 +62,10 @@ struct gallop {
     struct gallop_model_info model; /* info.model points to it */
     struct sampling config;         /* values of generation_config.json, with the model's end tokens */
     struct arena config_arena;
-    struct texts texts;          /* data of the functions about texts; empty in engines of engine_open() */
+    struct texts *texts; /* NULL in engines that gallop_open() did not open; closed by CLOSE_TEXTS */
+    void (*close_texts)(struct texts *t);
+    struct embedder embedder;    /* of engine_read_embedder() */
+    struct err embedder_missing; /* why it cannot be used; code 0: it can */
     _Atomic uint64_t last_id;    /* id of the newest request; also read by gallop_cancel() */
     struct rng_seeds seeds;      /* seeds for requests that give none */
     _Atomic(struct seq *) inbox; /* list of submitted sequences that no step has accepted, newest first */
@@ -273,13 +276,18 @@ int engine_open_llm(struct llm *m, const struct gallop_options *o, const struct 
     return 0;
 }
 
-static void fill_info(struct gallop *g)
+static int fill_info(struct gallop *g, const char *model, struct err *e)
 {
     const struct llm *m = &g->llm;
     const struct model *w = &m->model;
     const struct checkpoint *c = w->checkpoint;
 
-    texts_describe_model(&g->model, m);
+    char name[512];
+
+    llm_describe(m, &g->model);
+    find_model_name(model, model, name, sizeof(name));
+    if (!(g->model.name = arena_strndup(&g->config_arena, name, strlen(name))))
+        return err_nomem(e, "the engine");
     g->info = (struct engine_info){.model = &g->model,
                                    .tok = m->tok,
                                    .defaults = &g->config,
@@ -288,6 +296,7 @@ static void fill_info(struct gallop *g)
                                    .has_store = m->store != NULL,
                                    .has_priorities = g->step.waiting.policy != WAITING_FCFS,
                                    .load_s = m->load_s};
+    return 0;
 }
 
 int engine_open(struct gallop **out, const struct gallop_options *o, struct checkpoint *c, struct err *e)
@@ -313,8 +322,9 @@ int engine_open(struct gallop **out, const struct gallop_options *o, struct chec
     rng_seeds_init(&g->seeds);
     if (source.pool)
         pool_lock(source.pool);
-    if ((rc = engine_open_llm(&g->llm, o, &source, &g->config, &g->config_arena, e)) == 0)
-        rc = open_step(g, o, e);
+    if ((rc = engine_open_llm(&g->llm, o, &source, &g->config, &g->config_arena, e)) == 0 &&
+        (rc = open_step(g, o, e)) == 0)
+        rc = fill_info(g, o->model, e);
     if (source.pool)
         pool_unlock(source.pool);
     if (rc) {
@@ -322,29 +332,40 @@ int engine_open(struct gallop **out, const struct gallop_options *o, struct chec
         return rc;
     }
     constraints_open(&g->constraints, g->llm.tok);
-    fill_info(g);
     *out = g;
     return 0;
 }
 
-/* Opens g->texts, the data of the functions of gallop.h about texts. SIGBUS is unblocked as in engine_open_llm(). */
-static int open_texts(struct gallop *g, const struct gallop_options *o, struct err *e)
+int engine_open_chat(const struct gallop *g, struct chat **out, struct err *e)
 {
     MAP_READING();
 
-    return texts_open(&g->texts, &g->llm, &g->config, o->model, e);
+    return checkpoint_chat(out, g->llm.model.checkpoint, e);
 }
 
-int gallop_open(struct gallop **out, const struct gallop_options *o, char *err)
+int engine_read_embedder(struct gallop *g, struct err *e)
 {
-    struct err e = {0};
-    int rc = engine_open(out, o, NULL, &e);
+    struct err *missing = &g->embedder_missing;
+    int rc;
+    MAP_READING();
 
-    if (rc == 0 && (rc = open_texts(*out, o, &e)) != 0) {
-        gallop_close(*out);
-        *out = NULL;
-    }
-    return engine_give(err, &e, rc);
+    rc = embedder_open(&g->embedder, g->llm.model.checkpoint, missing);
+    if (rc == 0)
+        rc = dense_check(&g->embedder.dense, g->llm.model.info.hidden, missing);
+    if (rc == ERR_NOMEM)
+        *e = *missing;
+    return rc == ERR_NOMEM ? rc : 0;
+}
+
+int engine_embedder(const struct gallop *g, enum gallop_pooling pooling, const struct embedder **out,
+                    struct err *e)
+{
+    *out = pooling == GALLOP_POOL_AUTO ? &g->embedder : NULL;
+    ASSERT(!*out || g->embedder.pooling || g->embedder_missing.code,
+           "an engine that gallop_open() did not open");
+    if (*out && g->embedder_missing.code && e)
+        *e = g->embedder_missing;
+    return *out ? g->embedder_missing.code : 0;
 }
 
 void gallop_close(struct gallop *g)
@@ -358,7 +379,9 @@ void gallop_close(struct gallop *g)
     if (!frames_close(g->frames))
         return; /* a call of the plugin that has not returned still uses the rest of G */
     plugin_source_fini(&g->plugin);
-    texts_close(&g->texts);
+    if (g->texts)
+        g->close_texts(g->texts);
+    embedder_close(&g->embedder);
     constraints_close(&g->constraints);
     llm_close(&g->llm);
     arena_fini(&g->config_arena);
@@ -367,10 +390,16 @@ void gallop_close(struct gallop *g)
     mem_free(g);
 }
 
-const struct texts *engine_texts(const struct gallop *g)
+void engine_keep_texts(struct gallop *g, struct texts *t, void (*close)(struct texts *t))
 {
-    ASSERT(g->texts.is_open, "an engine that gallop_open() did not open");
-    return &g->texts;
+    g->texts = t;
+    g->close_texts = close;
+}
+
+struct texts *engine_texts(const struct gallop *g)
+{
+    ASSERT(g->texts, "an engine that gallop_open() did not open");
+    return g->texts;
 }
 
 struct llm *engine_llm(struct gallop *g)
@@ -733,7 +762,7 @@ int engine_submit(struct gallop *g, const struct gallop_request *r, const struct
         .call = {r->tool_call_open[0], r->tool_call_open[1]},
         .call_close = r->tool_call_close,
         .begun = r->reasoning_begun != 0};
-    rc = r->pooling == GALLOP_POOL_AUTO ? texts_embedder(engine_texts(g), r->pooling, &x, e) : 0;
+    rc = engine_embedder(g, r->pooling, &x, e);
     if (rc == 0 && (rc = read_ids(g, r, x, &sr, &ids, e)) == 0 &&
         (rc = add_infill_ends(g, r, &merged, &arena, e)) == 0 &&
         (rc = new_answers(g, r, x, user, &merged, &sr, &s, e)) == 0 &&

@@ -567,6 +567,35 @@ const char *llm_kv_dtype(const struct llm *m)
                                   : "bf16";
 }
 
+void llm_describe(const struct llm *m, struct gallop_model_info *info)
+{
+    const struct model_info *sizes = &m->model.info;
+
+    *info = (struct gallop_model_info){.bos_id = -1, .eos_id = -1, .unk_id = -1, .pad_id = -1};
+    info->path = m->model.checkpoint ? m->model.checkpoint->in.path : NULL;
+    info->architecture = m->model.arch->class_name;
+    info->model_type = m->model.arch->model_type;
+    info->n_params = m->model.n_params;
+    info->weight_bytes = m->model.packed_bytes;
+    info->n_layers = sizes->n_layers;
+    info->hidden_size = sizes->hidden;
+    info->intermediate_size = sizes->inner;
+    info->n_heads = sizes->n_heads;
+    info->n_kv_heads = sizes->n_kv;
+    info->vocab_size = sizes->vocab;
+    info->context_length = sizes->max_len;
+    info->max_model_len = m->max_len;
+    info->max_step_tokens = m->max_tokens;
+    info->dtype = m->model.opt.dtype == DT_F32 ? "fp32" : "bf16";
+    info->quant = m->model.quant;
+    info->kv_cache_type = m->kv.type->name;
+    info->kv_cache_dtype = llm_kv_dtype(m);
+    info->isa = m->isa;
+    info->threads = pool_threads(m->pool);
+    info->no_generation = sizes->headless ? m->model.headless : NULL;
+    info->no_tokenizer = m->tok ? NULL : m->tok_missing.msg;
+}
+
 size_t llm_scratch_bytes(const struct llm *m)
 {
     return eager_bytes(m->eager) + m->work.region_bytes + m->logits_bytes;

@@ -16,6 +16,7 @@
 
 struct executor;
 struct executor_rows;
+struct gallop_model_info;
 struct gallop_options;
 
 /* Arguments of llm_open() besides struct gallop_options. */
@@ -88,6 +89,10 @@ const char *llm_loose_backend(const struct llm *m);
 
 /* Returns the name of the number format of the KV cache: "fp32", "bf16", "int8" or "int4". */
 const char *llm_kv_dtype(const struct llm *m);
+
+/* Sets *INFO to the sizes, formats and names of M, without what its tokenizer and its chat template say. Strings are
+ * borrowed from M. */
+void llm_describe(const struct llm *m, struct gallop_model_info *info);
 
 /* Returns the bytes of scratch memory for steps. */
 size_t llm_scratch_bytes(const struct llm *m);

@@ -17,7 +17,7 @@
 #include "base/opt.h"
 #include "base/utf8.h"
 #include "ckpt/checkpoint.h"
-#include "text/markup/parser.h"
+#include "text/markup/message.h"
 #include "text/tok/tok.h"
 
 struct parse_options {
@@ -153,36 +153,9 @@ struct text {
     enum parser_end end;
 };
 
-/* The parts of an answer. */
-struct parts {
-    struct buf content, reasoning, arguments;
-    json_t *calls;
-};
-
-static void pieces_take(struct parts *p, struct parser *parser)
-{
-    struct parser_piece piece;
-
-    while (parser_take(parser, &piece)) {
-        switch (piece.kind) {
-        case PARSER_CONTENT: buf_add(&p->content, piece.text, piece.len); break;
-        case PARSER_REASONING: buf_add(&p->reasoning, piece.text, piece.len); break;
-        case PARSER_ARGUMENTS: buf_add(&p->arguments, piece.text, piece.len); break;
-        case PARSER_CALL:
-            json_array_append_new(p->calls,
-                                  json_pack("{s:o}", "name", print_json_string(piece.text, piece.len)));
-            break;
-        case PARSER_CALL_END:
-            json_object_set_new(
-                json_array_get(p->calls, json_array_size(p->calls) - 1), "arguments",
-                print_json_string(p->arguments.data ? p->arguments.data : "", p->arguments.len));
-            buf_clear(&p->arguments);
-        }
-    }
-}
-
-/* Feeds T to PARSER, STREAM characters at a time, and collects the parts of the answer in P. */
-static int feed(struct parser *parser, const struct text *t, uint64_t stream, struct parts *p, struct err *e)
+/* Feeds T to PARSER, STREAM characters at a time, and takes the parts. */
+static int feed(struct parser *parser, const struct text *t, uint64_t stream, struct message *m,
+                struct err *e)
 {
     int rc = 0;
 
@@ -194,12 +167,10 @@ static int feed(struct parser *parser, const struct text *t, uint64_t stream, st
             end += utf8_sequence(t->text.data + end, t->text.len - end, &good);
         rc =
             parser_feed(parser, t->text.data + at, t->special.len ? t->special.data + at : NULL, end - at, e);
-        pieces_take(p, parser);
+        message_take(m, parser, false);
     }
-    if (rc == 0)
-        rc = parser_finish(parser, t->end, e);
-    pieces_take(p, parser);
-    return rc || !(p->content.oom || p->reasoning.oom || p->arguments.oom) ? rc : err_nomem(e, "an answer");
+    rc = rc ? rc : parser_finish(parser, t->end, e);
+    return rc || message_take(m, parser, false) == 0 ? rc : err_nomem(e, "an answer");
 }
 
 static json_t *text_or_null(const struct buf *b, bool null)
@@ -207,21 +178,26 @@ static json_t *text_or_null(const struct buf *b, bool null)
     return null && !b->len ? json_null() : print_json_string(b->data ? b->data : "", b->len);
 }
 
-static void print_parts(const struct parts *p, enum parser_end end)
+static void print_message(const struct message *m, enum parser_end end)
 {
-    bool calls = json_array_size(p->calls) > 0;
+    const struct message_calls *c = &m->calls;
+    json_t *calls = json_array();
 
-    print_json(json_pack("{s:o,s:o,s:O,s:s}", "content", text_or_null(&p->content, calls || p->reasoning.len),
-                         "reasoning", text_or_null(&p->reasoning, true), "tool_calls", p->calls,
-                         "finish_reason",
+    for (size_t i = 0; i < c->n; i++)
+        json_array_append_new(
+            calls, json_pack("{s:o,s:o}", "name",
+                             print_json_string(message_call_name(c, &c->v[i]), c->v[i].n_name), "arguments",
+                             print_json_string(message_call_arguments(c, &c->v[i]), c->v[i].n_arguments)));
+    print_json(json_pack("{s:o,s:o,s:o,s:s}", "content", text_or_null(&m->text, c->n || m->reasoning.len),
+                         "reasoning", text_or_null(&m->reasoning, true), "tool_calls", calls, "finish_reason",
                          end == PARSER_CUT ? "length"
-                         : calls           ? "tool_calls"
+                         : c->n            ? "tool_calls"
                                            : "stop"));
 }
 
 static int parse(const struct job *j, const struct text *t)
 {
-    struct parts p = {{.tag = MEM_APP}, {.tag = MEM_APP}, {.tag = MEM_APP}, json_array()};
+    struct message m;
     size_t n = json_array_size(t->tools);
     const char **names = mem_zalloc(n + 1, sizeof(*names), MEM_APP);
     const struct parser_options o = {.calls = j->markup.calls,
@@ -235,17 +211,15 @@ static int parse(const struct job *j, const struct text *t)
     struct parser *parser = NULL;
     int rc = names ? tools_check(t->tools, names, j->e) : err_nomem(j->e, "tools");
 
+    message_init(&m, MEM_APP);
     if (rc == 0 && (rc = parser_open(&parser, &o, j->e)) == 0)
-        rc = feed(parser, t, j->o->stream, &p, j->e);
+        rc = feed(parser, t, j->o->stream, &m, j->e);
     if (rc == 0) {
-        print_parts(&p, t->end);
+        print_message(&m, t->end);
         rc = print_flush(j->e);
     }
     parser_close(parser);
-    json_decref(p.calls);
-    buf_fini(&p.content);
-    buf_fini(&p.reasoning);
-    buf_fini(&p.arguments);
+    message_fini(&m);
     mem_free(names);
     return rc;
 }

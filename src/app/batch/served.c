@@ -295,7 +295,7 @@ static bool is_text_alone(const struct request *q)
                    !f->output.echo && f->generation.best_of <= f->generation.n;
 
     for (size_t i = 0; i < q->answer.n_choices; i++)
-        is_text &= !q->answer.choice[i].reasoning.len && !q->answer.choice[i].calls.n;
+        is_text &= !q->answer.choice[i].said.reasoning.len && !q->answer.choice[i].said.calls.n;
     return is_text;
 }
 
@@ -310,8 +310,8 @@ void served_put_text(const struct batch_request *b, size_t i, struct buf *out)
 {
     const struct request *q = &b->served->q;
 
-    if (is_text_alone(q) && q->answer.choice[i].text.len)
-        buf_add(out, q->answer.choice[i].text.data, q->answer.choice[i].text.len);
+    if (is_text_alone(q) && q->answer.choice[i].said.text.len)
+        buf_add(out, q->answer.choice[i].said.text.data, q->answer.choice[i].said.text.len);
     else if (!is_text_alone(q))
         put_body(q, out);
 }

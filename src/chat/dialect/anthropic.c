@@ -582,7 +582,7 @@ static void put_usage(const struct dialect_writer *w, struct buf *out)
 /* Writes stop_reason and stop_sequence. A cancelled answer has no stop_reason of its own in Anthropic's API. */
 static void put_stop(const struct answer_choice *h, struct buf *out)
 {
-    bool called = h->calls.n_given > 0;
+    bool called = h->said.calls.n_given > 0;
     const char *reason = h->finish == GALLOP_FINISH_LENGTH ? "max_tokens"
                          : called                          ? "tool_use"
                          : h->stop_string                  ? "stop_sequence"
@@ -629,28 +629,28 @@ static void put_input(const char *text, size_t n, struct buf *out)
 
 static void put_content(const struct answer_choice *h, struct buf *out)
 {
-    const struct answer_calls *calls = &h->calls;
+    const struct message_calls *calls = &h->said.calls;
 
     buf_json_begin(out, '[');
-    if (h->reasoning.len) {
+    if (h->said.reasoning.len) {
         buf_str(out, "{\"type\":\"thinking\",\"thinking\":");
-        dialect_put_text(out, &h->reasoning);
+        dialect_put_text(out, &h->said.reasoning);
         buf_str(out, ",\"signature\":\"\"}");
     }
-    if (h->text.len) {
-        buf_str(out, h->reasoning.len ? "," : "");
+    if (h->said.text.len) {
+        buf_str(out, h->said.reasoning.len ? "," : "");
         buf_str(out, "{\"type\":\"text\",\"text\":");
-        dialect_put_text(out, &h->text);
+        dialect_put_text(out, &h->said.text);
         buf_str(out, "}");
     }
     for (size_t i = 0; i < calls->n_ready; i++) {
-        const struct answer_call *v = &calls->v[i];
+        const struct message_call *v = &calls->v[i];
 
-        buf_str(out, i || h->text.len || h->reasoning.len ? "," : "");
+        buf_str(out, i || h->said.text.len || h->said.reasoning.len ? "," : "");
         buf_fmt(out, "{\"type\":\"tool_use\",\"id\":\"%s\",\"name\":", v->id);
-        dialect_put_string(out, answer_call_name(calls, v));
+        dialect_put_string(out, message_call_name(calls, v));
         buf_str(out, ",\"input\":");
-        put_input(answer_call_arguments(calls, v), v->n_arguments, out);
+        put_input(message_call_arguments(calls, v), v->n_arguments, out);
         buf_str(out, "}");
     }
     buf_json_end(out, ']');

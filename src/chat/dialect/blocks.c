@@ -27,29 +27,29 @@ static void put_text(const struct dialect_writer *w, struct blocks *b, const str
 }
 
 static void put_call(const struct dialect_writer *w, struct blocks *b, const struct blocks_writer *to,
-                     const struct answer_calls *calls, size_t i, struct buf *out)
+                     const struct message_calls *calls, size_t i, struct buf *out)
 {
-    const struct answer_call *v = &calls->v[i];
+    const struct message_call *v = &calls->v[i];
 
     if (v->begins) {
         change(w, b, to, BLOCKS_CALL, out);
-        to->open(w, v->id, answer_call_name(calls, v), out);
+        to->open(w, v->id, message_call_name(calls, v), out);
     }
     if (v->n_arguments)
-        to->add(w, answer_call_arguments(calls, v), v->n_arguments, out);
+        to->add(w, message_call_arguments(calls, v), v->n_arguments, out);
 }
 
 void blocks_put(const struct dialect_writer *w, struct blocks *b, const struct blocks_writer *to,
                 const struct answer_choice *h, struct buf *out)
 {
-    const struct answer_calls *calls = &h->calls;
+    const struct message_calls *calls = &h->said.calls;
     size_t i = 0;
 
     /* The rest of an open tool call is written first, since the model generated it before the new text. */
     if (calls->n_ready && b->kind == BLOCKS_CALL && !calls->v[0].begins)
         put_call(w, b, to, calls, i++, out);
-    put_text(w, b, to, BLOCKS_REASONING, &h->reasoning, out);
-    put_text(w, b, to, BLOCKS_TEXT, &h->text, out);
+    put_text(w, b, to, BLOCKS_REASONING, &h->said.reasoning, out);
+    put_text(w, b, to, BLOCKS_TEXT, &h->said.text, out);
     for (; i < calls->n_ready; i++)
         put_call(w, b, to, calls, i, out);
     if (h->state == ANSWER_ENDED)

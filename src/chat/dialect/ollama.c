@@ -110,14 +110,14 @@ static void put_arguments(const char *text, size_t n, struct buf *out)
     json_decref(object);
 }
 
-static void put_calls(const struct answer_calls *calls, struct buf *out)
+static void put_calls(const struct message_calls *calls, struct buf *out)
 {
     buf_str(out, ",\"tool_calls\":[");
     for (size_t i = 0; i < calls->n_ready; i++) {
         buf_fmt(out, "%s{\"function\":{\"name\":", i ? "," : "");
-        dialect_put_string(out, answer_call_name(calls, &calls->v[i]));
+        dialect_put_string(out, message_call_name(calls, &calls->v[i]));
         buf_str(out, ",\"arguments\":");
-        put_arguments(answer_call_arguments(calls, &calls->v[i]), calls->v[i].n_arguments, out);
+        put_arguments(message_call_arguments(calls, &calls->v[i]), calls->v[i].n_arguments, out);
         buf_str(out, "}}");
     }
     buf_char(out, ']');
@@ -139,11 +139,11 @@ static void put_news(const struct request *q, const struct answer_choice *h, str
         h = &none;
     if (is_chat)
         buf_str(out, ",\"message\":{\"role\":\"assistant\"");
-    put_member(is_chat ? "content" : "response", &h->text, out);
-    if (h->reasoning.len)
-        put_member("thinking", &h->reasoning, out);
-    if (is_chat && h->calls.n_ready)
-        put_calls(&h->calls, out);
+    put_member(is_chat ? "content" : "response", &h->said.text, out);
+    if (h->said.reasoning.len)
+        put_member("thinking", &h->said.reasoning, out);
+    if (is_chat && h->said.calls.n_ready)
+        put_calls(&h->said.calls, out);
     if (is_chat)
         buf_char(out, '}');
 }
@@ -204,7 +204,7 @@ static void ollama_put_part(const struct dialect_writer *w, size_t i, struct buf
 {
     const struct answer_choice *h = &w->a->choice[i];
 
-    if (h->text.len || h->reasoning.len || h->calls.n_ready) {
+    if (h->said.text.len || h->said.reasoning.len || h->said.calls.n_ready) {
         begin_line(w->q, out);
         put_news(w->q, h, out);
         buf_str(out, ",\"done\":false}\n");
@@ -228,7 +228,7 @@ static void ollama_put_end(const struct dialect_writer *w, int status, const cha
 
 const struct dialect ollama_dialect = {.prefix = "ollama-",
                                        .type = "application/x-ndjson",
-                                       .calls = ANSWER_CALLS_AT_END,
+                                       .calls = MESSAGE_CALLS_AT_END,
                                        .read = ollama_read_request,
                                        .whole = ollama_put_whole,
                                        .part = ollama_put_part,

@@ -142,7 +142,7 @@ void ollama_put_model(const struct service *s, struct buf *out)
     buf_json_begin(out, '{');
     put_member("modelfile", "", out);
     put_member("parameters", "", out);
-    put_member("template", s->template_text ? s->template_text : "", out);
+    put_member("template", s->template->source ? s->template->source : "", out);
     put_details(s, out);
     put_model_info(s, out);
     buf_json_key(out, "capabilities");

@@ -15,6 +15,49 @@ void openai_put_head(const struct request *q, const char *object, struct buf *ou
     buf_str(out, ",\"choices\":[");
 }
 
+/* Writes element I of tool_calls. IS_PART: it has an index, and elements with the same index may carry parts of the
+ * arguments. */
+static void put_call(const struct message_calls *calls, size_t i, bool is_part, struct buf *out)
+{
+    const struct message_call *v = &calls->v[i];
+
+    buf_str(out, i ? ",{" : "{");
+    if (is_part)
+        buf_fmt(out, "\"index\":%u,", v->index);
+    if (v->begins) {
+        buf_fmt(out, "\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":", v->id);
+        buf_json_str(out, message_call_name(calls, v), v->n_name);
+        buf_str(out, ",\"arguments\":");
+    } else {
+        buf_str(out, "\"function\":{\"arguments\":");
+    }
+    buf_json_str(out, message_call_arguments(calls, v), v->n_arguments);
+    buf_str(out, "}}");
+}
+
+void openai_put_message(const struct message *m, const char *reasoning_field, bool is_part, bool with_content,
+                        struct buf *out)
+{
+    if (m->text.len || with_content) {
+        buf_json_key(out, "content");
+        if (m->text.len || !(m->reasoning.len || m->calls.n_ready))
+            dialect_put_text(out, &m->text);
+        else
+            buf_json_null(out);
+    }
+    if (m->reasoning.len) {
+        buf_json_key(out, reasoning_field);
+        dialect_put_text(out, &m->reasoning);
+    }
+    if (m->calls.n_ready) {
+        buf_json_key(out, "tool_calls");
+        buf_char(out, '[');
+        for (size_t i = 0; i < m->calls.n_ready; i++)
+            put_call(&m->calls, i, is_part, out);
+        buf_char(out, ']');
+    }
+}
+
 const struct schema openai_usage_schema = {
     "Usage",
     "{'type':'object','required':['prompt_tokens','completion_tokens','total_tokens'],"
@@ -67,7 +110,7 @@ const struct schema openai_finish_schema = {"FinishReason", "{'enum':['stop','le
 
 void openai_put_finish(const struct answer_choice *h, struct buf *out)
 {
-    bool called = h->finish == GALLOP_FINISH_STOP && h->calls.n_given > 0;
+    bool called = h->finish == GALLOP_FINISH_STOP && h->said.calls.n_given > 0;
     const char *reason = called                              ? "tool_calls"
                          : h->finish == GALLOP_FINISH_STOP   ? "stop"
                          : h->finish == GALLOP_FINISH_LENGTH ? "length"

@@ -16,6 +16,12 @@ extern const struct schema openai_usage_schema, openai_finish_schema;
 /* Writes an answer of the type OBJECT up to and including the `[` of its list of choices. */
 void openai_put_head(const struct request *q, const char *object, struct buf *out);
 
+/* Writes the members content, tool_calls, and the reasoning as REASONING_FIELD, except for empty ones. IS_PART: M is a
+ * part of a stream. WITH_CONTENT: empty content is written too, as null if there is reasoning or a tool call, else as
+ * an empty string. */
+void openai_put_message(const struct message *m, const char *reasoning_field, bool is_part, bool with_content,
+                        struct buf *out);
+
 /* Write `usage` of all choices together, and of choice I so far or, if BEGINS, before its first token. Chats of a model
  * whose reasoning is parsed have the number of its tokens, too. */
 void openai_put_all_usage(const struct dialect_writer *w, struct buf *out);

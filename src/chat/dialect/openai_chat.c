@@ -10,53 +10,6 @@
 
 static const char object[] = "chat.completion", chunk[] = "chat.completion.chunk";
 
-/* Writes an element of tool_calls. In a stream it has an index, and several elements with the same index may carry
- * parts of the arguments. */
-static void put_call(const struct request *q, const struct answer_calls *calls, size_t i, struct buf *out)
-{
-    const struct answer_call *v = &calls->v[i];
-
-    buf_str(out, i ? ",{" : "{");
-    if (q->field.output.stream)
-        buf_fmt(out, "\"index\":%u,", v->index);
-    if (v->begins) {
-        buf_fmt(out, "\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":", v->id);
-        buf_json_str(out, answer_call_name(calls, v), v->n_name);
-        buf_str(out, ",\"arguments\":");
-    } else {
-        buf_str(out, "\"function\":{\"arguments\":");
-    }
-    buf_json_str(out, answer_call_arguments(calls, v), v->n_arguments);
-    buf_str(out, "}}");
-}
-
-/* Writes the members content, reasoning and tool_calls, except for empty ones. WITH_CONTENT: empty content is
- * written too, as null if there is reasoning or a tool call, else as an empty string. */
-static void put_pieces(const struct request *q, const struct answer_choice *h, bool with_content,
-                       struct buf *out)
-{
-    bool other = h->reasoning.len || h->calls.n_ready;
-
-    if (h->text.len || with_content) {
-        buf_json_key(out, "content");
-        if (h->text.len || !other)
-            dialect_put_text(out, &h->text);
-        else
-            buf_json_null(out);
-    }
-    if (h->reasoning.len) {
-        buf_json_key(out, q->service->reasoning_field);
-        dialect_put_text(out, &h->reasoning);
-    }
-    if (h->calls.n_ready) {
-        buf_json_key(out, "tool_calls");
-        buf_char(out, '[');
-        for (size_t i = 0; i < h->calls.n_ready; i++)
-            put_call(q, &h->calls, i, out);
-        buf_char(out, ']');
-    }
-}
-
 const struct schema openai_chat_schema = {
     "ChatCompletion",
     "{'type':'object','required':['id','object','created','model','choices','usage'],"
@@ -78,7 +31,7 @@ static void put_choice(const struct dialect_writer *w, size_t i, struct buf *out
 
     buf_fmt(out, i ? ",{\"index\":%zu" : "{\"index\":%zu", i);
     buf_str(out, ",\"message\":{\"role\":\"assistant\"");
-    put_pieces(w->q, h, true, out);
+    openai_put_message(&h->said, w->q->service->reasoning_field, false, true, out);
     buf_str(out, ",\"refusal\":null}");
     logprobs_put_chat(w->q, &h->tokens, out);
     openai_put_finish(h, out);
@@ -137,7 +90,7 @@ static void chat_put_part(const struct dialect_writer *w, size_t i, struct buf *
     buf_str(out, "data: ");
     openai_put_head(q, chunk, out);
     buf_fmt(out, "{\"index\":%zu,\"delta\":{", i);
-    put_pieces(q, h, !h->parser, out);
+    openai_put_message(&h->said, q->service->reasoning_field, true, !h->parser, out);
     buf_str(out, "}");
     logprobs_put_chat(q, &h->tokens, out);
     openai_put_finish(h, out);

@@ -149,7 +149,7 @@ static void write_ahead(const struct dialect_writer *w)
 /* Writes the text of choice I. WITH_PROMPT: the text of the prompt comes first. */
 static void put_text(const struct dialect_writer *w, size_t i, bool with_prompt, struct buf *out)
 {
-    const struct buf *prompt = &w->q->prompt[i / w->q->n].text, *own = &w->a->choice[i].text;
+    const struct buf *prompt = &w->q->prompt[i / w->q->n].text, *own = &w->a->choice[i].said.text;
     struct buf text = {.tag = MEM_API};
 
     if (with_prompt && prompt->len)

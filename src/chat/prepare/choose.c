@@ -10,9 +10,11 @@
 #include "chat/once.h"
 #include "chat/request.h"
 #include "chat/service.h"
+#include "engine/constraints/constrain.h"
 #include "engine/constraints/structured.h"
 #include "engine/engine.h"
 #include "text/markup/markup.h"
+#include "text/markup/template.h"
 #include "text/tok/tok.h"
 
 static int32_t *copy_ids(struct arena *m, const json_t *list, size_t *n)
@@ -79,7 +81,6 @@ static bool read_bias(struct request *q, struct arena *m, struct sampling *s)
 /* Collects the request's stop tokens and the tokens that end an answer after a tool call. */
 static bool read_stop_tokens(struct request *q, struct arena *m, struct sampling *s)
 {
-    const struct tok *tok = engine_info(q->service->engine)->tok;
     size_t n = json_array_size(q->field.generation.stop_token_ids);
     int32_t *ids = arena_alloc(m, (n + MARKUP_MAX_STOP) * sizeof(*ids));
 
@@ -87,10 +88,9 @@ static bool read_stop_tokens(struct request *q, struct arena *m, struct sampling
         return false;
     for (size_t i = 0; i < n; i++)
         ids[i] = (int32_t)json_integer_value(json_array_get(q->field.generation.stop_token_ids, i));
-    q->n_ends_of_call = 0;
-    for (size_t i = 0; q->calls && i < MARKUP_MAX_STOP && q->calls->stop[i]; i++)
-        if (tok && tok_id_of(tok, q->calls->stop[i], strlen(q->calls->stop[i]), &ids[n]))
-            q->end_of_call[q->n_ends_of_call++] = ids[n++];
+    q->n_ends_of_call = constrain_stop_tokens(q->calls, engine_info(q->service->engine)->tok, q->end_of_call);
+    for (size_t i = 0; i < q->n_ends_of_call; i++)
+        ids[n++] = q->end_of_call[i];
     s->stop_token = ids;
     s->n_stop_token = n;
     if (n)
@@ -287,6 +287,24 @@ int choose_structured(struct request *q, struct err *e)
         !structured_is_given(&q->structured))
         q->structured = *q->service->structured;
     return rc;
+}
+
+int choose_calls(struct request *q, struct err *e)
+{
+    const struct constrain_calls c = {.markup = q->service->markup,
+                                      .template = q->service->template->source,
+                                      .tools = q->field.input.tools,
+                                      .origins = q->field.input.tool_origins,
+                                      .names = q->field.tool_names,
+                                      .choice = q->field.input.tool_choice,
+                                      .is_parallel = q->field.output.parallel_tool_calls,
+                                      .field = choose_field(q, "structured_outputs")};
+    int rc = constrain_calls(&q->structured, &c, &q->arena, e);
+
+    if (rc == 0 && c.choice != TOOLS_NONE && c.markup->plain_calls && constrain_is_strict(&c))
+        once_warn(q->once, q->origin.route, "tools",
+                  "`strict` in '%s' is not enforced, because the server's tool-call-parser is none");
+    return rc; /* other requests with tools are refused by check_tools() */
 }
 
 /* Returns the name of the field of Q that constrains the answers. */

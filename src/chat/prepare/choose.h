@@ -21,6 +21,11 @@ bool choose_sampling(struct request *q, struct rng_seeds *seeds, struct arena *m
  * ERR_NOMEM. */
 int choose_structured(struct request *q, struct err *e);
 
+/* Sets q->structured.tool_calls if Q has tools and at least one of these holds: Q forces tool calls, limits
+ * them to some functions, has functions with `strict`, or constrains the answer by a different field. Call it
+ * after choose_structured(). ERR_INPUT, ERR_UNSUPPORTED: the subject of *E is the field; ERR_NOMEM. */
+int choose_calls(struct request *q, struct err *e);
+
 /* Returns the name of the request field that sets MEMBER of the sampling parameters. MEMBER
  * "structured_outputs": the field that constrains the answer. */
 const char *choose_field(const struct request *q, const char *member);

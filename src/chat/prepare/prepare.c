@@ -14,7 +14,6 @@
 #include "chat/dialect/ollama.h"
 #include "chat/dialect/ollama_models.h"
 #include "chat/once.h"
-#include "chat/prepare/calls.h"
 #include "chat/prepare/choose.h"
 #include "chat/prepare/prompt.h"
 #include "chat/prepare/refuse.h"
@@ -188,13 +187,13 @@ static void init_choice(const struct request *q, struct answer_choice *h)
     bool stops = json_is_string(q->field.generation.stop) || json_array_size(q->field.generation.stop) > 0 ||
                  json_array_size(q->field.generation.stop_token_ids) > 0;
 
-    h->text.tag = h->reasoning.tag = h->calls.text.tag = MEM_API;
-    h->drops_reasoning = !q->field.output.include_reasoning;
+    message_init(&h->said, MEM_API);
+    h->said.drops_reasoning = !q->field.output.include_reasoning;
     h->stop_token = -1;
-    h->calls.whole = stops;
-    h->calls.when = q->dialect->calls == ANSWER_CALLS_AT_END ? ANSWER_CALLS_AT_END
-                    : stops                                  ? ANSWER_CALLS_COMPLETE
-                                                             : ANSWER_CALLS_STREAMED;
+    h->said.calls.whole = stops;
+    h->said.calls.when = q->dialect->calls == MESSAGE_CALLS_AT_END ? MESSAGE_CALLS_AT_END
+                         : stops                                   ? MESSAGE_CALLS_COMPLETE
+                                                                   : MESSAGE_CALLS_STREAMED;
 }
 
 /* Allocates the prompts and the answers of Q. */
@@ -248,7 +247,6 @@ static void describe(const struct request *q, const struct request_prompt *promp
                      struct gallop_request *r)
 {
     const struct fields *given = &q->field;
-    const struct markup_reasoning *reasoning = q->service->markup->reasoning;
 
     gallop_request_init(r);
     r->ids = prompt->id;
@@ -257,12 +255,7 @@ static void describe(const struct request *q, const struct request_prompt *promp
     r->keep_special = !given->output.skip_special_tokens || q->keeps_special;
     r->n = (int64_t)q->n;
     r->structured_outputs = q->structured;
-    if (reasoning) {
-        r->reasoning_open = markup_fixed(reasoning->open);
-        r->reasoning_close = markup_fixed(reasoning->close);
-        r->reasoning_begun = markup_reasons(q->place);
-        constrain_set_marks(q->calls, r);
-    }
+    constrain_set_marks(q->service->markup->reasoning, q->calls, q->place, r);
     r->prompt_logprobs = given->output.prompt_logprobs;
     if (given->output.echo && given->output.logprobs > r->prompt_logprobs)
         r->prompt_logprobs = given->output.logprobs;
@@ -383,7 +376,7 @@ static int read_structured(struct request *q)
     struct err e = {0};
     char field[ERR_SUBJECT_BYTES];
 
-    if (choose_structured(q, &e) == 0 && calls_choose(q, &e) == 0) {
+    if (choose_structured(q, &e) == 0 && choose_calls(q, &e) == 0) {
         if (structured_is_given(&q->structured))
             q->constraint = choose_field(q, "structured_outputs");
         else if (q->structured.tool_calls)

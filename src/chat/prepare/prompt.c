@@ -7,11 +7,10 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "chat/once.h"
-#include "chat/prepare/calls.h"
-#include "chat/prepare/messages.h"
 #include "chat/prepare/refuse.h"
 #include "chat/request.h"
 #include "chat/service.h"
+#include "engine/constraints/constrain.h"
 #include "engine/constraints/structured.h"
 #include "engine/embeddings/embed.h"
 #include "engine/embeddings/embedder.h"
@@ -180,26 +179,15 @@ static int open_parsers(struct request *q, struct answer *a, struct rng_seeds *s
                                .prompt_len = prompt->len,
                                .continued = continued->data,
                                .n_continued = continued->len,
-                               .n_names = json_array_size(q->field.input.tools),
                                .tools = q->field.input.tools,
                                .one_call = !q->field.output.parallel_tool_calls,
                                .is_forced = tools_forces(q->field.input.tool_choice)};
-    const char **names;
-    int rc = 0;
+    int rc;
 
     if (!o.calls && !o.reasoning)
         return 0;
-    names = arena_zalloc(&q->arena, o.n_names, sizeof(*names));
-    if (!names)
-        return err_nomem(e, "an answer");
-    o.names = names;
-    if (o.n_names)
-        rc = tools_check(q->field.input.tools, names, e);
     /* the names are copied, because the request frees its list before the answer is parsed */
-    for (size_t i = 0; i < o.n_names && rc == 0; i++) {
-        names[i] = arena_strndup(&q->arena, names[i], strlen(names[i]));
-        rc = names[i] ? 0 : err_nomem(e, "an answer");
-    }
+    rc = tools_copy_names(o.tools, &q->arena, &o.names, &o.n_names, e);
     for (size_t i = 0; i < a->n_choices && rc == 0; i++) {
         o.seed = rng_seeds_next(seeds);
         rc = parser_open(&a->choice[i].parser, &o, e);
@@ -207,7 +195,8 @@ static int open_parsers(struct request *q, struct answer *a, struct rng_seeds *s
     q->keeps_special = (o.calls && o.calls->special) || (o.reasoning && o.reasoning->special);
     q->calls = o.calls;
     q->place = markup_place(o.reasoning, o.prompt, o.prompt_len, o.continued, o.n_continued);
-    return rc ? rc : calls_place(q, o.prompt, o.prompt_len, e);
+    return rc ? rc
+              : constrain_place(&q->structured, o.reasoning, o.calls, q->place, o.prompt, o.prompt_len, e);
 }
 
 /* Checks that the model and its template support the request's tools. ANSWERS: an answer is generated. */
@@ -237,6 +226,59 @@ const char *prompt_field(const struct request *q)
     return needs ? needs : q->field.input.messages && q->endpoint != FIELDS_GENERATE ? "messages" : "prompt";
 }
 
+/* Sets in O the variables that the service and the request Q give. Later ones replace earlier ones. */
+static int set_variables(const struct request *q, json_t *o)
+{
+    const struct fields *f = &q->field;
+    int bad = 0;
+
+    if (q->service->template_kwargs)
+        bad |= json_object_update(o, (json_t *)(uintptr_t)q->service->template_kwargs);
+    if (f->input.reasoning_effort)
+        bad |= json_object_set_new(o, "reasoning_effort", json_string(f->input.reasoning_effort));
+    if (f->input.thinking != FIELDS_THINKING_UNSAID) { /* most templates read these */
+        bad |=
+            json_object_set_new(o, "enable_thinking", json_boolean(f->input.thinking == FIELDS_THINKING_ON));
+        bad |= json_object_set_new(o, "thinking", json_boolean(f->input.thinking == FIELDS_THINKING_ON));
+    }
+    if (f->input.thinking == FIELDS_THINKING_OFF) { /* templates of Cohere and Seed-OSS read these */
+        bad |= json_object_set_new(o, "reasoning", json_false());
+        bad |= json_object_set_new(o, "thinking_budget", json_integer(0));
+    }
+    if (f->input.kwargs)
+        bad |= json_object_update(o, (json_t *)(uintptr_t)f->input.kwargs);
+    if (f->input.documents)
+        bad |= json_object_set(o, "documents", (json_t *)(uintptr_t)f->input.documents);
+    return bad;
+}
+
+/* Renders the conversation of Q with the model's chat template and appends it to OUT. With --user-text plain,
+ * ORIGIN gets one byte for each byte of the prompt, which states the origin of that byte; otherwise ORIGIN
+ * stays empty. */
+static int render_messages(struct request *q, struct buf *out, struct buf *origin, struct err *e)
+{
+    const struct fields *f = &q->field;
+    struct conversation c = {.template = q->service->template,
+                             .tools = request_has_tools(q) ? (json_t *)(uintptr_t)f->input.tools : NULL,
+                             .messages = (json_t *)(uintptr_t)f->input.messages,
+                             .add_generation_prompt = f->input.add_generation_prompt,
+                             .is_open = f->input.continue_final_message,
+                             .origin = q->service->plain_user_text ? origin : NULL};
+    int rc;
+
+    if (c.is_open && c.add_generation_prompt)
+        return fields_blame(
+            &q->field, "continue_final_message",
+            err_set(e, ERR_INPUT, "continue_final_message and add_generation_prompt cannot both be true"));
+    if (!c.template->chat)
+        return err_set(e, ERR_INPUT, "%s", q->service->chat_missing);
+    c.variables = json_object();
+    rc = c.variables && set_variables(q, c.variables) == 0 ? conversation_render(&c, out, e)
+                                                           : err_nomem(e, "messages");
+    json_decref(c.variables);
+    return rc;
+}
+
 int prompt_read_messages(struct request *q, struct answer *a, struct rng_seeds *seeds, struct tok_ids *ids,
                          struct err *e)
 {
@@ -244,7 +286,7 @@ int prompt_read_messages(struct request *q, struct answer *a, struct rng_seeds *
     int rc = check_tools(q, a != NULL, e);
 
     if (rc == 0)
-        rc = messages_render(q, &text, &origin, e);
+        rc = render_messages(q, &text, &origin, e);
     if (rc == 0 && mem_lib_failed()) /* a failed allocation inside jansson may have been missed until here */
         rc = err_nomem(e, "messages");
     if (q->field.input.continue_final_message)
@@ -305,8 +347,8 @@ static bool echo_message(const struct request *q, struct answer *a)
     if (q->field.input.add_generation_prompt && !dialect_is(json_object_get(m, "role"), "assistant"))
         return true;
     for (size_t i = 0; i < a->n_choices; i++) {
-        conversation_last_text(list, &a->choice[i].text);
-        good &= !a->choice[i].text.oom;
+        conversation_last_text(list, &a->choice[i].said.text);
+        good &= !a->choice[i].said.text.oom;
     }
     return good;
 }

@@ -11,6 +11,7 @@
 #include "engine/constraints/structured.h"
 #include "gallop.h"
 #include "text/markup/tools.h"
+#include "text/tok/tok.h"
 
 /* ---- which functions ---- */
 
@@ -204,11 +205,27 @@ static bool has_head(const struct markup_calls *row)
            !(row->shapes & ~(unsigned)(MARKUP_OBJECT | MARKUP_LIST | MARKUP_NAMED));
 }
 
-void constrain_set_marks(const struct markup_calls *row, struct gallop_request *r)
+void constrain_set_marks(const struct markup_reasoning *reasoning, const struct markup_calls *row,
+                         enum markup_place place, struct gallop_request *r)
 {
     bool is_known = has_head(row);
 
+    if (reasoning) {
+        r->reasoning_open = markup_fixed(reasoning->open);
+        r->reasoning_close = markup_fixed(reasoning->close);
+        r->reasoning_begun = markup_reasons(place);
+    }
     for (size_t i = 0; i < sizeof(r->tool_call_open) / sizeof(r->tool_call_open[0]); i++)
         r->tool_call_open[i] = is_known ? row->open[i] : NULL;
     r->tool_call_close = is_known ? row->close[0] : NULL;
+}
+
+size_t constrain_stop_tokens(const struct markup_calls *calls, const struct tok *tok,
+                             int32_t ids[MARKUP_MAX_STOP])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; calls && tok && i < MARKUP_MAX_STOP && calls->stop[i]; i++)
+        n += tok_id_of(tok, calls->stop[i], strlen(calls->stop[i]), &ids[n]);
+    return n;
 }

@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "text/markup/markup.h"
 #include "text/markup/tools.h"
@@ -14,6 +15,7 @@ struct arena;
 struct err;
 struct gallop_request;
 struct gallop_structured_outputs;
+struct tok;
 
 /* What a request says about tool calls. All pointers are borrowed. */
 struct constrain_calls {
@@ -47,8 +49,14 @@ int constrain_place(struct gallop_structured_outputs *s, const struct markup_rea
                     const struct markup_calls *calls, enum markup_place place, const char *prompt, size_t n,
                     struct err *e);
 
-/* Sets the opening and closing marks of tool calls in the request R to those of ROW, which are borrowed, or to NULL if
- * ROW is NULL or its calls begin with more than a mark. */
-void constrain_set_marks(const struct markup_calls *row, struct gallop_request *r);
+/* Sets the marks of REASONING and of CALLS in the request R, whose answers begin at PLACE. The marks are borrowed.
+ * A row may be NULL; marks of calls that begin with more than a mark are not set. */
+void constrain_set_marks(const struct markup_reasoning *reasoning, const struct markup_calls *calls,
+                         enum markup_place place, struct gallop_request *r);
+
+/* Writes the ids of the tokens that end an answer after a tool call of CALLS to IDS, and returns their number. CALLS
+ * and TOK may be NULL. */
+size_t constrain_stop_tokens(const struct markup_calls *calls, const struct tok *tok,
+                             int32_t ids[MARKUP_MAX_STOP]);
 
 #endif

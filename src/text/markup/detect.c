@@ -5,7 +5,7 @@
 
 #include "base/json/json_pull.h"
 #include "base/utf8.h"
-#include "text/markup/parser.h"
+#include "text/markup/message.h"
 #include "text/markup/probe.h"
 #include "text/markup/tools.h"
 
@@ -123,43 +123,24 @@ static size_t end_of(const struct detector *d, size_t from)
 
 /* ---- reading back ---- */
 
-/* What the parser returns for an answer. */
-struct reading {
-    struct buf content, reasoning, arguments;
-    size_t n_calls;
-    bool is_wrong; /* a call has another name or other arguments than the rendered call */
-};
-
-static void check_call(struct reading *r)
+/* Returns whether C are the first N calls that were rendered. */
+static bool are_meant(const struct message_calls *c, size_t n)
 {
-    json_t *found = NULL, *meant = NULL;
-    struct err e;
+    bool same = c->n == n;
 
-    if (r->n_calls < N_CALLS && r->arguments.len &&
-        json_pull_load_exact(&found, r->arguments.data, r->arguments.len, "", &e) == 0)
-        json_pull_load_exact(&meant, arguments[r->n_calls], strlen(arguments[r->n_calls]), "", &e);
-    r->is_wrong |= !found || !meant || !json_equal(found, meant);
-    r->n_calls++;
-    json_decref(found);
-    json_decref(meant);
-    buf_clear(&r->arguments);
-}
+    for (size_t i = 0; i < n && same; i++) {
+        const struct message_call *v = &c->v[i];
+        json_t *found = NULL, *meant = NULL;
+        struct err e;
 
-static void pieces_take(struct reading *r, struct parser *a)
-{
-    struct parser_piece p;
-
-    while (parser_take(a, &p)) {
-        switch (p.kind) {
-        case PARSER_CONTENT: buf_add(&r->content, p.text, p.len); break;
-        case PARSER_REASONING: buf_add(&r->reasoning, p.text, p.len); break;
-        case PARSER_CALL:
-            r->is_wrong |= p.len != strlen(PROBE_NAME) || memcmp(p.text, PROBE_NAME, p.len) != 0;
-            break;
-        case PARSER_ARGUMENTS: buf_add(&r->arguments, p.text, p.len); break;
-        case PARSER_CALL_END: check_call(r);
-        }
+        same = v->n_name == strlen(PROBE_NAME) && strcmp(message_call_name(c, v), PROBE_NAME) == 0 &&
+               json_pull_load_exact(&found, message_call_arguments(c, v), v->n_arguments, "", &e) == 0 &&
+               json_pull_load_exact(&meant, arguments[i], strlen(arguments[i]), "", &e) == 0 &&
+               json_equal(found, meant);
+        json_decref(found);
+        json_decref(meant);
     }
+    return same;
 }
 
 /* Returns the number of bytes in B that are no white space. */
@@ -192,25 +173,23 @@ static int surprises(struct detector *d, const struct markup_calls *calls,
                                      .names = names,
                                      .n_names = 1,
                                      .tools = d->tools};
-    struct reading r = {{.tag = MEM_TEXT}, {.tag = MEM_TEXT}, {.tag = MEM_TEXT}, 0, false};
     struct parser *a = NULL;
+    struct message m;
     int rc = parser_open(&a, &o, d->p.e), n;
 
+    message_init(&m, MEM_TEXT);
     rc = rc ? rc : parser_feed(a, d->p.out.data + from, NULL, end - from, d->p.e);
     rc = rc ? rc : parser_finish(a, PARSER_ENDED, d->p.e);
-    if (rc)
-        d->p.rc = rc;
-    else
-        pieces_take(&r, a);
-    n = n_text(&r.content);
-    if (n_meant ? r.is_wrong || r.n_calls != n_meant : !is_text(&r.reasoning, reason_text))
+    if (rc == 0 && message_take(&m, a, false) != 0)
+        rc = err_nomem(d->p.e, "a chat template");
+    d->p.rc = rc ? rc : d->p.rc;
+    n = n_text(&m.text);
+    if (n_meant ? !are_meant(&m.calls, n_meant) : !is_text(&m.reasoning, reason_text))
         n = NO_MATCH;
     else if (!n_meant)
-        n = last_of(&r.content, answer_text) < r.content.len ? n - (int)strlen(answer_text) : NO_MATCH;
+        n = last_of(&m.text, answer_text) < m.text.len ? n - (int)strlen(answer_text) : NO_MATCH;
     parser_close(a);
-    buf_fini(&r.content);
-    buf_fini(&r.reasoning);
-    buf_fini(&r.arguments);
+    message_fini(&m);
     return rc ? NO_MATCH : n;
 }
 

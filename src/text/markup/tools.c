@@ -4,6 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json/json_pull.h"
@@ -118,6 +119,19 @@ int tools_check(const json_t *list, const char **names, struct err *e)
             names[i] = json_string_value(name);
     }
     return 0;
+}
+
+int tools_copy_names(const json_t *list, struct arena *a, const char *const **names, size_t *n, struct err *e)
+{
+    const char **copy = arena_zalloc(a, json_array_size(list), sizeof(*copy));
+    int rc = copy ? tools_check(list, copy, e) : err_nomem(e, "tools");
+
+    *n = rc ? 0 : json_array_size(list);
+    *names = copy;
+    for (size_t i = 0; i < *n && rc == 0; i++)
+        if (!(copy[i] = arena_strndup(a, copy[i], strlen(copy[i]))))
+            rc = err_nomem(e, "tools");
+    return rc;
 }
 
 /* Removes the member KEY of O if it is null. If it is missing and FILLS, sets it to VALUE, which is released. 0, or -1:

@@ -12,6 +12,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+struct arena;
 struct chat;
 struct err;
 struct jinja;
@@ -47,6 +48,10 @@ int tools_probe(const struct chat *chat, const struct jinja *template, struct to
 
 /* Checks that each tool in LIST is a function with a name. NAMES (or NULL) gets the names, borrowed. */
 int tools_check(const json_t *list, const char **names, struct err *e);
+
+/* Checks LIST likewise, and sets *NAMES [*n] to copies of the names in A. LIST may be NULL. ERR_NOMEM, too. */
+int tools_copy_names(const json_t *list, struct arena *a, const char *const **names, size_t *n,
+                     struct err *e);
 
 /* Sets *OUT to a new list of the functions TOOLS for the template: what is null is left out, and what the style S needs
  * is filled in, as an empty description or parameters without properties. TOOLS is not modified. ERR_NOMEM. */

@@ -16,7 +16,8 @@ static int begin(void **state)
 {
     struct parser_options o = {.calls = markup_calls_named("hermes"), .seed = 1};
 
-    choice = (struct answer_choice){.text.tag = MEM_API, .reasoning.tag = MEM_API, .calls.text.tag = MEM_API};
+    choice = (struct answer_choice){.finish = 0};
+    message_init(&choice.said, MEM_API);
     return parser_open(&choice.parser, &o, NULL);
 }
 
@@ -34,12 +35,12 @@ static void add(const char *text)
 /* The calls that may be written now: "name(arguments)", or "+arguments" for the rest of one. */
 static void expect_ready(const char *expected)
 {
-    const struct answer_calls *c = &choice.calls;
+    const struct message_calls *c = &choice.said.calls;
     struct buf found = {.tag = MEM_API};
 
     for (size_t i = 0; i < c->n_ready; i++) {
-        buf_fmt(&found, c->v[i].begins ? "%s(" : "+", answer_call_name(c, &c->v[i]));
-        buf_add(&found, answer_call_arguments(c, &c->v[i]), c->v[i].n_arguments);
+        buf_fmt(&found, c->v[i].begins ? "%s(" : "+", message_call_name(c, &c->v[i]));
+        buf_add(&found, message_call_arguments(c, &c->v[i]), c->v[i].n_arguments);
         buf_str(&found, c->v[i].begins ? ")" : "");
     }
     assert_string_equal(found.data ? found.data : "", expected);
@@ -55,12 +56,12 @@ static void a_streamed_call_goes_on_in_the_next_event(void **state)
     assert_false(answer_has_news(&choice));
     add(": 1}}</tool_call>" CALL("g", "{}"));
     expect_ready("+: 1}g({})");
-    assert_int_equal(choice.calls.n_given, 2);
+    assert_int_equal(choice.said.calls.n_given, 2);
 }
 
 static void a_call_is_held_until_it_is_complete(void **state)
 {
-    choice.calls.when = ANSWER_CALLS_COMPLETE;
+    choice.said.calls.when = MESSAGE_CALLS_COMPLETE;
     add(CALL("f", "{\"a\": 1}") "<tool_call>{\"name\": \"gg\", \"arguments\": {\"b\"");
     expect_ready("f({\"a\": 1})");
     answer_sent(&choice);
@@ -73,19 +74,19 @@ static void a_call_is_held_until_it_is_complete(void **state)
 /* The stop string has ended the answer inside of a call: clients see no part of that call. */
 static void a_stop_string_drops_an_incomplete_call(void **state)
 {
-    choice.calls.when = ANSWER_CALLS_COMPLETE;
-    choice.calls.whole = true;
+    choice.said.calls.when = MESSAGE_CALLS_COMPLETE;
+    choice.said.calls.whole = true;
     add(CALL("f", "{}") "<tool_call>{\"name\": \"g\", \"arguments\": {\"b\"");
     choice.finish = GALLOP_FINISH_STOP;
     assert_int_equal(answer_end(&choice, true), 0);
     expect_ready("f({})");
-    assert_int_equal(choice.calls.n_given, 1);
+    assert_int_equal(choice.said.calls.n_given, 1);
 }
 
 static void a_limit_leaves_an_incomplete_call(void **state)
 {
-    choice.calls.when = ANSWER_CALLS_COMPLETE;
-    choice.calls.whole = true;
+    choice.said.calls.when = MESSAGE_CALLS_COMPLETE;
+    choice.said.calls.whole = true;
     add("<tool_call>{\"name\": \"g\", \"arguments\": {\"b\"");
     choice.finish = GALLOP_FINISH_LENGTH;
     assert_int_equal(answer_end(&choice, false), 0);
@@ -94,7 +95,7 @@ static void a_limit_leaves_an_incomplete_call(void **state)
 
 static void calls_at_the_end_wait_for_it(void **state)
 {
-    choice.calls.when = ANSWER_CALLS_AT_END;
+    choice.said.calls.when = MESSAGE_CALLS_AT_END;
     add(CALL("f", "{}"));
     expect_ready("");
     answer_sent(&choice);
@@ -107,7 +108,7 @@ static void calls_at_the_end_wait_for_it(void **state)
 /* An answer that failed has not ended: a stream sends what came before and then says why. */
 static void a_failed_answer_has_no_end(void **state)
 {
-    choice.calls.when = ANSWER_CALLS_AT_END;
+    choice.said.calls.when = MESSAGE_CALLS_AT_END;
     add("so far" CALL("f", "{}"));
     choice.finish = GALLOP_FINISH_DEADLINE;
     assert_int_equal(answer_end(&choice, false), 0);

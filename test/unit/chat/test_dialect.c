@@ -41,12 +41,12 @@ static void close_block(const struct dialect_writer *w, struct buf *out)
 /* A tool call NAME, or the rest of one (NULL), in the next event. */
 static void call(const char *name, const char *arguments)
 {
-    struct answer_calls *c = &choice.calls;
-    struct answer_call *v;
+    struct message_calls *c = &choice.said.calls;
+    struct message_call *v;
 
     assert_true(mem_grow((void **)&c->v, &c->cap, c->n + 1, sizeof(*c->v), MEM_API));
     v = &c->v[c->n];
-    *v = (struct answer_call){.begins = name, .id = "i", .name = c->text.len};
+    *v = (struct message_call){.begins = name, .id = "i", .name = c->text.len};
     buf_str(&c->text, name ? name : "");
     buf_char(&c->text, 0);
     v->arguments = c->text.len;
@@ -60,8 +60,8 @@ static void event(const char *reasoning, const char *text)
 {
     static const struct blocks_writer blocks = {open_block, add, close_block};
 
-    buf_str(&choice.reasoning, reasoning);
-    buf_str(&choice.text, text);
+    buf_str(&choice.said.reasoning, reasoning);
+    buf_str(&choice.said.text, text);
     blocks_put(NULL, &written, &blocks, &choice, &said);
     answer_sent(&choice);
     assert_false(said.oom);
@@ -70,7 +70,8 @@ static void event(const char *reasoning, const char *text)
 static int begin(void **state)
 {
     json_set_alloc_funcs(mem_lib_alloc, mem_free);
-    choice = (struct answer_choice){.text.tag = MEM_API, .reasoning.tag = MEM_API, .calls.text.tag = MEM_API};
+    choice = (struct answer_choice){.finish = 0};
+    message_init(&choice.said, MEM_API);
     written = (struct blocks){.n = 0};
     said = (struct buf){.tag = MEM_API};
     return 0;
@@ -119,8 +120,8 @@ static void only_the_last_item_of_a_cut_response_is_incomplete(void **state)
     struct request q = {.service = &o, .field = {.sampling = &sampling}};
     struct dialect_writer w = {.q = &q, .a = &answer};
 
-    buf_str(&choice.reasoning, "why");
-    buf_str(&choice.text, "becau");
+    buf_str(&choice.said.reasoning, "why");
+    buf_str(&choice.said.text, "becau");
     choice.state = ANSWER_ENDED;
     choice.finish = GALLOP_FINISH_LENGTH;
     assert_true(responses_dialect.open(&w));

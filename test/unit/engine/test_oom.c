@@ -80,6 +80,10 @@ static int scenario(const char *kv, char *err)
     err[0] = 0;
     if ((rc = engine_open(&g, &o, NULL, &e)) != 0) /* test_texts.c opens the rest of gallop_open() */
         return engine_give(err, &e, rc);
+    if ((rc = engine_read_embedder(g, &e)) != 0) {
+        gallop_close(g);
+        return engine_give(err, &e, rc);
+    }
     gallop_request_init(&r);
     r.text = "Once upon a time there was a";
     r.sampling.max_new_tokens = 6;

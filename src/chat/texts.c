@@ -1,15 +1,13 @@
-/* texts.c - opens the chat template and the embedder of an engine's model, and describes the model. */
-#include "engine/texts/texts.h"
+/* texts.c - opens the chat template of an engine's model, and describes the model. */
+#include "chat/texts.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "base/json/json_pull.h"
-#include "base/threads/pool.h"
-#include "ckpt/checkpoint.h"
-#include "engine/find_model.h"
-#include "engine/llm.h"
+#include "chat/template_cache.h"
+#include "engine/engine.h"
 #include "engine/sampling/sampling.h"
-#include "engine/texts/template_cache.h"
 #include "text/chat.h"
 #include "text/markup/conversation.h"
 #include "text/tok/tok.h"
@@ -17,10 +15,10 @@
 /* ---- templates ---- */
 
 /* Reads the chat template of the checkpoint. Only ERR_NOMEM is an error; others are kept for later calls. */
-static int open_chat(struct texts *t, const struct llm *m, struct err *e)
+static int open_chat(struct texts *t, const struct gallop *g, struct err *e)
 {
     struct err *missing = &t->chat_missing;
-    int rc = checkpoint_chat(&t->chat, m->model.checkpoint, missing);
+    int rc = engine_open_chat(g, &t->chat, missing);
 
     if (rc == 0 && !chat_has_template(t->chat)) {
         err_set(missing, ERR_INPUT, "this model has no chat template; chat_template takes the text of one");
@@ -33,32 +31,7 @@ static int open_chat(struct texts *t, const struct llm *m, struct err *e)
     return rc == ERR_NOMEM ? rc : 0;
 }
 
-/* Reads how embeddings are made. Only ERR_NOMEM is an error; others are kept for later calls. */
-static int open_embedder(struct texts *t, const struct llm *m, struct err *e)
-{
-    struct err *missing = &t->embedder_missing;
-    int rc = embedder_open(&t->embedder, m->model.checkpoint, missing);
-
-    if (rc == 0)
-        rc = dense_check(&t->embedder.dense, m->model.info.hidden, missing);
-    if (rc == ERR_NOMEM && e)
-        *e = *missing;
-    return rc == ERR_NOMEM ? rc : 0;
-}
-
-int texts_embedder(const struct texts *t, enum gallop_pooling pooling, const struct embedder **out,
-                   struct err *e)
-{
-    *out = NULL;
-    if (pooling != GALLOP_POOL_AUTO)
-        return 0;
-    if (t->embedder_missing.code && e)
-        *e = t->embedder_missing;
-    *out = &t->embedder;
-    return t->embedder_missing.code;
-}
-
-int texts_template_open(const struct texts *t, const char *source, struct texts_use *out, struct err *e)
+int texts_template_open(struct texts *t, const char *source, struct texts_use *out, struct err *e)
 {
     int rc;
 
@@ -70,19 +43,19 @@ int texts_template_open(const struct texts *t, const char *source, struct texts_
     }
     if (!source)
         return 0;
-    rc = template_cache_get(t->templates, t->chat, source, &out->entry, e);
+    rc = template_cache_get(&t->templates, t->chat, source, &out->entry, e);
     if (rc == 0)
         out->template = &out->entry->template;
     return rc;
 }
 
-void texts_template_close(const struct texts *t, struct texts_use *x)
+void texts_template_close(struct texts *t, struct texts_use *x)
 {
-    template_cache_release(t->templates, x->entry);
+    template_cache_release(&t->templates, x->entry);
     *x = (struct texts_use){.entry = NULL};
 }
 
-int texts_markup(const struct texts *t, const char *calls, const char *reasoning, const char *source,
+int texts_markup(struct texts *t, const char *calls, const char *reasoning, const char *source,
                  struct markup *out, struct err *e)
 {
     struct texts_use use = {.template = &t->own};
@@ -170,7 +143,7 @@ static int copy(struct texts *t, const char *s, size_t n, const char **out, stru
 
 /* Returns the id of the special token that the files of the chat template call NAME; OTHERWISE: there is
  * none. */
-static int32_t named_id(const struct texts *t, const char *name, int32_t otherwise)
+static int32_t named_id(struct texts *t, const char *name, int32_t otherwise)
 {
     size_t n = 0;
     const char *text = t->chat ? chat_token(t->chat, name, &n) : NULL;
@@ -221,50 +194,19 @@ static int describe_tokens(struct texts *t, struct err *e)
     return rc;
 }
 
-void texts_describe_model(struct gallop_model_info *info, const struct llm *m)
-{
-    const struct model_info *sizes = &m->model.info;
-
-    *info = (struct gallop_model_info){.bos_id = -1, .eos_id = -1, .unk_id = -1, .pad_id = -1};
-    info->path = m->model.checkpoint ? m->model.checkpoint->in.path : NULL;
-    info->architecture = m->model.arch->class_name;
-    info->model_type = m->model.arch->model_type;
-    info->n_params = m->model.n_params;
-    info->weight_bytes = m->model.packed_bytes;
-    info->n_layers = sizes->n_layers;
-    info->hidden_size = sizes->hidden;
-    info->intermediate_size = sizes->inner;
-    info->n_heads = sizes->n_heads;
-    info->n_kv_heads = sizes->n_kv;
-    info->vocab_size = sizes->vocab;
-    info->context_length = sizes->max_len;
-    info->max_model_len = m->max_len;
-    info->max_step_tokens = m->max_tokens;
-    info->dtype = m->model.opt.dtype == DT_F32 ? "fp32" : "bf16";
-    info->quant = m->model.quant;
-    info->kv_cache_type = m->kv.type->name;
-    info->kv_cache_dtype = llm_kv_dtype(m);
-    info->isa = m->isa;
-    info->threads = pool_threads(m->pool);
-    info->no_generation = sizes->headless ? m->model.headless : NULL;
-    info->no_tokenizer = m->tok ? NULL : m->tok_missing.msg;
-}
-
-static int describe_all(struct texts *t, const struct llm *m, const struct sampling *config,
-                        const char *model, struct err *e)
+static int describe_all(struct texts *t, const struct engine_info *engine, struct err *e)
 {
     struct gallop_model_info *info = &t->info;
     struct markup markup;
-    char name[512];
     int rc;
 
-    texts_describe_model(info, m);
-    info->bos_id = named_id(t, "bos_token", config->bos);
+    *info = *engine->model;
+    info->bos_id = named_id(t, "bos_token", engine->defaults->bos);
     info->eos_id = t->tok ? tok_eos(t->tok) : -1;
     info->unk_id = named_id(t, "unk_token", -1);
-    info->pad_id = named_id(t, "pad_token", config->pad);
-    info->end_ids = config->eos;
-    info->n_end_ids = config->n_eos;
+    info->pad_id = named_id(t, "pad_token", engine->defaults->pad);
+    info->end_ids = engine->defaults->eos;
+    info->n_end_ids = engine->defaults->n_eos;
     info->chat_template = t->chat ? chat_template_source(t->chat, "default") : NULL;
     if (!info->chat_template)
         info->chat_template = t->own.source;
@@ -274,47 +216,66 @@ static int describe_all(struct texts *t, const struct llm *m, const struct sampl
         return rc;
     info->tool_call_parser = markup.calls ? markup.calls->name : NULL;
     info->reasoning_parser = markup.reasoning ? markup.reasoning->name : NULL;
-    find_model_name(model, model, name, sizeof(name));
-    rc = copy(t, name, strlen(name), &info->name, e);
-    return rc || !t->tok ? rc : describe_tokens(t, e);
+    return t->tok ? describe_tokens(t, e) : 0;
 }
 
 /* ---- all of it ---- */
 
-int texts_open(struct texts *t, const struct llm *m, const struct sampling *config, const char *model,
-               struct err *e)
+/* Sets the service that answers bodies as the model's files say. */
+static void open_service(struct texts *t, struct gallop *g)
 {
+    const struct embedder *x;
+    bool has_embedder = engine_embedder(g, GALLOP_POOL_AUTO, &x, &t->embedder_missing) == 0;
+
+    t->service = (struct service){.engine = g,
+                                  .name = &t->info.name,
+                                  .n_names = 1,
+                                  .path_name = t->info.path,
+                                  .template = &t->own,
+                                  .chat_missing = t->chat_missing.msg,
+                                  .markup = &t->own.markup,
+                                  .reasoning_field = "reasoning",
+                                  .embedder = x,
+                                  .embedder_missing = has_embedder ? NULL : t->embedder_missing.msg,
+                                  .priorities = engine_info(g)->has_priorities,
+                                  .created = (int64_t)time(NULL),
+                                  .max_logprobs = -1};
+    service_complete(&t->service);
+}
+
+int texts_open(struct texts **out, struct gallop *g, struct err *e)
+{
+    struct texts *t = *out = mem_zalloc(1, sizeof(*t), MEM_ENGINE);
     int rc;
 
-    *t = (struct texts){.is_open = true, .tok = m->tok};
+    if (!t)
+        return err_nomem(e, "the chat template");
     arena_init(&t->arena, MEM_ENGINE);
-    if (!(t->templates = mem_zalloc(1, sizeof(*t->templates), MEM_ENGINE))) {
-        texts_close(t);
-        return err_nomem(e, "the cache of templates");
-    }
-    template_cache_init(t->templates);
+    template_cache_init(&t->templates);
+    t->tok = engine_info(g)->tok;
     mem_lib_failed(); /* resets the flag of an earlier failure */
-    if ((rc = open_chat(t, m, e)) == 0 && (rc = open_embedder(t, m, e)) == 0)
-        rc = describe_all(t, m, config, model, e);
+    if ((rc = open_chat(t, g, e)) == 0)
+        rc = describe_all(t, engine_info(g), e);
     if (mem_lib_failed()) /* a failure inside jansson may have been taken for a template that refuses messages */
         rc = err_nomem(e, "a chat template");
-    if (rc)
+    if (rc == 0)
+        open_service(t, g);
+    else
         texts_close(t);
     return rc;
 }
 
 void texts_close(struct texts *t)
 {
-    if (t->templates)
-        template_cache_fini(t->templates);
-    mem_free(t->templates);
+    if (!t)
+        return;
+    template_cache_fini(&t->templates);
     chat_close(t->chat);
-    embedder_close(&t->embedder);
     arena_fini(&t->arena);
-    *t = (struct texts){0};
+    mem_free(t);
 }
 
-int texts_need_tok(const struct texts *t, struct err *e)
+int texts_need_tok(struct texts *t, struct err *e)
 {
     return t->tok ? 0
                   : err_set(e, ERR_UNSUPPORTED, "this model has no tokenizer: %.900s", t->info.no_tokenizer);

@@ -1,5 +1,5 @@
 /* template_cache.c - see template_cache.h. Templates are parsed without the lock. */
-#include "engine/texts/template_cache.h"
+#include "chat/template_cache.h"
 
 #include <string.h>
 

@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "base/json/json_pull.h"
+#include "chat/dialect/openai.h"
+#include "chat/texts.h"
 #include "engine/engine.h"
-#include "engine/engine_priv.h"
-#include "engine/texts/texts.h"
 #include "gallop.h"
-#include "text/markup/parser.h"
+#include "text/markup/message.h"
 
 _Static_assert((int)GALLOP_PIECE_CONTENT == (int)PARSER_CONTENT &&
                    (int)GALLOP_PIECE_CALL_END == (int)PARSER_CALL_END &&
@@ -26,30 +26,7 @@ void gallop_parser_options_init(struct gallop_parser_options *o)
     *o = (struct gallop_parser_options){.prompt_len = SIZE_MAX};
 }
 
-/* Sets the names of the functions TOOLS in P and O. */
-static int read_names(struct gallop_parser *p, const json_t *tools, struct parser_options *o, struct err *e)
-{
-    const char **names;
-    int rc;
-
-    if (!json_is_array(tools))
-        return err_about(e, ERR_INPUT, "tools", "expected a JSON array");
-    o->n_names = json_array_size(tools);
-    names = arena_zalloc(&p->arena, o->n_names, sizeof(*names));
-    if (!names)
-        return err_nomem(e, "a parser");
-    if ((rc = tools_check(tools, names, e)) != 0)
-        return rc;
-    for (size_t i = 0; i < o->n_names; i++) {
-        names[i] = arena_strndup(&p->arena, names[i], strlen(names[i]));
-        if (!names[i])
-            return err_nomem(e, "a parser");
-    }
-    o->names = names;
-    return 0;
-}
-
-static int open_parser(struct gallop_parser *p, const struct texts *t, const struct gallop_parser_options *o,
+static int open_parser(struct gallop_parser *p, struct texts *t, const struct gallop_parser_options *o,
                        struct err *e)
 {
     struct parser_options own = {
@@ -64,8 +41,9 @@ static int open_parser(struct gallop_parser *p, const struct texts *t, const str
     mem_lib_failed(); /* resets the flag of an earlier failure */
     if (rc == 0 && o->tools)
         rc = json_pull_load_exact(&tools, o->tools, strlen(o->tools), "tools", e);
-    if (rc == 0 && tools)
-        rc = read_names(p, tools, &own, e);
+    if (rc == 0 && tools && !json_is_array(tools))
+        rc = err_about(e, ERR_INPUT, "tools", "expected a JSON array");
+    rc = rc ? rc : tools_copy_names(tools, &p->arena, &own.names, &own.n_names, e);
     own.tools = tools;
     if (mem_lib_failed()) /* a failure inside jansson may have been missed until here */
         rc = err_nomem(e, "tools");
@@ -86,8 +64,8 @@ static int open_parser(struct gallop_parser *p, const struct texts *t, const str
     return rc;
 }
 
-static int new_parser(struct gallop_parser **out, const struct texts *t,
-                      const struct gallop_parser_options *o, struct err *e)
+static int new_parser(struct gallop_parser **out, struct texts *t, const struct gallop_parser_options *o,
+                      struct err *e)
 {
     struct gallop_parser *p = mem_zalloc(1, sizeof(*p), MEM_ENGINE);
     int rc;
@@ -177,102 +155,33 @@ int gallop_parser_take(struct gallop_parser *p, struct gallop_piece *piece)
 
 /* ---- whole texts ---- */
 
-/* The parts of a message. */
-struct message {
-    struct buf content, reasoning, calls;
-    struct buf name, arguments; /* of the tool call that has begun */
-    char id[PARSER_ID_SIZE];
-    bool has_reasoning, has_calls;
-};
-
-/* Writes the tool call that has ended. */
-static void add_call(struct message *m)
+/* Writes M as a message of OpenAI's API. Only tool calls make an empty content null. */
+static void write_message(struct message *m, struct buf *out)
 {
-    struct buf *out = &m->calls;
-
-    m->has_calls = true;
-    buf_json_begin(out, '{');
-    buf_json_key(out, "id");
-    buf_json_str(out, m->id, strlen(m->id));
-    buf_json_key(out, "type");
-    buf_json_str(out, "function", strlen("function"));
-    buf_json_key(out, "function");
-    buf_json_begin(out, '{');
-    buf_json_key(out, "name");
-    buf_json_str(out, m->name.data ? m->name.data : "", m->name.len);
-    buf_json_key(out, "arguments");
-    buf_json_str(out, m->arguments.data ? m->arguments.data : "", m->arguments.len);
-    buf_json_end(out, '}');
-    buf_json_end(out, '}');
-    out->oom |= m->name.oom || m->arguments.oom;
-}
-
-static void add_piece(struct message *m, const struct parser_piece *p)
-{
-    switch (p->kind) {
-    case PARSER_CONTENT: buf_add(&m->content, p->text, p->len); break;
-    case PARSER_REASONING:
-        m->has_reasoning = true;
-        buf_add(&m->reasoning, p->text, p->len);
-        break;
-    case PARSER_CALL:
-        m->calls.oom |= m->name.oom || m->arguments.oom;
-        buf_clear(&m->name);
-        buf_clear(&m->arguments);
-        buf_add(&m->name, p->text, p->len);
-        memcpy(m->id, p->id, sizeof(m->id));
-        break;
-    case PARSER_ARGUMENTS: buf_add(&m->arguments, p->text, p->len); break;
-    case PARSER_CALL_END: add_call(m);
-    }
-}
-
-/* Writes M as JSON. */
-static void write_message(const struct message *m, struct buf *out)
-{
+    m->calls.n_ready = m->calls.n;
     buf_str(out, "{\"role\":\"assistant\"");
-    buf_json_key(out, "content");
-    if (m->has_calls && m->content.len == 0)
-        buf_json_null(out);
-    else
-        buf_json_str(out, m->content.data ? m->content.data : "", m->content.len);
-    if (m->has_reasoning) {
-        buf_json_key(out, "reasoning");
-        buf_json_str(out, m->reasoning.data ? m->reasoning.data : "", m->reasoning.len);
-    }
-    if (m->has_calls) {
-        buf_json_key(out, "tool_calls");
-        buf_char(out, '[');
-        buf_add(out, m->calls.data, m->calls.len);
-        buf_char(out, ']');
-    }
+    if (m->text.len == 0)
+        buf_str(out, m->calls.n ? ",\"content\":null" : ",\"content\":\"\"");
+    openai_put_message(m, "reasoning", false, false, out);
     buf_char(out, '}');
-    out->oom |= m->content.oom || m->reasoning.oom || m->calls.oom;
 }
 
 static int parse(struct gallop_parser *p, const char *text, const char *special, size_t len,
                  enum gallop_parser_end end, struct buf *out, struct err *e)
 {
-    struct message m = {.content = {.tag = MEM_ENGINE},
-                        .reasoning = {.tag = MEM_ENGINE},
-                        .calls = {.tag = MEM_ENGINE},
-                        .name = {.tag = MEM_ENGINE},
-                        .arguments = {.tag = MEM_ENGINE}};
-    struct parser_piece piece;
+    struct message m;
     int rc = feed(p, text, special, len, e);
 
-    if (rc == 0)
-        rc = parser_finish(p->parser, end_of(end), e);
-    while (rc == 0 && parser_take(p->parser, &piece))
-        add_piece(&m, &piece);
+    message_init(&m, MEM_ENGINE);
+    m.calls.when = MESSAGE_CALLS_AT_END;
+    m.calls.whole = true;
+    rc = rc ? rc : message_take(&m, p->parser, false);
+    rc = rc ? rc : parser_finish(p->parser, end_of(end), e);
+    rc = rc ? rc : message_take(&m, p->parser, end == GALLOP_PARSER_STOPPED);
     if (rc == 0)
         write_message(&m, out);
-    buf_fini(&m.content);
-    buf_fini(&m.reasoning);
-    buf_fini(&m.calls);
-    buf_fini(&m.name);
-    buf_fini(&m.arguments);
-    return rc;
+    message_fini(&m);
+    return rc == ERR_NOMEM ? err_nomem(e, "a text") : rc;
 }
 
 int gallop_parse(const struct gallop *g, const struct gallop_parser_options *o, const char *text, size_t len,

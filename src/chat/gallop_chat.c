@@ -4,9 +4,8 @@
 #include <time.h>
 
 #include "base/json/json_pull.h"
+#include "chat/texts.h"
 #include "engine/engine.h"
-#include "engine/engine_priv.h"
-#include "engine/texts/texts.h"
 #include "gallop.h"
 #include "text/markup/conversation.h"
 #include "text/tok/ids.h"
@@ -82,8 +81,8 @@ static int render(const struct gallop_chat *c, const struct template *x, struct 
 }
 
 /* Reads and renders the conversation C. */
-static int render_chat(const struct texts *t, const struct gallop_chat *c, struct buf *out,
-                       struct buf *origin, struct err *e)
+static int render_chat(struct texts *t, const struct gallop_chat *c, struct buf *out, struct buf *origin,
+                       struct err *e)
 {
     struct texts_use use = {0};
     struct inputs in = {0};
@@ -101,7 +100,7 @@ static int render_chat(const struct texts *t, const struct gallop_chat *c, struc
 
 int gallop_render(const struct gallop *g, const struct gallop_chat *c, struct gallop_prompt *p, char *err)
 {
-    const struct texts *t = engine_texts(g);
+    struct texts *t = engine_texts(g);
     struct buf text = {.tag = MEM_ENGINE}, origin = {.tag = MEM_ENGINE};
     struct tok_ids ids = {0};
     struct err e = {0};

@@ -2,10 +2,9 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "chat/texts.h"
 #include "engine/constraints/constrain.h"
 #include "engine/engine.h"
-#include "engine/engine_priv.h"
-#include "engine/texts/texts.h"
 #include "gallop.h"
 #include "text/tok/tok.h"
 
@@ -22,24 +21,22 @@ static struct arena *memory_of(struct gallop_prompt *p)
 }
 
 /* Appends the tokens that end an answer after a tool call in the markup CALLS to the stop tokens of R. */
-static int add_stop_tokens(const struct texts *t, const struct markup_calls *calls, struct arena *a,
+static int add_stop_tokens(struct texts *t, const struct markup_calls *calls, struct arena *a,
                            struct gallop_request *r, struct err *e)
 {
     struct gallop_sampling *s = &r->sampling;
     size_t n = s->n_stop_token;
     int32_t *list;
 
-    if (!calls || !calls->stop[0] || !t->tok)
+    if (!calls || !calls->stop[0])
         return 0;
     list = arena_zalloc(a, n + MARKUP_MAX_STOP, sizeof(*list));
     if (!list)
         return err_nomem(e, "a request");
     if (n)
         memcpy(list, s->stop_token, n * sizeof(*list));
-    for (size_t i = 0; i < MARKUP_MAX_STOP && calls->stop[i]; i++)
-        n += tok_id_of(t->tok, calls->stop[i], strlen(calls->stop[i]), &list[n]);
     s->stop_token = list;
-    s->n_stop_token = n;
+    s->n_stop_token = n + constrain_stop_tokens(calls, t->tok, list + n);
     return 0;
 }
 
@@ -56,7 +53,7 @@ static int place(const struct gallop_chat *c, const struct gallop_prompt *p, con
 }
 
 /* Sets the constraint on tool calls in R, and where its constraints begin. */
-static int constrain(const struct texts *t, const struct gallop_chat *c, const struct gallop_prompt *p,
+static int constrain(struct texts *t, const struct gallop_chat *c, const struct gallop_prompt *p,
                      const struct markup *m, enum markup_place begin, const struct texts_tools *tools,
                      struct arena *a, struct gallop_request *r, struct err *e)
 {
@@ -75,7 +72,7 @@ static int constrain(const struct texts *t, const struct gallop_chat *c, const s
 }
 
 /* Sets the members of R. */
-static int ask(const struct texts *t, const struct gallop_chat *c, struct gallop_prompt *p,
+static int ask(struct texts *t, const struct gallop_chat *c, struct gallop_prompt *p,
                const struct texts_tools *tools, struct gallop_request *r, struct err *e)
 {
     const struct markup_calls *calls;
@@ -98,19 +95,14 @@ static int ask(const struct texts *t, const struct gallop_chat *c, struct gallop
     r->ids = p->ids;
     r->n_ids = p->n_ids;
     r->keep_special |= (calls && calls->special) || (m.reasoning && m.reasoning->special);
-    constrain_set_marks(calls, r);
-    if (m.reasoning) {
-        r->reasoning_open = markup_fixed(m.reasoning->open);
-        r->reasoning_close = markup_fixed(m.reasoning->close);
-        r->reasoning_begun = markup_reasons(begin);
-    }
+    constrain_set_marks(m.reasoning, calls, begin, r);
     return 0;
 }
 
 int gallop_ask(const struct gallop *g, const struct gallop_chat *c, struct gallop_prompt *p,
                struct gallop_request *r, char *err)
 {
-    const struct texts *t = engine_texts(g);
+    struct texts *t = engine_texts(g);
     struct gallop_request changed = *r;
     struct texts_tools tools;
     struct err e = {0};

@@ -1,12 +1,26 @@
-/* gallop_tokens.c - the functions of gallop.h that describe a model, tokenize and detokenize. */
+/* gallop_tokens.c - the functions of gallop.h that open and describe a model, tokenize and detokenize. */
 #include <string.h>
 
+#include "chat/texts.h"
 #include "engine/engine.h"
-#include "engine/engine_priv.h"
-#include "engine/texts/texts.h"
 #include "gallop.h"
 #include "text/tok/ids.h"
 #include "text/tok/tok.h"
+
+int gallop_open(struct gallop **out, const struct gallop_options *o, char *err)
+{
+    struct texts *t = NULL;
+    struct err e = {0};
+    int rc = engine_open(out, o, NULL, &e);
+
+    if (rc == 0 && ((rc = engine_read_embedder(*out, &e)) != 0 || (rc = texts_open(&t, *out, &e)) != 0)) {
+        gallop_close(*out);
+        *out = NULL;
+    }
+    if (rc == 0)
+        engine_keep_texts(*out, t, texts_close);
+    return engine_give(err, &e, rc);
+}
 
 void gallop_free(void *p)
 {
@@ -28,7 +42,7 @@ static int check_flags(unsigned flags, unsigned known, struct err *e)
 
 /* ---- tokenizing ---- */
 
-static int tokenize(const struct texts *t, const char *text, size_t len, unsigned flags, struct tok_ids *ids,
+static int tokenize(struct texts *t, const char *text, size_t len, unsigned flags, struct tok_ids *ids,
                     struct err *e)
 {
     unsigned how =
@@ -79,7 +93,7 @@ size_t gallop_token_bytes(const struct gallop *g, int32_t id, char *out, size_t 
 /* ---- detokenizing ---- */
 
 /* Checks FLAGS and that IDS [n] are in the vocabulary. */
-static int check_ids(const struct texts *t, const int32_t *ids, size_t n, unsigned flags, struct err *e)
+static int check_ids(struct texts *t, const int32_t *ids, size_t n, unsigned flags, struct err *e)
 {
     int rc = check_flags(flags, GALLOP_KEEP_SPECIAL, e);
 
@@ -96,7 +110,7 @@ static int check_ids(const struct texts *t, const int32_t *ids, size_t n, unsign
 int gallop_detokenize(const struct gallop *g, const int32_t *ids, size_t n, unsigned flags, char **text,
                       size_t *len, char *err)
 {
-    const struct texts *t = engine_texts(g);
+    struct texts *t = engine_texts(g);
     struct buf out = {.tag = MEM_ENGINE};
     struct err e = {0};
     int rc = check_ids(t, ids, n, flags, &e);
@@ -112,14 +126,14 @@ int gallop_detokenize(const struct gallop *g, const int32_t *ids, size_t n, unsi
 }
 
 struct gallop_detokenizer {
-    const struct texts *texts;
+    struct texts *texts;
     struct tok_stream *stream;
     struct buf out; /* the text of the last call */
 };
 
 int gallop_detokenizer_new(struct gallop_detokenizer **out, const struct gallop *g, unsigned flags, char *err)
 {
-    const struct texts *t = engine_texts(g);
+    struct texts *t = engine_texts(g);
     struct gallop_detokenizer *d = NULL;
     struct err e = {0};
     int rc = check_ids(t, NULL, 0, flags, &e);

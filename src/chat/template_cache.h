@@ -3,8 +3,8 @@
  * Parsing and examining a template takes longer than rendering it, and programs give the same one with each
  * conversation. The last TEMPLATE_CACHE_ENTRIES templates of an engine are kept. Any thread may use the cache.
  */
-#ifndef GALLOP_ENGINE_TEMPLATE_CACHE_H
-#define GALLOP_ENGINE_TEMPLATE_CACHE_H
+#ifndef GALLOP_CHAT_TEMPLATE_CACHE_H
+#define GALLOP_CHAT_TEMPLATE_CACHE_H
 
 #include <pthread.h>
 #include <stddef.h>
