@@ -2,6 +2,7 @@
 library only; GALLOP_BIN names the program."""
 import json
 import os
+import pty
 import resource
 import shutil
 import signal
@@ -27,6 +28,24 @@ def call(*args, stdin=None, env={}, **more):
     return subprocess.run([GALLOP, *(x if isinstance(x, bytes) else str(x) for x in args)], **given,
                           timeout=600, **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
                                           **more}, env={"GALLOP_PORT": "0", **os.environ, **env})
+
+
+def on_a_terminal(stream, *args, env={}):
+    """Runs the program with STREAM, "stdout" or "stderr", on a terminal, and drops the other one.
+    Returns the status and what the terminal got."""
+    ours, theirs = pty.openpty()
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: theirs}
+    with subprocess.Popen([GALLOP, *map(str, args)], stdin=subprocess.DEVNULL,
+                          env={**os.environ, **env}, **streams) as p:
+        os.close(theirs)
+        shown = b""
+        try:
+            while piece := os.read(ours, 65536):
+                shown += piece
+        except OSError:  # the other side is closed
+            pass
+        os.close(ours)
+        return p.wait(100), shown
 
 
 def whole_cpu(*args, **more):

@@ -3,7 +3,6 @@
 that determine the order, and the progress display."""
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -12,7 +11,7 @@ import tempfile
 import time
 
 from _cli import (DEMO, FAST_CLOCK, GALLOP, call, check, expect, expect_error, in_front, lines,
-                  run_all)
+                  on_a_terminal, run_all)
 from _server import Server
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "net"))
@@ -586,38 +585,18 @@ def lines_that_wait_are_limited():
 
 # ---- progress ----
 
-def _on_a_terminal(*command, env={}):
-    """Returns what the command shows on standard error, which is a terminal. Standard output is
-    dropped."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen([GALLOP, *map(str, command)], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.DEVNULL, stderr=theirs, env={**os.environ, **env}) as p:
-        os.close(theirs)
-        shown = b""
-        while True:
-            try:
-                piece = os.read(ours, 65536)
-            except OSError:
-                break
-            if not piece:
-                break
-            shown += piece
-        os.close(ours)
-        return p.wait(100), shown
-
-
 def a_batch_shows_its_progress_on_a_terminal_and_nowhere_else():
     if not (front := in_front(FOLDER.name, FAST_CLOCK)):
         return
     batch = _file("g.jsonl", *({"prompt": f"Once {i}", "max_tokens": 60, "ignore_eos": True}
                                for i in range(4)))
     options = ["run", "-m", DEMO, "--json", "--max-num-seqs", 1, "--batch", batch]
-    status, shown = _on_a_terminal(*options, env=front)
+    status, shown = on_a_terminal("stderr", *options, env=front)
     expect(status, 0, "status")
     check(re.search(rb"requests \[#* *\] [0-3]/4", shown),
           f"the progress of a batch: {shown[-300:]}")
     check(shown.endswith(b"\r\x1b[K"), f"the line is wiped at the end: {shown[-50:]!r}")
-    expect(_on_a_terminal(*options, "--quiet", env=front)[1], b"", "progress with --quiet")
+    expect(on_a_terminal("stderr", *options, "--quiet", env=front)[1], b"", "progress with --quiet")
     expect(call(*options, env=front).stderr, b"", "progress where there is no terminal")
 
 
@@ -625,14 +604,14 @@ def a_long_prompt_of_run_shows_its_progress_on_a_terminal_and_nowhere_else():
     if not (front := in_front(FOLDER.name, FAST_CLOCK)):
         return
     options = ["run", "-m", DEMO, "--greedy", "-n", 3, "--max-num-batched-tokens", 16, "word " * 500]
-    status, shown = _on_a_terminal(*options, env=front)
+    status, shown = on_a_terminal("stderr", *options, env=front)
     expect(status, 0, "status")
     found = re.findall(rb"processing the prompt, tokens \[#* *\] (\d+)/(\d+)", shown)
     check(found and {int(n) for _, n in found} == {int(found[0][1])} and int(found[0][1]) > 500,
           f"the progress of a prompt: {shown[-300:]}")
     check(0 < int(found[0][0]) < int(found[0][1]), f"tokens that are processed: {found[0]}")
     check(b"\r\x1b[K" in shown.rpartition(b"]")[2], f"the line is wiped: {shown[-50:]!r}")
-    expect(_on_a_terminal(*options, "--quiet", env=front)[1], b"", "progress with --quiet")
+    expect(on_a_terminal("stderr", *options, "--quiet", env=front)[1], b"", "progress with --quiet")
     check(b"processing" not in call(*options, env=front).stderr, "progress where there is no terminal")
 
 

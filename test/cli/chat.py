@@ -11,13 +11,13 @@ import select
 import shutil
 import signal
 import struct
-import subprocess
 import sys
 import tempfile
 import termios
 import time
 
-from _cli import DEMO, FAST_CLOCK, GALLOP, call, check, expect, expect_error, in_front, run_all
+from _cli import (DEMO, FAST_CLOCK, GALLOP, call, check, expect, expect_error, in_front,
+                  on_a_terminal, run_all)
 from _server import patient_model
 
 TEMPLATE = """{%- set last = messages[-1]['content'] %}
@@ -558,21 +558,8 @@ def controls_in_answers_do_not_reach_the_terminal():
                       ids.decode().strip()]):
             plain = call(*args).stdout
             check("".join(CONTROLS[1:]).encode() in plain, f"a pipe gets the text as it is: {plain}")
-            ours, theirs = pty.openpty()
-            with subprocess.Popen([GALLOP, *args], stdin=subprocess.DEVNULL, stdout=theirs,
-                                  stderr=subprocess.DEVNULL) as p:
-                os.close(theirs)
-                shown = b""
-                while True:
-                    try:
-                        piece = os.read(ours, 65536)
-                    except OSError:
-                        break
-                    if not piece:
-                        break
-                    shown += piece
-                os.close(ours)
-                expect(p.wait(100), 0, "status")
+            status, shown = on_a_terminal("stdout", *args)
+            expect(status, 0, "status")
             check(SHOWN in shown, f"{args[0]} on a terminal: {shown}")
 
 
