@@ -154,6 +154,21 @@ static void say_unknown(const struct fields *f, const char *name, const json_t *
                 sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
 
 /* schema_NAME: the JSON Schema of the values that read_NAME accepts besides null, with ' in place of ". */
+
+/* Readers that keep the value in TO: one of a type, and a list of at most MOST objects. */
+#define VALUE(reader, name, to, is_type, expected, schema)                     \
+    static const char schema_##reader[] = schema;                              \
+    static int read_##reader(struct fields *f, const json_t *v, struct err *e) \
+    {                                                                          \
+        f->to = v;                                                             \
+        return is_type(v) ? 0 : unexpected(name, v, expected, e);              \
+    }
+#define OBJECTS(reader, name, to, most, schema)                                \
+    static const char schema_##reader[] = schema;                              \
+    static int read_##reader(struct fields *f, const json_t *v, struct err *e) \
+    {                                                                          \
+        return read_objects(&f->to, name, v, most, e);                         \
+    }
 #define SCHEMA_IDS "{'type':'array','items':{'type':'integer','minimum':0,'maximum':2147483647}"
 static const char schema_prompt[] =
     "{'anyOf':[{'type':'string'},{'type':'array','items':{'type':'string'},'minItems':1,"
@@ -194,13 +209,7 @@ static int read_prompt(struct fields *f, const json_t *v, struct err *e)
     return check_prompts(f, "prompt", v, e);
 }
 
-static const char schema_prompt_text[] = "{'type':'string'}";
-
-static int read_prompt_text(struct fields *f, const json_t *v, struct err *e)
-{
-    f->input.prompt = v;
-    return json_is_string(v) ? 0 : unexpected("prompt", v, "a string", e);
-}
+VALUE(prompt_text, "prompt", input.prompt, is_string, "a string", "{'type':'string'}")
 
 static const char schema_suffix[] = "{'type':'string'}";
 
@@ -228,17 +237,12 @@ static int read_objects(const json_t **to, const char *name, const json_t *v, si
     "'text','input_text','output_text','refusal','thinking']},'text':{'type':['string',"      \
     "'null']}}}}]},'tool_calls':{'type':['array','null'],'items':{'type':'object'}},"         \
     "'tool_call_id':{'type':'string'},'name':{'type':'string'}}}"
-static const char schema_messages[] = "{'type':'array','minItems':1,'items':" SCHEMA_MESSAGE "}",
-                  schema_any_messages[] = "{'type':'array','items':" SCHEMA_MESSAGE "}";
-
-static int read_any_messages(struct fields *f, const json_t *v, struct err *e)
-{
-    return read_objects(&f->input.messages, "messages", v, SIZE_MAX, e);
-}
+static const char schema_messages[] = "{'type':'array','minItems':1,'items':" SCHEMA_MESSAGE "}";
+OBJECTS(any_messages, "messages", input.messages, SIZE_MAX, "{'type':'array','items':" SCHEMA_MESSAGE "}")
 
 static int read_messages(struct fields *f, const json_t *v, struct err *e)
 {
-    int rc = read_objects(&f->input.messages, "messages", v, SIZE_MAX, e);
+    int rc = read_any_messages(f, v, e);
 
     return rc || json_array_size(v) ? rc : err_set(e, ERR_INPUT, "messages: at least one message is needed");
 }
@@ -299,10 +303,7 @@ static const char schema_turns[] =
     "{'enum':['user','assistant','system']},'content':{'anyOf':[{'type':'string'},{'type':'array','items':{'type':"
     "'object','required':['type','text'],'properties':{'type':{'const':'text'},'text':{'type':'string'}}}}]}}}}";
 
-static int read_turns(struct fields *f, const json_t *v, struct err *e)
-{
-    return read_messages(f, v, e);
-}
+#define read_turns read_messages
 
 static const char schema_system[] =
     "{'anyOf':[{'type':'string'},{'type':'array','items':{'type':'object','required':['type','text'],'properties':"
@@ -324,15 +325,11 @@ static int read_system(struct fields *f, const json_t *v, struct err *e)
                                "a block of text", e);
 }
 
-static const char schema_client_tools[] =
+OBJECTS(
+    client_tools, "tools", input.tools, FIELDS_MAX_TOOLS,
     "{'type':'array','maxItems':1024,'items':{'type':'object','required':['name','input_schema'],'properties':"
     "{'name':{'type':'string','minLength':1},'description':{'type':'string'},'input_schema':{'type':'object'},"
-    "'strict':{'type':['boolean','null']}}}}";
-
-static int read_client_tools(struct fields *f, const json_t *v, struct err *e)
-{
-    return read_objects(&f->input.tools, "tools", v, FIELDS_MAX_TOOLS, e);
-}
+    "'strict':{'type':['boolean','null']}}}}")
 
 static const char schema_choice_object[] =
     "{'type':'object','required':['type'],'properties':{'type':{'enum':['auto','none','any','tool']},"
@@ -522,34 +519,18 @@ static int read_encoding(struct fields *f, const json_t *v, struct err *e)
 static int read_options(struct fields *f, const json_t *v, struct err *e);
 static const char schema_options[] = "{'type':'object'}";
 
-static const char schema_instructions[] = "{'type':'string'}";
-
-static int read_instructions(struct fields *f, const json_t *v, struct err *e)
-{
-    f->input.system = v;
-    return json_is_string(v) ? 0 : unexpected("instructions", v, "a string", e);
-}
-
-static const char schema_functions[] =
+VALUE(instructions, "instructions", input.system, is_string, "a string", "{'type':'string'}")
+OBJECTS(
+    functions, "tools", input.tools, FIELDS_MAX_TOOLS,
     "{'type':'array','maxItems':1024,'items':{'type':'object','required':['type','name'],'properties':{'type':"
     "{'enum':['function','web_search']},'name':{'type':'string','minLength':1},'description':{'type':'string'},"
-    "'parameters':{'type':'object'},'strict':{'type':['boolean','null']}}}}";
-
-static int read_functions(struct fields *f, const json_t *v, struct err *e)
-{
-    return read_objects(&f->input.tools, "tools", v, FIELDS_MAX_TOOLS, e);
-}
+    "'parameters':{'type':'object'},'strict':{'type':['boolean','null']}}}}")
 
 /* These readers only check types. prepare/choose.c later reads the constraint on the answer from the body. */
 
 static bool is_schema(const json_t *v)
 {
     return json_is_object(v) || json_is_string(v);
-}
-
-static bool is_text(const json_t *v)
-{
-    return json_is_string(v);
 }
 
 static bool is_list(const json_t *v)
@@ -567,10 +548,10 @@ static bool is_list(const json_t *v)
 
 FORM(structured_outputs, is_object, "an object", "{'type':['object','null']}")
 FORM(guided_json, is_schema, "a JSON schema", "{'type':['object','string','null']}")
-FORM(guided_regex, is_text, "a string", "{'type':['string','null']}")
+FORM(guided_regex, is_string, "a string", "{'type':['string','null']}")
 FORM(guided_choice, is_list, "a list of strings", "{'type':['array','null'],'items':{'type':'string'}}")
-FORM(guided_grammar, is_text, "a string", "{'type':['string','null']}")
-FORM(guided_whitespace_pattern, is_text, "a string", "{'type':['string','null']}")
+FORM(guided_grammar, is_string, "a string", "{'type':['string','null']}")
+FORM(guided_whitespace_pattern, is_string, "a string", "{'type':['string','null']}")
 #undef FORM
 
 static const char schema_response_format[] = "{'type':['object','null']}";
@@ -659,20 +640,9 @@ static int read_include(struct fields *f, const json_t *v, struct err *e)
                : err_set(e, ERR_UNSUPPORTED, "include: what it asks for is not supported by this server");
 }
 
-static const char schema_documents[] = "{'type':'array','maxItems':1024,'items':{'type':'object'}}";
-
-static int read_documents(struct fields *f, const json_t *v, struct err *e)
-{
-    return read_objects(&f->input.documents, "documents", v, 1024, e);
-}
-
-static const char schema_kwargs[] = "{'type':'object'}";
-
-static int read_kwargs(struct fields *f, const json_t *v, struct err *e)
-{
-    f->input.kwargs = v;
-    return json_is_object(v) ? 0 : unexpected("chat_template_kwargs", v, "an object", e);
-}
+OBJECTS(documents, "documents", input.documents, 1024,
+        "{'type':'array','maxItems':1024,'items':{'type':'object'}}")
+VALUE(kwargs, "chat_template_kwargs", input.kwargs, is_object, "an object", "{'type':'object'}")
 
 static const char schema_stream_options[] =
     "{'type':'object','properties':{'include_usage':{'type':['boolean','null']},"
@@ -730,110 +700,143 @@ static int read_early_stopping(struct fields *f, const json_t *v, struct err *e)
     return 0;
 }
 
-static const char schema_stop[] =
-    "{'anyOf':[{'type':'string','minLength':1,'maxLength':1024},{'type':'array','maxItems':64,"
-    "'items':{'type':'string','minLength':1,'maxLength':1024}}]}";
+/* ---- lists of the sampling parameters ---- */
 
-/* Checks that V is a string or a list of at most MOST strings, each with 1 to BYTES bytes. */
-static int check_strings(const char *name, const json_t *v, size_t most, size_t bytes, struct err *e)
+/* Returns N elements of SIZE bytes in f->lists, or NULL after an error. */
+static void *new_list(struct fields *f, size_t n, size_t size, struct err *e)
 {
-    size_t n = json_is_array(v) ? json_array_size(v) : 1;
+    void *list = arena_zalloc(&f->lists, n, size);
 
+    if (!list)
+        err_nomem(e, "a request");
+    return list;
+}
+
+/* Reads V, a string or, if IS_LIST, only a list of strings within the limits of the row ID. The texts stay in V. */
+static int read_strings(struct fields *f, const char *name, enum sampling_field id, bool is_list,
+                        const json_t *v, struct err *e)
+{
+    const struct sampling_row *row = &sampling_row[id];
+    size_t n = json_is_array(v) ? json_array_size(v) : 1;
+    struct sampling_str *list;
+
+    if (is_list && !json_is_array(v))
+        return unexpected(name, v, "a list of strings", e);
     if (!json_is_string(v) && !(json_is_array(v) && all(v, is_string)))
         return unexpected_in(name, v, is_string, "a string or a list of strings", "a string", e);
-    if (n > most)
-        return err_set(e, ERR_INPUT, "%s: found %zu strings, expected at most %zu", name, n, most);
+    if (n > row->most)
+        return err_set(e, ERR_INPUT, "%s: found %zu strings, expected at most %zu", name, n, row->most);
+    if (!(list = new_list(f, n, sizeof(*list), e)))
+        return ERR_NOMEM;
     for (size_t i = 0; i < n; i++) {
-        size_t found = json_string_length(json_is_array(v) ? json_array_get(v, i) : v);
+        const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
 
-        if (found == 0 || found > bytes)
-            return err_set(e, ERR_INPUT, "%s: found a string of %zu bytes, expected 1 to %zu", name, found,
-                           bytes);
+        list[i] = (struct sampling_str){json_string_value(one), json_string_length(one)};
+        if (list[i].n == 0 || list[i].n > row->most_bytes)
+            return err_set(e, ERR_INPUT, "%s: found a string of %zu bytes, expected 1 to %zu", name,
+                           list[i].n, row->most_bytes);
     }
+    *(const struct sampling_str **)(void *)((char *)f->sampling + row->param.into.at) = list;
+    *(size_t *)(void *)((char *)f->sampling + row->n_at) = n;
+    sampling_mark(f->sampling, id);
     return 0;
 }
 
-static int read_stop(struct fields *f, const json_t *v, struct err *e)
-{
-    f->generation.stop = v;
-    return check_strings("stop", v, 64, 1024, e);
-}
+#define STRINGS(reader, name, id, is_list, schema)                             \
+    static const char schema_##reader[] = schema;                              \
+    static int read_##reader(struct fields *f, const json_t *v, struct err *e) \
+    {                                                                          \
+        return read_strings(f, name, id, is_list, v, e);                       \
+    }
 
-static int read_ids(const json_t **to, const char *name, const json_t *v, size_t most, struct err *e)
+STRINGS(stop, "stop", SAMPLING_STOP, false,
+        "{'anyOf':[{'type':'string','minLength':1,'maxLength':1024},{'type':'array','maxItems':64,"
+        "'items':{'type':'string','minLength':1,'maxLength':1024}}]}")
+STRINGS(stop_sequences, "stop_sequences", SAMPLING_STOP, true,
+        "{'type':'array','maxItems':64,'items':{'type':'string','minLength':1,'maxLength':1024}}")
+STRINGS(bad_words, "bad_words", SAMPLING_BAD_WORDS, true,
+        "{'type':'array','maxItems':256,'items':{'type':'string','minLength':1,'maxLength':128}}")
+STRINGS(breakers, "dry_sequence_breakers", SAMPLING_DRY_SEQUENCE_BREAKERS, true,
+        "{'type':'array','maxItems':32,'items':{'type':'string','minLength':1,'maxLength':40}}")
+
+/* Checks that V is a list of LEAST to MOST token ids. */
+static int check_ids(const char *name, const json_t *v, size_t least, size_t most, struct err *e)
 {
-    *to = v;
     make_whole(v);
     if (!json_is_array(v) || !all(v, is_id))
         return unexpected_in(name, v, is_id, "a list of token ids", "a token id", e);
     if (json_array_size(v) > most)
         return err_set(e, ERR_INPUT, "%s: found %zu ids, expected at most %zu", name, json_array_size(v),
                        most);
+    return json_array_size(v) < least ? err_set(e, ERR_INPUT, "%s: the list is empty", name) : 0;
+}
+
+/* Reads such a list into *TO [*n_to]. */
+static int read_ids(struct fields *f, const char *name, const json_t *v, size_t least, size_t most,
+                    int32_t **to, size_t *n_to, struct err *e)
+{
+    int rc = check_ids(name, v, least, most, e);
+    int32_t *id;
+
+    if (rc || !(id = new_list(f, json_array_size(v), sizeof(*id), e)))
+        return rc ? rc : ERR_NOMEM;
+    for (size_t i = 0; i < json_array_size(v); i++)
+        id[i] = (int32_t)json_integer_value(json_array_get(v, i));
+    *to = id;
+    *n_to = json_array_size(v);
     return 0;
 }
 
-static const char schema_stop_sequences[] =
-    "{'type':'array','maxItems':64,'items':{'type':'string','minLength':1,'maxLength':1024}}";
+#define IDS(reader, name, least, most, member, n_member, schema)                                   \
+    static const char schema_##reader[] = SCHEMA_IDS schema;                                       \
+    static int read_##reader(struct fields *f, const json_t *v, struct err *e)                     \
+    {                                                                                              \
+        return read_ids(f, name, v, least, most, &f->sampling->member, &f->sampling->n_member, e); \
+    }
 
-static int read_stop_sequences(struct fields *f, const json_t *v, struct err *e)
-{
-    if (!json_is_array(v))
-        return unexpected("stop_sequences", v, "a list of strings", e);
-    f->generation.stop = v;
-    return check_strings("stop_sequences", v, 64, 1024, e);
-}
-
-static const char schema_stop_token_ids[] = SCHEMA_IDS ",'maxItems':4096}";
+IDS(allowed, "allowed_token_ids", 1, SAMPLING_MAX_ALLOWED, allowed, n_allowed,
+    ",'minItems':1,'maxItems':1048576}")
+IDS(stop_ids, "stop_token_ids", 0, SAMPLING_MAX_IDS, stop_token, n_stop_token, ",'maxItems':4096}")
+#define schema_stop_token_ids schema_stop_ids
 
 static int read_stop_token_ids(struct fields *f, const json_t *v, struct err *e)
 {
-    return read_ids(&f->generation.stop_token_ids, "stop_token_ids", v, 4096, e);
+    int rc = read_stop_ids(f, v, e);
+
+    if (f->sampling->n_stop_token)
+        sampling_mark(f->sampling, SAMPLING_STOP_TOKEN);
+    return rc;
 }
 
-static const char schema_bad_words[] =
-    "{'type':'array','maxItems':256,'items':{'type':'string','minLength':1,'maxLength':128}}";
+IDS(some_ids, "logprob_token_ids", 1, FIELDS_MAX_LOGPROB_IDS, logprob_id, n_logprob_ids,
+    ",'minItems':1,'maxItems':128}")
+#define schema_logprob_ids schema_some_ids
 
-static int read_bad_words(struct fields *f, const json_t *v, struct err *e)
-{
-    f->generation.bad_words = v;
-    if (!json_is_array(v))
-        return unexpected("bad_words", v, "a list of strings", e);
-    return check_strings("bad_words", v, FIELDS_MAX_BAD_WORDS, FIELDS_MAX_BAD_BYTES, e);
-}
-
-static const char schema_breakers[] =
-    "{'type':'array','maxItems':32,'items':{'type':'string','minLength':1,'maxLength':40}}";
-
-static int read_breakers(struct fields *f, const json_t *v, struct err *e)
-{
-    f->generation.breakers = v;
-    if (!json_is_array(v))
-        return unexpected("dry_sequence_breakers", v, "a list of strings", e);
-    return check_strings("dry_sequence_breakers", v, SAMPLING_MAX_BREAKERS, SAMPLING_MAX_BREAKER_BYTES, e);
-}
-
-static const char schema_allowed[] = SCHEMA_IDS ",'minItems':1,'maxItems':1048576}";
-
-static int read_allowed(struct fields *f, const json_t *v, struct err *e)
-{
-    int rc = read_ids(&f->generation.allowed, "allowed_token_ids", v, 1 << 20, e);
-
-    return rc || json_array_size(v) ? rc : err_set(e, ERR_INPUT, "allowed_token_ids: the list is empty");
-}
-
-static const char schema_logprob_ids[] = SCHEMA_IDS ",'minItems':1,'maxItems':128}";
-
+/* Reads the list without duplicates. */
 static int read_logprob_ids(struct fields *f, const json_t *v, struct err *e)
 {
-    int rc = read_ids(&f->output.logprob_ids, "logprob_token_ids", v, FIELDS_MAX_LOGPROB_IDS, e);
+    int rc = read_some_ids(f, v, e);
+    int32_t *id = f->sampling->logprob_id;
+    size_t n = f->sampling->n_logprob_ids, kept = 0;
 
-    return rc || json_array_size(v) ? rc : err_set(e, ERR_INPUT, "logprob_token_ids: the list is empty");
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+
+        while (k < kept && id[k] != id[i])
+            k++;
+        id[k] = id[i];
+        kept += k == kept;
+    }
+    f->sampling->n_logprob_ids = kept;
+    return rc;
 }
 
 static const char schema_tokens[] = SCHEMA_IDS ",'maxItems':4194304}";
 
 static int read_tokens(struct fields *f, const json_t *v, struct err *e)
 {
-    return read_ids(&f->input.tokens, "tokens", v, 1 << 22, e);
+    f->input.tokens = v;
+    return check_ids("tokens", v, 0, 1 << 22, e);
 }
 
 static const char schema_logit_bias[] =
@@ -842,15 +845,17 @@ static const char schema_logit_bias[] =
 
 static int read_logit_bias(struct fields *f, const json_t *v, struct err *e)
 {
+    struct sampling *s = f->sampling;
     const char *key;
     json_t *bias;
 
-    f->generation.logit_bias = v;
     if (!json_is_object(v))
         return unexpected("logit_bias", v, "an object of token id to number", e);
     if (json_object_size(v) > FIELDS_MAX_BIASES)
         return err_set(e, ERR_INPUT, "logit_bias: found %zu entries, expected at most %d",
                        json_object_size(v), FIELDS_MAX_BIASES);
+    if (!(s->bias = new_list(f, json_object_size(v), sizeof(*s->bias), e)))
+        return ERR_NOMEM;
     json_object_foreach((json_t *)(uintptr_t)v, key, bias)
     {
         double x = json_number_value(bias);
@@ -859,7 +864,10 @@ static int read_logit_bias(struct fields *f, const json_t *v, struct err *e)
             return err_set(e, ERR_INPUT, "logit_bias: found the key '%.40s', expected a token id", key);
         if (!json_is_number(bias) || !(x >= -100 && x <= 100))
             return unexpected("logit_bias", bias, "numbers from -100 to 100", e);
+        s->bias[s->n_bias++] = (struct sampling_bias){(int32_t)atoll(key), (float)x};
     }
+    sampling_sort(s);
+    sampling_mark(s, SAMPLING_LOGIT_BIAS);
     return 0;
 }
 
@@ -1119,6 +1127,7 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
 #include "chat/fields.def"
 #undef MEMBER
         .unknown = unknown, .unknown_ctx = ctx};
+    arena_init(&f->lists, MEM_API);
     f->sampling = mem_alloc(sizeof(*f->sampling), MEM_API);
     if (!f->sampling)
         return err_nomem(e, "a request");
@@ -1148,12 +1157,6 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
     return 0;
 }
 
-/* Returns `true` in place of V, which is about to be freed, or NULL if V is NULL. */
-static const json_t *given(const json_t *v)
-{
-    return v ? json_true() : NULL;
-}
-
 void fields_forget(struct fields *f, unsigned endpoint)
 {
     static const char *const kept[] = {
@@ -1176,16 +1179,11 @@ void fields_forget(struct fields *f, unsigned endpoint)
     json_decref(f->own);
     json_decref(f->tool_names);
     f->own = f->tool_names = NULL;
-    f->input.suffix = given(f->input.suffix);
+    f->input.suffix = f->input.suffix ? json_true() : NULL;
     f->input.prompt = f->input.messages = f->input.system = f->input.tools = f->input.tool_origins =
         f->input.documents = f->input.kwargs = f->input.tokens = f->request_ids = NULL;
-    f->generation.stop = given(f->generation.stop);
-    f->generation.bad_words = given(f->generation.bad_words);
-    f->generation.breakers = given(f->generation.breakers);
-    f->generation.stop_token_ids = given(f->generation.stop_token_ids);
-    f->generation.logit_bias = given(f->generation.logit_bias);
-    f->generation.allowed = given(f->generation.allowed);
-    f->output.logprob_ids = given(f->output.logprob_ids);
+    arena_fini(&f->lists);
+    arena_init(&f->lists, MEM_API);
     f->input.reasoning_effort = f->input.truncation_side = f->request_id = f->cache_salt = f->user = NULL;
 }
 
@@ -1197,6 +1195,7 @@ void fields_fini(struct fields *f)
     f->body = f->own = f->tool_names = NULL;
     mem_free(f->sampling);
     f->sampling = NULL;
+    arena_fini(&f->lists);
 }
 
 /* ---- docs/API.md ---- */

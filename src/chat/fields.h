@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "text/markup/tools.h"
 
 struct buf;
@@ -52,8 +53,6 @@ enum {
     FIELDS_MAX_TOOLS = 1024,
     FIELDS_MAX_BIASES = 4096,
     FIELDS_MAX_LOGPROB_IDS = 128,
-    FIELDS_MAX_BAD_WORDS = 256,
-    FIELDS_MAX_BAD_BYTES = 128,                /* maximum length of a bad word */
     FIELDS_MAX_DEPTH = 64,                     /* maximum nesting depth of lists and objects */
     FIELDS_MAX_LISTS = 65536,                  /* maximum number of lists and objects in a body */
     FIELDS_MAX_MEMBERS = 4 * FIELDS_MAX_LISTS, /* maximum number of members of all objects in a body */
@@ -104,8 +103,9 @@ struct fields {
     struct fields_output output;
     struct fields_generation generation;
     /* Sampling parameters (engine/sampling/sampling.def); parameters that the request sets are marked as
-     * given; owned. */
+     * given; owned. Its lists are in LISTS, their texts in BODY. */
     struct sampling *sampling;
+    struct arena lists;
     const char *model, *request_id, *cache_salt, *user;
     const json_t *request_ids;
     int64_t priority;
@@ -119,7 +119,7 @@ struct fields {
 int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n, fields_unknown *unknown,
                 void *ctx, struct err *e);
 /* Frees the JSON of a submitted request, except for the fields that its answer repeats. Members that are
- * numbers stay valid. A freed list becomes `true` in place of the list, so that it still counts as given. */
+ * numbers stay valid, those of freed lists, too. A suffix becomes `true`, so that it still counts as given. */
 void fields_forget(struct fields *f, unsigned endpoint);
 void fields_fini(struct fields *f);
 

@@ -204,10 +204,10 @@ static const char *forbidding_field(const struct request *q)
             return q->constraint;
         forbids |= q->answer.choice[i].forbids_all;
     }
-    return !forbids                      ? NULL
-           : given->generation.allowed   ? "allowed_token_ids"
-           : given->generation.bad_words ? "bad_words"
-                                         : "min_tokens";
+    return !forbids                       ? NULL
+           : given->sampling->n_allowed   ? "allowed_token_ids"
+           : given->sampling->n_bad_words ? "bad_words"
+                                          : "min_tokens";
 }
 
 void request_begin_writing(struct buf *out)

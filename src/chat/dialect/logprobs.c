@@ -66,20 +66,20 @@ static void put_chat_token(const struct request *q, int32_t id, float logprob, s
 static void put_chat_top(const struct request *q, const struct answer_tokens *t, const struct answer_token *v,
                          struct buf *out)
 {
-    size_t most = q->field.output.logprob_ids        ? v->n_top
+    size_t most = q->field.sampling->n_logprob_ids        ? v->n_top
                   : q->field.output.top_logprobs > 0 ? (size_t)q->field.output.top_logprobs
                                                      : 0;
 
     buf_json_key(out, "top_logprobs");
     buf_json_begin(out, '[');
-    if (q->field.output.logprob_ids) {
+    if (q->field.sampling->n_logprob_ids) {
         put_chat_token(q, v->id, v->logprob, out);
         buf_json_end(out, '}');
     }
     for (size_t k = 0; k < v->n_top && k < most; k++) {
         const struct gallop_logprob *p = &t->top[v->top + k];
 
-        if (q->field.output.logprob_ids && p->id == v->id)
+        if (q->field.sampling->n_logprob_ids && p->id == v->id)
             continue;
         put_chat_token(q, p->id, p->logprob, out);
         buf_json_end(out, '}');

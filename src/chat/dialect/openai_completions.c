@@ -8,6 +8,7 @@
 #include "chat/dialect/logprobs.h"
 #include "chat/dialect/openai.h"
 #include "chat/schema.h"
+#include "engine/sampling/sampling.h"
 
 static const char object[] = "text_completion";
 
@@ -89,7 +90,7 @@ static void put_logprobs(const struct dialect_writer *w, size_t i, bool with_pro
     struct logprobs_place at = {
         .stream = listed->stream,
         .at = with_prompt ? logprobs_n_characters(&q->prompt[i / q->n].text) : listed->n_characters,
-        .most = q->field.output.logprob_ids ? FIELDS_MAX_LOGPROB_IDS : most_alternatives(q)};
+        .most = q->field.sampling->n_logprob_ids ? FIELDS_MAX_LOGPROB_IDS : most_alternatives(q)};
     struct logprobs_lists l;
 
     buf_str(out, ",\"logprobs\":");

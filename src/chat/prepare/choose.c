@@ -17,120 +17,24 @@
 #include "text/markup/template.h"
 #include "text/tok/tok.h"
 
-static int32_t *copy_ids(struct arena *m, const json_t *list, size_t *n)
+/* Appends the tokens that end an answer after a tool call to the stop tokens of S, in memory of M. */
+static bool add_ends_of_call(struct request *q, struct arena *m, struct sampling *s)
 {
-    int32_t *ids = arena_alloc(m, json_array_size(list) * sizeof(*ids));
+    size_t n = s->n_stop_token;
+    int32_t *ids;
 
-    *n = ids ? json_array_size(list) : 0;
-    for (size_t i = 0; i < *n; i++)
-        ids[i] = (int32_t)json_integer_value(json_array_get(list, i));
-    return ids;
-}
-
-/* Returns an array in M with the string V, or the strings in the list V. The texts are borrowed. */
-static struct sampling_str *point_at_texts(struct arena *m, const json_t *v, size_t *n)
-{
-    size_t count = json_is_array(v) ? json_array_size(v) : 1;
-    struct sampling_str *texts = arena_zalloc(m, count, sizeof(*texts));
-
-    *n = texts ? count : 0;
-    for (size_t i = 0; i < *n; i++) {
-        const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
-
-        texts[i] = (struct sampling_str){json_string_value(one), json_string_length(one)};
-    }
-    return texts;
-}
-
-static bool read_stop(struct request *q, struct arena *m, struct sampling *s)
-{
-    s->stop = point_at_texts(m, q->field.generation.stop, &s->n_stop);
-    sampling_mark(s, SAMPLING_STOP);
-    return s->stop != NULL;
-}
-
-static bool read_bad_words(struct request *q, struct arena *m, struct sampling *s)
-{
-    s->bad_words = point_at_texts(m, q->field.generation.bad_words, &s->n_bad_words);
-    sampling_mark(s, SAMPLING_BAD_WORDS);
-    return s->bad_words != NULL;
-}
-
-static bool read_breakers(struct request *q, struct arena *m, struct sampling *s)
-{
-    s->dry_sequence_breakers = point_at_texts(m, q->field.generation.breakers, &s->n_dry_sequence_breakers);
-    sampling_mark(s, SAMPLING_DRY_SEQUENCE_BREAKERS);
-    return s->dry_sequence_breakers != NULL;
-}
-
-static bool read_bias(struct request *q, struct arena *m, struct sampling *s)
-{
-    const char *key;
-    json_t *v;
-
-    s->bias = arena_zalloc(m, json_object_size(q->field.generation.logit_bias), sizeof(*s->bias));
-    if (!s->bias)
-        return false;
-    json_object_foreach((json_t *)(uintptr_t)q->field.generation.logit_bias, key, v) s->bias[s->n_bias++] =
-        (struct sampling_bias){(int32_t)atoll(key), (float)json_number_value(v)};
-    sampling_sort(s);
-    sampling_mark(s, SAMPLING_LOGIT_BIAS);
-    return true;
-}
-
-/* Collects the request's stop tokens and the tokens that end an answer after a tool call. */
-static bool read_stop_tokens(struct request *q, struct arena *m, struct sampling *s)
-{
-    size_t n = json_array_size(q->field.generation.stop_token_ids);
-    int32_t *ids = arena_alloc(m, (n + MARKUP_MAX_STOP) * sizeof(*ids));
-
-    if (!ids)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        ids[i] = (int32_t)json_integer_value(json_array_get(q->field.generation.stop_token_ids, i));
     q->n_ends_of_call = constrain_stop_tokens(q->calls, engine_info(q->service->engine)->tok, q->end_of_call);
-    for (size_t i = 0; i < q->n_ends_of_call; i++)
-        ids[n++] = q->end_of_call[i];
-    s->stop_token = ids;
-    s->n_stop_token = n;
+    if (q->n_ends_of_call == 0)
+        return true;
+    if (!(ids = arena_alloc(m, (n + MARKUP_MAX_STOP) * sizeof(*ids))))
+        return false;
     if (n)
-        sampling_mark(s, SAMPLING_STOP_TOKEN);
+        memcpy(ids, s->stop_token, n * sizeof(*ids));
+    memcpy(ids + n, q->end_of_call, q->n_ends_of_call * sizeof(*ids));
+    s->stop_token = ids;
+    s->n_stop_token = n + q->n_ends_of_call;
+    sampling_mark(s, SAMPLING_STOP_TOKEN);
     return true;
-}
-
-/* Copies logprob_token_ids without duplicates. */
-static bool read_logprob_ids(struct request *q, struct arena *m, struct sampling *s)
-{
-    size_t n, kept = 0;
-    int32_t *id = copy_ids(m, q->field.output.logprob_ids, &n);
-
-    for (size_t i = 0; i < n; i++) {
-        size_t k = 0;
-
-        while (k < kept && id[k] != id[i])
-            k++;
-        id[k] = id[i];
-        kept += k == kept;
-    }
-    s->logprob_id = id;
-    s->n_logprob_ids = kept;
-    return id != NULL;
-}
-
-static bool read_lists(struct request *q, struct arena *m, struct sampling *s)
-{
-    if ((q->field.generation.stop && !read_stop(q, m, s)) ||
-        (q->field.generation.logit_bias && !read_bias(q, m, s)))
-        return false;
-    if ((q->field.generation.stop_token_ids || q->calls) && !read_stop_tokens(q, m, s))
-        return false;
-    if ((q->field.generation.bad_words && !read_bad_words(q, m, s)) ||
-        (q->field.generation.breakers && !read_breakers(q, m, s)))
-        return false;
-    if (q->field.generation.allowed &&
-        !(s->allowed = copy_ids(m, q->field.generation.allowed, &s->n_allowed)))
-        return false;
-    return !q->field.output.logprob_ids || read_logprob_ids(q, m, s);
 }
 
 #define TAKE(s, given, field, value, bit)     \
@@ -205,7 +109,7 @@ bool choose_sampling(struct request *q, struct rng_seeds *seeds, struct arena *m
 {
     read_numbers(q, s);
     choose_seed(q, seeds, s);
-    return read_lists(q, m, s);
+    return add_ends_of_call(q, m, s);
 }
 
 /* Reads FORMAT, the field text.format of Responses, after conversion to the form of response_format. */

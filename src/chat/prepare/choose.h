@@ -12,7 +12,7 @@ struct err;
 struct request;
 struct rng_seeds;
 
-/* Sets *S to the sampling parameters of Q; its lists are allocated in M. A request without a seed gets the
+/* Sets *S to the sampling parameters of Q; what it adds to their lists is allocated in M. A request without a seed gets the
  * next seed of SEEDS, unless the server was started with a seed. Returns false if memory runs out. */
 bool choose_sampling(struct request *q, struct rng_seeds *seeds, struct arena *m, struct sampling *s);
 

@@ -72,9 +72,9 @@ static int check_logprobs(struct request *q)
         return refuse_field(q, field, sentence);
     if (given->output.top_logprobs > 0 && !given->output.chat_logprobs)
         return refuse_field(q, "top_logprobs", "top_logprobs: `logprobs` has to be true");
-    if (given->output.logprob_ids && given->output.logprobs < 0 && !given->output.chat_logprobs)
+    if (given->sampling->n_logprob_ids && given->output.logprobs < 0 && !given->output.chat_logprobs)
         return refuse_field(q, "logprob_token_ids", "logprob_token_ids: `logprobs` has to be asked for");
-    if (given->output.logprob_ids && given->output.echo && given->generation.max_tokens == 0 &&
+    if (given->sampling->n_logprob_ids && given->output.echo && given->generation.max_tokens == 0 &&
         q->endpoint == FIELDS_COMPLETIONS)
         return refuse_field(q, "logprob_token_ids", "logprob_token_ids: no token is made with max_tokens 0");
     if (given->output.stream && given->output.prompt_logprobs >= 0)
@@ -184,8 +184,7 @@ static int count_answers(struct request *q)
 
 static void init_choice(const struct request *q, struct answer_choice *h)
 {
-    bool stops = json_is_string(q->field.generation.stop) || json_array_size(q->field.generation.stop) > 0 ||
-                 json_array_size(q->field.generation.stop_token_ids) > 0;
+    bool stops = q->field.sampling->n_stop || q->field.sampling->n_stop_token;
 
     message_init(&h->said, MEM_API);
     h->said.drops_reasoning = !q->field.output.include_reasoning;

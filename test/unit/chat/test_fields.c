@@ -336,8 +336,8 @@ static void whole_numbers_may_be_written_as_floats(void **state)
                      0);
     assert_true(f.generation.has_seed && f.generation.seed == 1000 && f.generation.max_tokens == 16 &&
                 f.sampling->top_k == 5);
-    assert_true(id_at(f.generation.stop_token_ids, 0) == 2 && id_at(f.generation.stop_token_ids, 1) == 3);
-    assert_true(id_at(f.generation.allowed, 0) == 4 && id_at(f.output.logprob_ids, 0) == 5);
+    assert_true(f.sampling->stop_token[0] == 2 && f.sampling->stop_token[1] == 3);
+    assert_true(f.sampling->allowed[0] == 4 && f.sampling->logprob_id[0] == 5);
     assert_true(id_at(f.input.prompt, 0) == 6 && id_at(f.input.prompt, 1) == 7);
     fields_fini(&f);
     assert_int_equal(code_of(FIELDS_COMPLETIONS, "{\"prompt\":[[1,2.0],[3.0]],\"seed\":-1.0}"), 0);
