@@ -760,7 +760,7 @@ STRINGS(breakers, "dry_sequence_breakers", SAMPLING_DRY_SEQUENCE_BREAKERS, true,
         "{'type':'array','maxItems':32,'items':{'type':'string','minLength':1,'maxLength':40}}")
 
 /* Checks that V is a list of LEAST to MOST token ids. */
-static int check_ids(const char *name, const json_t *v, size_t least, size_t most, struct err *e)
+static int check_token_ids(const char *name, const json_t *v, size_t least, size_t most, struct err *e)
 {
     make_whole(v);
     if (!json_is_array(v) || !all(v, is_id))
@@ -775,7 +775,7 @@ static int check_ids(const char *name, const json_t *v, size_t least, size_t mos
 static int read_ids(struct fields *f, const char *name, const json_t *v, size_t least, size_t most,
                     int32_t **to, size_t *n_to, struct err *e)
 {
-    int rc = check_ids(name, v, least, most, e);
+    int rc = check_token_ids(name, v, least, most, e);
     int32_t *id;
 
     if (rc || !(id = new_list(f, json_array_size(v), sizeof(*id), e)))
@@ -836,7 +836,7 @@ static const char schema_tokens[] = SCHEMA_IDS ",'maxItems':4194304}";
 static int read_tokens(struct fields *f, const json_t *v, struct err *e)
 {
     f->input.tokens = v;
-    return check_ids("tokens", v, 0, 1 << 22, e);
+    return check_token_ids("tokens", v, 0, 1 << 22, e);
 }
 
 static const char schema_logit_bias[] =

@@ -59,8 +59,6 @@ int gallop_answer(struct gallop *g, const char *path, const char *body, size_t l
     if (q.reply.oom)
         refuse_memory(&q);
     *status = q.status;
-    while (q.reply.len && q.reply.data[q.reply.len - 1] == '\n')
-        q.reply.len--;
     rc = texts_give(&q.reply, text, text_len, &e);
     request_fini(&q);
     once_fini(&once);

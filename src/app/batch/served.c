@@ -257,16 +257,6 @@ static void put_id(const char *prefix, struct buf *out)
     buf_char(out, '"');
 }
 
-/* Appends the body of the answer to Q, without a line end behind it. */
-static void put_body(const struct request *q, struct buf *out)
-{
-    size_t n = q->reply.len;
-
-    while (n && q->reply.data[n - 1] == '\n')
-        n--;
-    buf_add(out, q->reply.data, n);
-}
-
 void served_put_line(const struct batch_request *b, struct buf *out)
 {
     const struct request *q = &b->served->q;
@@ -283,7 +273,7 @@ void served_put_line(const struct batch_request *b, struct buf *out)
     if (b->random_seed)
         buf_fmt(out, ",\"seed\":%llu", (unsigned long long)q->seed);
     buf_str(out, ",\"body\":");
-    put_body(q, out);
+    buf_add(out, q->reply.data, q->reply.len);
     buf_str(out, "},\"error\":null}\n");
 }
 
@@ -313,5 +303,5 @@ void served_put_text(const struct batch_request *b, size_t i, struct buf *out)
     if (is_text_alone(q) && q->answer.choice[i].said.text.len)
         buf_add(out, q->answer.choice[i].said.text.data, q->answer.choice[i].said.text.len);
     else if (!is_text_alone(q))
-        put_body(q, out);
+        buf_add(out, q->reply.data, q->reply.len);
 }

@@ -610,23 +610,6 @@ static void put_head(const struct request *q, struct buf *out)
     dialect_put_string(out, request_model(q));
 }
 
-/* Writes the arguments TEXT [n] of a tool call as an object. Arguments that are not a JSON object become the string
- * member `arguments` of an object. */
-static void put_input(const char *text, size_t n, struct buf *out)
-{
-    json_t *input;
-
-    dialect_parse(text, n, &input, out);
-    if (json_is_object(input)) {
-        buf_add(out, text, n);
-    } else {
-        buf_str(out, "{\"arguments\":");
-        buf_json_str(out, text, n);
-        buf_char(out, '}');
-    }
-    json_decref(input);
-}
-
 static void put_content(const struct answer_choice *h, struct buf *out)
 {
     const struct message_calls *calls = &h->said.calls;
@@ -650,7 +633,7 @@ static void put_content(const struct answer_choice *h, struct buf *out)
         buf_fmt(out, "{\"type\":\"tool_use\",\"id\":\"%s\",\"name\":", v->id);
         dialect_put_string(out, message_call_name(calls, v));
         buf_str(out, ",\"input\":");
-        put_input(message_call_arguments(calls, v), v->n_arguments, out);
+        dialect_put_arguments(message_call_arguments(calls, v), v->n_arguments, out);
         buf_str(out, "}");
     }
     buf_json_end(out, ']');

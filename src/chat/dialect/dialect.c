@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json/json_pull.h"
+#include "base/json/json_tree.h"
 #include "chat/schema.h"
 
 static const char *type_of(int status)
@@ -29,9 +30,19 @@ static const char *type_of(int status)
     }
 }
 
-void dialect_parse(const char *text, size_t n, json_t **v, struct buf *out)
+void dialect_put_arguments(const char *text, size_t n, struct buf *out)
 {
-    out->oom |= json_pull_load_exact(v, text, n, "", NULL) == ERR_NOMEM;
+    json_t *object;
+
+    out->oom |= json_pull_load_exact(&object, text, n, "", NULL) == ERR_NOMEM;
+    if (json_is_object(object)) {
+        buf_json_tree(out, object, false);
+    } else {
+        buf_str(out, "{\"arguments\":");
+        buf_json_str(out, text, n);
+        buf_char(out, '}');
+    }
+    json_decref(object);
 }
 
 bool dialect_is(const json_t *v, const char *text)

@@ -66,7 +66,7 @@ static void put_chat_token(const struct request *q, int32_t id, float logprob, s
 static void put_chat_top(const struct request *q, const struct answer_tokens *t, const struct answer_token *v,
                          struct buf *out)
 {
-    size_t most = q->field.sampling->n_logprob_ids        ? v->n_top
+    size_t most = q->field.sampling->n_logprob_ids   ? v->n_top
                   : q->field.output.top_logprobs > 0 ? (size_t)q->field.output.top_logprobs
                                                      : 0;
 

@@ -93,23 +93,6 @@ void ollama_error(struct buf *out, int status, const char *message, const char *
     buf_str(out, "}");
 }
 
-/* Writes the arguments TEXT [n] of a tool call as an object, because clients expect one. Arguments that are not an
- * object (cut off by a limit, or invalid JSON) become the string member `arguments` of an object. */
-static void put_arguments(const char *text, size_t n, struct buf *out)
-{
-    json_t *object;
-
-    dialect_parse(text, n, &object, out);
-    if (!json_is_object(object)) {
-        json_decref(object);
-        object = json_pack("{s:s%}", "arguments", text, n);
-    }
-    out->oom |= !object;
-    if (object)
-        buf_json_tree(out, object, false);
-    json_decref(object);
-}
-
 static void put_calls(const struct message_calls *calls, struct buf *out)
 {
     buf_str(out, ",\"tool_calls\":[");
@@ -117,7 +100,7 @@ static void put_calls(const struct message_calls *calls, struct buf *out)
         buf_fmt(out, "%s{\"function\":{\"name\":", i ? "," : "");
         dialect_put_string(out, message_call_name(calls, &calls->v[i]));
         buf_str(out, ",\"arguments\":");
-        put_arguments(message_call_arguments(calls, &calls->v[i]), calls->v[i].n_arguments, out);
+        dialect_put_arguments(message_call_arguments(calls, &calls->v[i]), calls->v[i].n_arguments, out);
         buf_str(out, "}}");
     }
     buf_char(out, ']');

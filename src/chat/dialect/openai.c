@@ -94,7 +94,8 @@ void openai_put_all_usage(const struct dialect_writer *w, struct buf *out)
     put_usage(w->q, &u, out);
 }
 
-void openai_put_choice_usage(const struct dialect_writer *w, size_t i, bool begins, struct buf *out)
+/* Writes the usage of choice I so far or, if BEGINS, before its first token. */
+static void put_choice_usage(const struct dialect_writer *w, size_t i, bool begins, struct buf *out)
 {
     const struct answer_choice *h = &w->a->choice[i];
     const struct usage u = {.n_prompt = w->q->prompt[i / w->q->n].n_ids,
@@ -143,6 +144,24 @@ void openai_put_token_ids(const struct answer_tokens *t, struct buf *out)
     for (size_t i = 0; i < t->n; i++)
         buf_fmt(out, i ? ",%d" : "%d", t->v[i].id);
     buf_str(out, "]");
+}
+
+/* ---- events ---- */
+
+void openai_begin_event(const struct request *q, const char *object, size_t i, struct buf *out)
+{
+    buf_str(out, "data: ");
+    openai_put_head(q, object, out);
+    buf_fmt(out, "{\"index\":%zu", i);
+}
+
+void openai_end_event(const struct dialect_writer *w, size_t i, bool begins, struct buf *out)
+{
+    if (!begins && w->a->choice[i].state == ANSWER_ENDED)
+        dialect_put_warnings(w->a, out);
+    if (w->q->field.output.continuous_usage)
+        put_choice_usage(w, i, begins, out);
+    buf_str(out, "}\n\n");
 }
 
 static void put_usage_event(const struct dialect_writer *w, const char *object, struct buf *out)

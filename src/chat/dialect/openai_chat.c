@@ -67,17 +67,12 @@ static void put_roles(const struct dialect_writer *w, struct buf *out)
     for (size_t i = 0; i < w->a->n_choices; i++) {
         const struct request_prompt *prompt = &q->prompt[i / q->n];
 
-        buf_str(out, "data: ");
-        openai_put_head(q, chunk, out);
-        buf_fmt(out,
-                "{\"index\":%zu,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
-                "\"finish_reason\":null}]",
-                i);
+        openai_begin_event(q, chunk, i, out);
+        buf_str(out, ",\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
+                     "\"finish_reason\":null}]");
         if (q->field.output.return_token_ids)
             openai_put_ids("prompt_token_ids", prompt->id, prompt->n_ids, out);
-        if (q->field.output.continuous_usage)
-            openai_put_choice_usage(w, i, true, out);
-        buf_str(out, "}\n\n");
+        openai_end_event(w, i, true, out);
     }
 }
 
@@ -87,9 +82,8 @@ static void chat_put_part(const struct dialect_writer *w, size_t i, struct buf *
     const struct answer_choice *h = &w->a->choice[i];
     const struct request *q = w->q;
 
-    buf_str(out, "data: ");
-    openai_put_head(q, chunk, out);
-    buf_fmt(out, "{\"index\":%zu,\"delta\":{", i);
+    openai_begin_event(q, chunk, i, out);
+    buf_str(out, ",\"delta\":{");
     openai_put_message(&h->said, q->service->reasoning_field, true, !h->parser, out);
     buf_str(out, "}");
     logprobs_put_chat(q, &h->tokens, out);
@@ -97,11 +91,7 @@ static void chat_put_part(const struct dialect_writer *w, size_t i, struct buf *
     if (q->field.output.return_token_ids)
         openai_put_token_ids(&h->tokens, out);
     buf_str(out, "}]");
-    if (h->state == ANSWER_ENDED)
-        dialect_put_warnings(w->a, out);
-    if (q->field.output.continuous_usage)
-        openai_put_choice_usage(w, i, false, out);
-    buf_str(out, "}\n\n");
+    openai_end_event(w, i, false, out);
 }
 
 static void chat_put_end(const struct dialect_writer *w, int status, const char *sentence, struct buf *out)

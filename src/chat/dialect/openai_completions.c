@@ -237,9 +237,7 @@ static void completions_put_part(const struct dialect_writer *w, size_t i, struc
     const struct request_prompt *prompt = &q->prompt[i / q->n];
     bool first = h->progress == ANSWER_UNSENT;
 
-    buf_str(out, "data: ");
-    openai_put_head(q, object, out);
-    buf_fmt(out, "{\"index\":%zu", i);
+    openai_begin_event(q, object, i, out);
     put_text(w, i, q->field.output.echo && first, out);
     put_logprobs(w, i, q->field.output.echo && first, out);
     openai_put_finish(h, out);
@@ -249,11 +247,7 @@ static void completions_put_part(const struct dialect_writer *w, size_t i, struc
             openai_put_ids("prompt_token_ids", prompt->id, prompt->n_ids, out);
     }
     buf_str(out, "}]");
-    if (h->state == ANSWER_ENDED)
-        dialect_put_warnings(w->a, out);
-    if (q->field.output.continuous_usage)
-        openai_put_choice_usage(w, i, false, out);
-    buf_str(out, "}\n\n");
+    openai_end_event(w, i, false, out);
 }
 
 static void completions_put_end(const struct dialect_writer *w, int status, const char *sentence,

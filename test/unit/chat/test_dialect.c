@@ -188,6 +188,7 @@ static void usage_of_an_event_is_of_its_own_prompt(void **state)
         .service = &o, .endpoint = FIELDS_COMPLETIONS, .prompt = asked, .n_prompts = 2, .n = 2};
     struct dialect_writer w = {.q = &q, .a = &all};
 
+    q.field.output.continuous_usage = true;
     for (size_t i = 0; i < 4; i++) {
         char usage[200];
 
@@ -197,10 +198,10 @@ static void usage_of_an_event_is_of_its_own_prompt(void **state)
 
             snprintf(usage, sizeof(usage),
                      ",\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,\"total_tokens\":%zu,"
-                     "\"prompt_tokens_details\":{\"cached_tokens\":%d}}",
+                     "\"prompt_tokens_details\":{\"cached_tokens\":%d}}}\n\n",
                      asked[i / 2].n_ids, n, asked[i / 2].n_ids + n, i < 2 ? 1 : 4);
             buf_clear(&said);
-            openai_put_choice_usage(&w, i, begins, &said);
+            openai_end_event(&w, i, begins, &said);
             assert_string_equal(said.data, usage);
         }
     }
