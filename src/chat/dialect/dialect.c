@@ -35,7 +35,9 @@ void dialect_put_arguments(const char *text, size_t n, struct buf *out)
     json_t *object;
 
     out->oom |= json_pull_load_exact(&object, text, n, "", NULL) == ERR_NOMEM;
-    if (json_is_object(object)) {
+    if (json_is_object(object) && !memchr(text, '\n', n) && !memchr(text, '\r', n)) {
+        buf_add(out, text, n);
+    } else if (json_is_object(object)) {
         buf_json_tree(out, object, false);
     } else {
         buf_str(out, "{\"arguments\":");
