@@ -116,8 +116,9 @@ struct gallop_options {
     int threads;
     /* Another engine whose compute threads this engine uses, so that a draft model and its target share
      * threads for instance; `threads` must then be 0 or their number. Each engine has its own isa, dtype and
-     * cache. Engines that share threads may be closed in any order, and several threads may open and run them: steps
-     * and openings wait for each other, in the order in which they were called. An executor that shares threads
+     * cache. Engines that share threads may be closed in any order, but this one not before gallop_open() returns;
+     * several threads may open and run them: steps and openings wait for each other, in the order in which they were
+     * called. An executor that shares threads
      * must not be opened or run while another thread does so. [NULL: the engine starts threads of its own] */
     struct gallop *share_pool;
     /* Context length: maximum number of tokens of prompt and output of one sequence, 2 to 1073741824 [the
@@ -216,7 +217,8 @@ struct gallop_options {
      * a fresh one, so that equal requests get different answers [0]. */
     int has_seed;
     uint64_t seed;
-    /* Called while weights are packed: DONE of TOTAL layers are packed; CTX is progress_ctx [NULL]. */
+    /* Called while weights are packed: DONE of TOTAL layers are packed; CTX is progress_ctx. It must not open, run or
+     * ask for the statistics of engines that share the threads of share_pool [NULL]. */
     void (*progress)(void *ctx, size_t done, size_t total);
     void *progress_ctx;
     /* Called while FILE is downloaded from a hub: DONE of TOTAL bytes are complete (TOTAL 0: unknown); CTX is
@@ -996,7 +998,8 @@ struct gallop_stats {
     size_t n_draft_positions;
 };
 
-/* Writes the state and counters of G to *S. May be called from any thread: it waits for the end of the current step. */
+/* Writes the state and counters of G to *S. May be called from any thread: it waits for the end of
+ * the current step and, with share_pool, of the steps and openings that were called before. */
 GALLOP_API void gallop_stats(const struct gallop *g, struct gallop_stats *s);
 
 /* The version of the library: "0.1.0". */

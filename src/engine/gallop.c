@@ -912,22 +912,28 @@ static void describe_end(const struct seq *s, struct gallop_event *ev)
     ev->decode_s = s->t_token > 0 ? s->t_last - s->t_token : 0;
 }
 
-/* Moves submissions and cancellations of other threads to the step. */
+/* Returns whether other threads have submitted or cancelled requests. */
+static bool has_inbox(const struct gallop *g)
+{
+    bool found = atomic_load_explicit(&g->inbox, memory_order_relaxed) != NULL;
+
+    for (int i = 0; i < PENDING_CANCELS && !found; i++)
+        found = atomic_load_explicit(&g->cancel[i], memory_order_relaxed) != 0;
+    return found;
+}
+
+/* Moves submissions and cancellations of other threads to the step. The caller has the lock of the pool. */
 static void take_over(struct gallop *g)
 {
     uint64_t mark[PENDING_CANCELS];
     int n = take_cancels(g, mark); /* before take_inbox(), which then finds all cancelled requests */
 
-    if (n == 0 && !atomic_load_explicit(&g->inbox, memory_order_relaxed))
-        return;
-    pool_lock(g->llm.pool);
     take_inbox(g);
     for (int i = 0; i < n; i++)
         if (mark[i] & CANCEL_UP_TO)
             step_cancel_up_to(&g->step, mark[i] & ~CANCEL_UP_TO);
         else
             step_cancel(&g->step, mark[i]);
-    pool_unlock(g->llm.pool);
 }
 
 bool engine_is_idle(const struct gallop *g)
@@ -939,15 +945,15 @@ bool engine_is_idle(const struct gallop *g)
 /* Returns whether there are events, after a step if there were none. */
 static bool has_events(struct gallop *g)
 {
-    bool computed;
+    bool found;
 
-    take_over(g);
-    if (step_has_events(&g->step))
+    if (!has_inbox(g) && step_has_events(&g->step))
         return true;
     pool_lock(g->llm.pool);
-    computed = step_run(&g->step);
+    take_over(g);
+    found = step_has_events(&g->step) || step_run(&g->step);
     pool_unlock(g->llm.pool);
-    return computed;
+    return found;
 }
 
 int gallop_step(struct gallop *g, double wait_s)
@@ -999,7 +1005,11 @@ int gallop_take(struct gallop *g, struct gallop_event *ev)
 
 int gallop_next(struct gallop *g, struct gallop_event *ev)
 {
-    take_over(g);
+    if (has_inbox(g)) {
+        pool_lock(g->llm.pool);
+        take_over(g);
+        pool_unlock(g->llm.pool);
+    }
     while (!gallop_take(g, ev))
         if (!gallop_step(g, 0))
             return 0;

@@ -4,8 +4,9 @@
  * well under a microsecond, and an idle engine uses no processor. The caller is thread 0 and also computes. If other
  * processes keep a worker from running, other threads do its share. Therefore the argument THREAD of a job's function
  * is the number of a share and its scratch, not of the thread that does the share. With more threads than processors,
- * threads yield instead of spinning. The allocation guard of mem.h is up in workers during a job. Only one thread at a
- * time may call functions of a pool; pool_run() aborts otherwise.
+ * threads yield instead of spinning. The allocation guard of mem.h is up in workers during a job. pool_join(),
+ * pool_threads(), pool_lock() and pool_free() may be called from any thread; the other functions only by one thread at
+ * a time, between pool_lock() and pool_unlock(): pool_run() aborts otherwise.
  */
 #ifndef GALLOP_BASE_THREADS_POOL_H
 #define GALLOP_BASE_THREADS_POOL_H
