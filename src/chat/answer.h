@@ -79,8 +79,8 @@ struct answer {
     size_t n_warnings;
 };
 
-/* Copies the WARNINGS [n] of an answer that has ended. All answers to a request have the same warnings. Returns false if
- * memory runs out. */
+/* Copies the WARNINGS [n] of an answer that has ended. All answers to a request have the same warnings. Returns
+ * false if memory runs out. */
 bool answer_add_warnings(struct answer *a, const char *const *warnings, size_t n);
 
 /* Adds the generated TEXT [n], in which special tokens wrote the bytes whose SPECIAL [n] is not 0. 0 or

@@ -19,8 +19,8 @@ struct engine_thread {
     _Atomic uint64_t step_ns; /* clock in nanoseconds at which the current step began; 0: no step runs */
 };
 
-/* Runs the loop on the calling thread, which alone may run the engine, until t->begin() returns false. An engine without
- * requests sleeps: after engine_wake() the loop calls t->begin() again. */
+/* Runs the loop on the calling thread, which alone may run the engine, until t->begin() returns false. An engine
+ * without requests sleeps: after engine_wake() the loop calls t->begin() again. */
 void engine_thread_run(struct engine_thread *t);
 
 /* Returns the time of clock_ns() at which the current step began; 0: no step runs. Any thread may call it. */
