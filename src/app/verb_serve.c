@@ -82,10 +82,9 @@ static const struct opt_row rows[] = {
      .env = "GALLOP_API_KEY",
      .manual =
          "For a moment at the start, other users of the machine may see the option in the list of processes; with "
-         "--api-key-file or the environment variable they do not. Clients send the key as a bearer t"
-         "oken or in X-Api-Key. With API keys, every path "
-         "except the page, /health, /ready and /version needs one. Requests of different keys share no KV blocks, and "
-         "--scheduling-policy fair divides the time among the keys.",
+         "--api-key-file or the environment variable they do not. Clients send the key as a bearer token or in X-Api-Key. With API "
+         "keys, every path except the page, /health, /ready, /version and /api/version needs one. Requests of "
+         "different keys share no KV blocks, and --scheduling-policy fair divides the time among the keys.",
      INTO(client_keys.keys)},
     {"api-key-file", 0, PARAM_TEXT, "F", SERVER,
      .help =
@@ -102,7 +101,7 @@ static const struct opt_row rows[] = {
      .manual =
          "With an admin key, /metrics, /load and the status of the server need it, and API keys do not give access "
          "to them. An admin key cannot be used for inference. It can cancel the requests of all keys by their ids. "
-         "/health, /ready and /version need no key.",
+         "/health, /ready, /version and /api/version need no key.",
      INTO(admin_keys.keys)},
     {"admin-api-key-file", 0, PARAM_TEXT, "F", SERVER,
      .help = "file with admin keys, one on each line; the server reads the file again at SIGHUP",
