@@ -112,8 +112,7 @@ def said(server):
                            ("/api/chat", {**user, "tools": tools})):
             status, answer = post(server, path, {**body, "stream": stream})
             plain = answer.replace("\\", "")
-            for digits in ("-123456789012345678901234567890", "0.1",
-                           "1000.0" if path == "/api/chat" else "1E+3"):
+            for digits in ("-123456789012345678901234567890", "0.1", "1E+3"):
                 check(status == 200 and digits in plain,
                       f"{digits} is said by {path}, {'stream' if stream else 'whole'}",
                       answer[-900:])
