@@ -42,7 +42,7 @@ enum answer_state {
 enum answer_progress { ANSWER_UNSENT, ANSWER_BEGUN, ANSWER_CLOSED };
 
 struct answer_choice {
-    struct message said;         /* what was not sent yet */
+    struct message said;         /* content, reasoning and tool calls that were not sent yet */
     struct parser *parser;       /* NULL: all generated text is content */
     struct answer_tokens tokens; /* tokens not sent yet; empty unless the request needs tokens or logprobs */
     size_t n_new;                /* number of tokens since the latest event was sent */
@@ -52,10 +52,12 @@ struct answer_choice {
     double last_s; /* clock in seconds at the latest token */
     enum answer_state state;
     enum answer_progress progress;
-    atomic_bool lost; /* memory ran out and a part is missing; also set by the engine's thread */
+    atomic_bool lost; /* a part is missing, because memory ran out; the engine's thread may set it */
     enum gallop_finish finish;
-    int forbids_all; /* gallop_event.forbids_all: the request itself is why the choice failed; 0: it is not */
-    char *error;     /* error message, owned; NULL: no error */
+    /* gallop_event.forbids_all: 1 if the request excluded every token, 2 if a limit of its constraint ended
+     * the choice, else 0 */
+    int forbids_all;
+    char *error;        /* error message, owned; NULL: no error */
     char *stop_string;  /* the stop string that ended the answer, owned, or NULL */
     int32_t stop_token; /* the stop token that ended the answer; negative: none */
     bool has_score;     /* the answer is a result of beam search */
@@ -79,11 +81,11 @@ struct answer {
     size_t n_warnings;
 };
 
-/* Copies the WARNINGS [n] of an answer that has ended. All answers to a request have the same warnings. Returns
- * false if memory runs out. */
+/* Copies WARNINGS [n], which came with the end of a choice, unless A has warnings already: they are the same
+ * for all choices of a request. Returns false if memory runs out. */
 bool answer_add_warnings(struct answer *a, const char *const *warnings, size_t n);
 
-/* Adds the generated TEXT [n], in which special tokens wrote the bytes whose SPECIAL [n] is not 0. 0 or
+/* Adds the generated TEXT [n]. SPECIAL [n] is not 0 for the bytes of TEXT that come from special tokens. 0 or
  * ERR_NOMEM. */
 int answer_add_text(struct answer_choice *h, const char *text, const char *special, size_t n);
 

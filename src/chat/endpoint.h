@@ -1,4 +1,4 @@
-/* endpoint.h - requests by their paths: the COMPUTED rows of routes.def. */
+/* endpoint.h - opens a request by its URL path. The paths are those of the COMPUTED rows of routes.def. */
 #ifndef GALLOP_CHAT_ENDPOINT_H
 #define GALLOP_CHAT_ENDPOINT_H
 
@@ -7,8 +7,8 @@
 struct request;
 struct service;
 
-/* Initializes the zeroed Q as a request to PATH [n], which S answers. Returns 0, or ERR_INPUT after the status and the
- * reply of Q were set to an error: there is no such path. */
+/* Initializes the zeroed Q as a request to PATH [n], which S answers. Returns 0. If there is no such
+ * path, sets the status and the reply of Q to an error and returns ERR_INPUT. */
 int endpoint_open(struct request *q, const struct service *s, const char *path, size_t n);
 
 #endif

@@ -155,7 +155,8 @@ static void say_unknown(const struct fields *f, const char *name, const json_t *
 
 /* schema_NAME: the JSON Schema of the values that read_NAME accepts besides null, with ' in place of ". */
 
-/* Readers that keep the value in TO: one of a type, and a list of at most MOST objects. */
+/* Define read_READER() and its schema. The function checks the value and stores it in f->TO. VALUE: a value
+ * for which IS_TYPE is true. OBJECTS: a list of at most MOST objects. */
 #define VALUE(reader, name, to, is_type, expected, schema)                     \
     static const char schema_##reader[] = schema;                              \
     static int read_##reader(struct fields *f, const json_t *v, struct err *e) \
@@ -771,7 +772,7 @@ static int check_token_ids(const char *name, const json_t *v, size_t least, size
     return json_array_size(v) < least ? err_set(e, ERR_INPUT, "%s: the list is empty", name) : 0;
 }
 
-/* Reads such a list into *TO [*n_to]. */
+/* Reads V, a list of LEAST to MOST token ids, into *TO [*n_to]. */
 static int read_ids(struct fields *f, const char *name, const json_t *v, size_t least, size_t most,
                     int32_t **to, size_t *n_to, struct err *e)
 {
@@ -812,7 +813,7 @@ IDS(some_ids, "logprob_token_ids", 1, FIELDS_MAX_LOGPROB_IDS, logprob_id, n_logp
     ",'minItems':1,'maxItems':128}")
 #define schema_logprob_ids schema_some_ids
 
-/* Reads the list without duplicates. */
+/* Reads V, the list logprob_token_ids, and drops duplicates. */
 static int read_logprob_ids(struct fields *f, const json_t *v, struct err *e)
 {
     int rc = read_some_ids(f, v, e);
@@ -931,7 +932,7 @@ static const struct row rows[] = {
 
 enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
 
-/* Return the range and the description of R, or those of its sampling field if R has none. */
+/* Return the range and the description of row R, or those of its sampling field if the row has none. */
 static const char *range_of(const struct row *r)
 {
     return r->range || !r->sampled || r->kind == BOOL ? r->range : sampling_row[r->sampled - 1].param.values;

@@ -102,8 +102,8 @@ struct fields {
     struct fields_input input;
     struct fields_output output;
     struct fields_generation generation;
-    /* Sampling parameters (engine/sampling/sampling.def); parameters that the request sets are marked as
-     * given; owned. Its lists are in LISTS, their texts in BODY. */
+    /* Sampling parameters (engine/sampling/sampling.def), owned. Those that the request sets are marked as
+     * given. Lists of parameters are allocated in LISTS; the strings in them are borrowed from BODY. */
     struct sampling *sampling;
     struct arena lists;
     const char *model, *request_id, *cache_salt, *user;
@@ -118,8 +118,9 @@ struct fields {
  * ERR_NOMEM; after an error F->param is the name of the field, or "". Call fields_fini() in any case. */
 int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n, fields_unknown *unknown,
                 void *ctx, struct err *e);
-/* Frees the JSON of a submitted request, except for the fields that its answer repeats. Members that are
- * numbers stay valid, those of freed lists, too. A suffix becomes `true`, so that it still counts as given. */
+/* Frees the JSON of a submitted request, except for the fields that its answer repeats. Members of F that are
+ * numbers stay valid, even the lengths of freed lists. F->input.suffix becomes `true` if it was given, so
+ * that it still counts as given. */
 void fields_forget(struct fields *f, unsigned endpoint);
 void fields_fini(struct fields *f);
 

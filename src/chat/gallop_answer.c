@@ -13,7 +13,7 @@
 #include "engine/engine.h"
 #include "gallop.h"
 
-/* Computes steps until all answers to Q have ended. */
+/* Runs steps of the engine until all answers to Q have ended. */
 static void compute(struct request *q)
 {
     struct gallop_event ev;
@@ -23,7 +23,7 @@ static void compute(struct request *q)
             prepare_cancel(q);
 }
 
-/* Answers Q, whose endpoint is known. */
+/* Answers Q, which endpoint_open() has opened, with the request body BODY [len]. */
 static void answer(struct request *q, const char *body, size_t len)
 {
     if (prepare_read(q, body, len) != 0 || prepare_whole(q) != 0 || prepare_check(q) != 0 ||

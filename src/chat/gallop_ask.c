@@ -8,7 +8,7 @@
 #include "gallop.h"
 #include "text/tok/tok.h"
 
-/* Returns the memory of P, which is created if it is missing; NULL: out of memory. */
+/* Returns the arena of P, which is created by the first call. NULL: out of memory. */
 static struct arena *memory_of(struct gallop_prompt *p)
 {
     struct arena *a = p->memory;
@@ -40,7 +40,7 @@ static int add_stop_tokens(struct texts *t, const struct markup_calls *calls, st
     return 0;
 }
 
-/* Sets where answers to P begin. */
+/* Sets *OUT to whether answers to P begin in reasoning or in content. */
 static int place(const struct gallop_chat *c, const struct gallop_prompt *p, const struct markup *m,
                  enum markup_place *out, struct err *e)
 {
@@ -52,7 +52,8 @@ static int place(const struct gallop_chat *c, const struct gallop_prompt *p, con
     return rc;
 }
 
-/* Sets the constraint on tool calls in R, and where its constraints begin. */
+/* Adds the constraint on tool calls to the structured outputs of R, and sets where in an answer the
+ * constraint begins. */
 static int constrain(struct texts *t, const struct gallop_chat *c, const struct gallop_prompt *p,
                      const struct markup *m, enum markup_place begin, const struct texts_tools *tools,
                      struct arena *a, struct gallop_request *r, struct err *e)
@@ -71,7 +72,7 @@ static int constrain(struct texts *t, const struct gallop_chat *c, const struct 
                                 p->text, p->text_len, e);
 }
 
-/* Sets the members of R. */
+/* Sets the prompt, the constraint, the stop tokens and the reasoning marks of R. */
 static int ask(struct texts *t, const struct gallop_chat *c, struct gallop_prompt *p,
                const struct texts_tools *tools, struct gallop_request *r, struct err *e)
 {
@@ -116,7 +117,8 @@ int gallop_ask(const struct gallop *g, const struct gallop_chat *c, struct gallo
         rc = rc ? rc : ask(t, c, p, &tools, &changed, &e);
         texts_tools_close(&tools);
     }
-    if (mem_lib_failed()) /* a failure inside jansson may have been missed until here, or taken for a wrong field */
+    /* a failed allocation in jansson may have gone unnoticed until here, or caused an error about a field */
+    if (mem_lib_failed())
         rc = err_nomem(&e, "tools");
     if (rc == 0)
         *r = changed;

@@ -94,7 +94,7 @@ static int render_chat(struct texts *t, const struct gallop_chat *c, struct buf 
     rc = render(c, use.template, &in, out, origin, e);
     close_inputs(&in);
     texts_template_close(t, &use);
-    /* a failed allocation inside jansson may have been missed until here, or taken for a wrong field */
+    /* a failed allocation in jansson may have gone unnoticed until here, or caused an error about a field */
     return mem_lib_failed() ? err_nomem(e, "messages") : rc;
 }
 

@@ -45,7 +45,7 @@ static int open_parser(struct gallop_parser *p, struct texts *t, const struct ga
         rc = err_about(e, ERR_INPUT, "tools", "expected a JSON array");
     rc = rc ? rc : tools_copy_names(tools, &p->arena, &own.names, &own.n_names, e);
     own.tools = tools;
-    if (mem_lib_failed()) /* a failure inside jansson may have been missed until here */
+    if (mem_lib_failed()) /* a failed allocation in jansson may have gone unnoticed until here */
         rc = err_nomem(e, "tools");
     own.calls = own.n_names ? markup.calls : NULL;
     own.reasoning = markup.reasoning;
@@ -124,7 +124,7 @@ int gallop_parser_feed_special(struct gallop_parser *p, const char *text, const 
     return engine_give(err, &e, feed(p, text, special, len, &e));
 }
 
-/* Returns the end that the parser knows; a number that is no end counts as ENDED. */
+/* Converts END to the parser's enum. A number that is not in the enum of gallop.h counts as ENDED. */
 static enum parser_end end_of(enum gallop_parser_end end)
 {
     return end == GALLOP_PARSER_CUT || end == GALLOP_PARSER_STOPPED ? (enum parser_end)end : PARSER_ENDED;
@@ -155,7 +155,7 @@ int gallop_parser_take(struct gallop_parser *p, struct gallop_piece *piece)
 
 /* ---- whole texts ---- */
 
-/* Writes M as a message of OpenAI's API. Only tool calls make an empty content null. */
+/* Writes M as a message of OpenAI's API. Empty content is null if there are tool calls, else "". */
 static void write_message(struct message *m, struct buf *out)
 {
     m->calls.n_ready = m->calls.n;

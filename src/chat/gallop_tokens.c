@@ -128,7 +128,7 @@ int gallop_detokenize(const struct gallop *g, const int32_t *ids, size_t n, unsi
 struct gallop_detokenizer {
     struct texts *texts;
     struct tok_stream *stream;
-    struct buf out; /* the text of the last call */
+    struct buf out; /* the text that the latest call returned */
 };
 
 int gallop_detokenizer_new(struct gallop_detokenizer **out, const struct gallop *g, unsigned flags, char *err)
@@ -162,7 +162,7 @@ void gallop_detokenizer_free(struct gallop_detokenizer *d)
     mem_free(d);
 }
 
-/* Passes the text of the call to the caller. */
+/* Sets *TEXT and *LEN to the decoded text d->out, or to an empty text if RC is an error. */
 static int give_text(struct gallop_detokenizer *d, int rc, const char **text, size_t *len, struct err *e,
                      char *err)
 {

@@ -162,8 +162,8 @@ void request_note_memory(struct request *q)
         atomic_store(&q->is_over_memory, true);
 }
 
-/* Returns the HTTP status of a request whose answer, or a part of it, had no memory, and sets *SENTENCE to the
- * reason. */
+/* Returns the HTTP status of a request whose answer is incomplete because memory ran out, and sets *SENTENCE
+ * to the reason. */
 static int lost_of(const struct request *q, const char **sentence)
 {
     *sentence = q->is_over_memory ? refuse_over_memory : "out of memory";
@@ -187,7 +187,7 @@ int request_fault(const struct request *q, const char **sentence)
         /* unlike a text, an embedding has no member that could report that it is incomplete */
         *sentence = "the request was ended before its embeddings were computed";
         if (h->state == ANSWER_ENDED && h->finish == GALLOP_FINISH_CANCELLED && q->endpoint & FIELDS_POOLED)
-            return atomic_load(&q->unwanted) ? 503 : 400; /* a client has ended it by its id */
+            return atomic_load(&q->unwanted) ? 503 : 400; /* 400: it was aborted by its id */
     }
     return 0;
 }
@@ -237,7 +237,7 @@ int request_write(struct request *q, struct buf *out)
         q->dialect->whole(&q->writer, out);
     }
     if (request_lacks_memory(out)) {
-        enum mem_charge before = mem_charge(MEM_CHARGE_NONE); /* the limit of requests may be reached */
+        enum mem_charge before = mem_charge(MEM_CHARGE_NONE); /* the memory limit may be reached */
 
         request_note_memory(q);
         status = lost_of(q, &sentence);

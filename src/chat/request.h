@@ -1,8 +1,8 @@
 /* request.h - struct request: a client's request, from its body to its written answer, without sockets.
  *
- * Whoever serves it calls request_open(), the functions of prepare/prepare.h, request_take() with each event of the
- * engine, and request_write() or the functions of its dialect. The server does so with workers and a thread for the
- * engine (api/flight.h), `gallop run --batch` in a loop.
+ * The caller that serves a request calls request_open(), the functions of prepare/prepare.h, request_take()
+ * with each event of the engine, and request_write() or the functions of the request's dialect. The server
+ * does this with worker threads and an engine thread (api/flight.h), `gallop run --batch` in a loop.
  */
 #ifndef GALLOP_CHAT_REQUEST_H
 #define GALLOP_CHAT_REQUEST_H
@@ -27,7 +27,7 @@ struct service;
 enum {
     REQUEST_ID_BYTES = 192,
     REQUEST_ID_SENT = 128, /* maximum bytes of an id that the client chooses */
-    REQUEST_KEY = 17,      /* the size of a key's name */
+    REQUEST_KEY = 17,      /* size of an API key's name, with its zero byte */
     REQUEST_TRACE = 56,
 };
 
@@ -78,10 +78,10 @@ struct request {
     size_t n_prompt_tokens;
     size_t n_cut_tokens; /* tokens that were cut from the prompts, and are not in N_PROMPT_TOKENS */
     uint64_t seed;
-    double temperature, top_p;                   /* what is used: of the request, or else of the model */
+    double temperature, top_p;                   /* values in use: the request's, or else the model's */
     struct gallop_structured_outputs structured; /* constraint on the answers; its strings are in ARENA */
     const char *constraint;                      /* the field that constrains the answers; NULL: none */
-    enum markup_place place;                     /* where the answers begin */
+    enum markup_place place;                     /* whether the answers begin in reasoning or in content */
     bool draws;                                  /* tokens are sampled with a seed that the server chose */
     bool keeps_tokens;                           /* the answer contains token ids or log-probabilities */
     bool keeps_special; /* special tokens stay in the text, because they may be marks of tool calls */
@@ -92,14 +92,15 @@ struct request {
 
     struct answer answer;
     struct dialect_writer writer;
-    _Atomic bool unwanted; /* the client has left, or whoever serves the request ends */
+    _Atomic bool unwanted; /* the client has left, or the server shuts down */
     int status;            /* HTTP status of the complete answer in REPLY; 0: there is no reply yet */
     struct buf reply;
     char reason[DIALECT_REASON]; /* why the request failed, for the log; "": it did not fail */
-    _Atomic bool is_over_memory; /* a part is missing because of the memory for all requests */
+    _Atomic bool is_over_memory; /* the limit of the memory for all requests was exceeded */
 };
 
-/* Initializes the zeroed Q as a request to ENDPOINT, whose body S answers in DIALECT. All are borrowed. */
+/* Initializes the zeroed Q as a request to ENDPOINT, which S answers. DIALECT reads the request body and
+ * writes the response. S and DIALECT are borrowed. */
 void request_open(struct request *q, const struct service *s, unsigned endpoint,
                   const struct dialect *dialect);
 void request_fini(struct request *q);
@@ -118,8 +119,8 @@ bool request_has_tools(const struct request *q);
  * only. */
 int64_t request_max_tokens(const struct request *q);
 
-/* Adds the event EV of the prompt P to the answers. False: a part of the answer is missing, because memory ran out; the
- * choice has failed, and the caller cancels the request. */
+/* Adds the event EV of the prompt P to the answers. Returns false if memory runs out: a part of the
+ * answer is missing and its choice has failed, so the caller must cancel the request. */
 bool request_take(struct request_prompt *p, const struct gallop_event *ev);
 
 /* Returns the answer number CHOICE to the prompt P. */
@@ -131,8 +132,9 @@ int request_fault(const struct request *q, const char **sentence);
 /* Writes the complete answer, or an error, to OUT, which is cleared first. Returns the HTTP status. */
 int request_write(struct request *q, struct buf *out);
 
-/* Resets the flags of earlier failures before a dialect writes to OUT, which is cleared; and returns whether OUT is
- * incomplete since then, because memory ran out in OUT or in jansson. */
+/* request_begin_writing() clears OUT, to which a dialect then writes, and resets the flags of earlier
+ * failures. request_lacks_memory() returns whether OUT is incomplete, because memory ran out in OUT or in
+ * jansson since then. */
 void request_begin_writing(struct buf *out);
 bool request_lacks_memory(struct buf *out);
 

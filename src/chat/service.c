@@ -1,4 +1,4 @@
-/* service.c - the values of a service that are not given. */
+/* service.c - sets the default values of a service. */
 #include "chat/service.h"
 
 #include "text/markup/template.h"

@@ -1,5 +1,5 @@
-/* service.h - what requests are answered with: an open engine, the names of its model, its chat template, and the
- * defaults of requests.
+/* service.h - what is needed to answer requests: an open engine, the names of its model, its chat template,
+ * and the default values of request fields.
  */
 #ifndef GALLOP_CHAT_SERVICE_H
 #define GALLOP_CHAT_SERVICE_H
@@ -32,7 +32,7 @@ struct service {
     const char *path_name;
 
     /* chat templates and parsers */
-    const struct template *template; /* [one without `chat`: there is none that can be used] */
+    const struct template *template; /* its `chat` is NULL if no template can be used [such a template] */
     const char *chat_missing;        /* why no template can be used */
     /* special tokens in the text of messages are read as plain text (--user-text plain) */
     bool plain_user_text;
@@ -44,8 +44,8 @@ struct service {
     const struct gallop_structured_outputs
         *structured;                 /* constraint of requests without their own; NULL: none */
     const char *embedder_missing;    /* why no embeddings can be made; NULL: they can */
-    const struct embedder *embedder; /* how embeddings are made; NULL: of the last token */
-    enum service_defaults defaults;  /* of sampling parameters [those of the model] */
+    const struct embedder *embedder; /* how embeddings are made; NULL: last-token pooling */
+    enum service_defaults defaults;  /* defaults of sampling parameters [the model's] */
     int64_t max_logprobs;            /* maximum of the request field logprobs; below 0: 20 */
     bool priorities;                 /* the scheduling policy uses priorities */
     size_t max_answers;              /* maximum number of answers to a request [no limit] */

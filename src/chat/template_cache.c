@@ -49,7 +49,7 @@ static int new_entry(struct template_entry **out, const struct chat *chat, const
     if ((rc = err_utf8(e, "chat_template", source, n)) == 0 &&
         (rc = jinja_parse(&x->template.jinja, x->source, n, "chat_template", NULL, e)) == 0)
         rc = template_examine(&x->template, e);
-    if (mem_lib_failed()) /* a failure inside jansson may have been taken for a template that refuses messages */
+    if (mem_lib_failed()) /* a failed allocation in jansson may look like a template that refuses messages */
         rc = err_nomem(e, "a chat template");
     if (rc)
         free_entry(x);

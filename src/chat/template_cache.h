@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "text/markup/template.h"
 
-/* Larger templates are not kept. */
+/* Templates larger than TEMPLATE_CACHE_MOST_BYTES are not kept. */
 enum { TEMPLATE_CACHE_ENTRIES = 8, TEMPLATE_CACHE_MOST_BYTES = 256 << 10 };
 
 /* A template that is in the cache or in use. */
@@ -35,8 +35,8 @@ struct template_cache {
 void template_cache_init(struct template_cache *c);
 void template_cache_fini(struct template_cache *c); /* no entry is in use */
 
-/* Sets *OUT to the template SOURCE, which is parsed and examined if it is not kept. ERR_INPUT: it cannot be parsed.
- * template_cache_release() ends the use. */
+/* Sets *OUT to the template SOURCE, which is parsed and examined unless it is in the cache. ERR_INPUT: it
+ * cannot be parsed. The caller gives *OUT back with template_cache_release(). */
 int template_cache_get(struct template_cache *c, const struct chat *chat, const char *source,
                        struct template_entry **out, struct err *e);
 void template_cache_release(struct template_cache *c, struct template_entry *x);

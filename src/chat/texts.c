@@ -14,7 +14,8 @@
 
 /* ---- templates ---- */
 
-/* Reads the chat template of the checkpoint. Only ERR_NOMEM is an error; others are kept for later calls. */
+/* Reads the chat template of the checkpoint. Returns only ERR_NOMEM as an error. Other errors are kept
+ * in t->chat_missing, and later calls that need the template return them. */
 static int open_chat(struct texts *t, const struct gallop *g, struct err *e)
 {
     struct err *missing = &t->chat_missing;
@@ -64,7 +65,7 @@ int texts_markup(struct texts *t, const char *calls, const char *reasoning, cons
 
     if (rc == 0)
         found = use.template->markup;
-    else if (rc != ERR_NOMEM) /* a template that cannot be rendered */
+    else if (rc != ERR_NOMEM) /* SOURCE cannot be rendered, but its marks can be searched for */
         markup_shown(source, &found);
     if (rc != ERR_NOMEM)
         rc = markup_choose(out, calls ? calls : "auto", reasoning ? reasoning : "auto", &found, e);
@@ -141,8 +142,8 @@ static int copy(struct texts *t, const char *s, size_t n, const char **out, stru
     return *out ? 0 : err_nomem(e, "the description of the model");
 }
 
-/* Returns the id of the special token that the files of the chat template call NAME; OTHERWISE: there is
- * none. */
+/* Returns the id of the special token that the files of the chat template call NAME (such as "bos_token"), or
+ * OTHERWISE if there is none. */
 static int32_t named_id(struct texts *t, const char *name, int32_t otherwise)
 {
     size_t n = 0;
@@ -221,7 +222,7 @@ static int describe_all(struct texts *t, const struct engine_info *engine, struc
 
 /* ---- all of it ---- */
 
-/* Sets the service that answers bodies as the model's files say. */
+/* Initializes t->service, with which gallop_answer() answers request bodies, from the model's files. */
 static void open_service(struct texts *t, struct gallop *g)
 {
     const struct embedder *x;
@@ -256,7 +257,7 @@ int texts_open(struct texts **out, struct gallop *g, struct err *e)
     mem_lib_failed(); /* resets the flag of an earlier failure */
     if ((rc = open_chat(t, g, e)) == 0)
         rc = describe_all(t, engine_info(g), e);
-    if (mem_lib_failed()) /* a failure inside jansson may have been taken for a template that refuses messages */
+    if (mem_lib_failed()) /* a failed allocation in jansson may look like a template that refuses messages */
         rc = err_nomem(e, "a chat template");
     if (rc == 0)
         open_service(t, g);

@@ -1,5 +1,5 @@
-/* texts.h - what the functions of gallop.h about text read of an open engine: the tokenizer, the chat template with the
- * markup that it shows, and the description of the model.
+/* texts.h - data of an open engine that the text functions of gallop.h read: the tokenizer, the chat template
+ * with the markup of tool calls and reasoning found in it, and the description of the model.
  *
  * Everything is made when the engine is opened and is then immutable, so that all threads may read it; the cache of
  * templates has a lock.
@@ -27,7 +27,7 @@ struct texts {
     struct err embedder_missing;     /* why no embeddings can be made; code 0: they can */
     struct err chat_missing;         /* why the model's own template cannot be rendered; code 0: it can */
     struct template own;             /* without `chat` if it cannot be rendered */
-    struct template_cache templates; /* those of programs */
+    struct template_cache templates; /* templates that callers of gallop.h give */
     struct gallop_model_info info;
     struct arena arena; /* memory of `info` */
 };
@@ -40,13 +40,14 @@ void texts_close(struct texts *t); /* T may be NULL */
 /* Returns an error that says why T has no tokenizer, or 0. */
 int texts_need_tok(struct texts *t, struct err *e);
 
-/* A use of a template. */
+/* A template in use, from texts_template_open() to texts_template_close(). */
 struct texts_use {
     const struct template *template;
     struct template_entry *entry; /* NULL: the template is the model's own */
 };
 
-/* Begins a use of the template SOURCE; NULL: of the model's own. ERR_INPUT: there is no usable template. */
+/* Sets *OUT to the template with the text SOURCE (NULL: the model's own). ERR_INPUT: there is no usable
+ * template. */
 int texts_template_open(struct texts *t, const char *source, struct texts_use *out, struct err *e);
 void texts_template_close(struct texts *t, struct texts_use *x); /* X may be zeroed */
 
@@ -73,8 +74,8 @@ void texts_tools_close(struct texts_tools *x);
 /* Appends the text of the last of MESSAGES, a JSON array, to OUT. */
 int texts_last_message(const char *messages, struct buf *out, struct err *e);
 
-/* Moves the text of B, which is then empty, to the caller as *TEXT, terminated, and *LEN. ERR_NOMEM: B ran out of
- * memory while it was filled. */
+/* Sets *TEXT, zero-terminated, and *LEN to the text of B. The caller owns *TEXT, and B is then empty.
+ * ERR_NOMEM: B ran out of memory while it was filled. */
 int texts_give(struct buf *b, char **text, size_t *len, struct err *e);
 
 #endif

@@ -579,7 +579,8 @@ static void put_usage(const struct dialect_writer *w, struct buf *out)
     put_counts(w->q->n_prompt_tokens, w->a->prompt->n_cached, w->a->choice->n_output, out);
 }
 
-/* Writes stop_reason and stop_sequence. A cancelled answer has no stop_reason of its own in Anthropic's API. */
+/* Writes stop_reason and stop_sequence. A cancelled answer has the stop_reason null, because Anthropic's API
+ * has none for it. */
 static void put_stop(const struct answer_choice *h, struct buf *out)
 {
     bool called = h->said.calls.n_given > 0;
@@ -690,7 +691,8 @@ static void put_begin(const struct dialect_writer *w, struct buf *out)
     buf_str(out, ",\"message\":{");
     put_head(w->q, out);
     buf_str(out, ",\"content\":[],\"stop_reason\":null,\"stop_sequence\":null,");
-    put_counts(w->q->n_prompt_tokens, 0, 0, out); /* not what is known by now, which depends on time */
+    /* cached and output tokens are 0: what is known about them by now depends on timing */
+    put_counts(w->q->n_prompt_tokens, 0, 0, out);
     buf_str(out, "}}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n");
 }
 

@@ -71,8 +71,8 @@ struct dialect {
 #undef ANSWERED
 #undef WRITTEN
 
-/* Copies SENTENCE, the reason why a request was refused, to OUT [size] for the log. A quotation with white space or
- * more than 64 bytes, which may come from a prompt, is replaced by "...". err_text_for_log() replaces the rest. */
+/* Copies SENTENCE, the reason why a request was refused, to OUT [size] for the log. Quoted text with white
+ * space or more than 64 bytes, which may come from a prompt, is replaced by "...". */
 enum { DIALECT_REASON = 200 };
 void dialect_reason(const char *sentence, char *out, size_t size);
 
@@ -100,7 +100,8 @@ void dialect_put_warnings(const struct answer *a, struct buf *out);
 /* Appends the Unix time SECONDS as a JSON string in RFC 3339 format. */
 void dialect_put_time(int64_t seconds, struct buf *out);
 
-/* The JSON Schema of OpenAI's error object, which paths without a dialect use, too; and its writer. */
+/* The JSON Schema of OpenAI's error object, and the function that writes this object. Paths without a dialect
+ * use them, too. */
 extern const struct schema dialect_error_schema;
 void dialect_error(struct buf *out, int status, const char *message, const char *param);
 

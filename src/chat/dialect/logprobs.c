@@ -131,8 +131,8 @@ static bool is_repeated(const struct buf *text, const struct span *span, size_t 
     return false;
 }
 
-/* Writes V and at most MOST of its alternatives as an object of token text to log-probability. Among tokens with the
- * same text, only V or else the most likely one is written. */
+/* Writes V and at most MOST of its alternatives as an object of token text to log-probability. Of several
+ * tokens with the same text, only one is written: V if it is among them, else the most likely one. */
 static void put_top(const struct request *q, const struct answer_tokens *t, const struct answer_token *v,
                     size_t most, struct buf *out)
 {
@@ -164,7 +164,8 @@ static void put_top(const struct request *q, const struct answer_tokens *t, cons
     buf_fini(&text);
 }
 
-/* Returns whether the text of a prompt lacks the special token ID at P, as it lacks a BOS that the tokenizer added. */
+/* Returns whether the special token ID is not in the text of the prompt at P, such as a BOS that the
+ * tokenizer added. */
 static bool lacks(const struct tok *tok, const struct logprobs_place *p, int32_t id)
 {
     const char *piece;

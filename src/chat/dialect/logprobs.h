@@ -1,5 +1,5 @@
-/* logprobs.h - writes log-probabilities in three formats: of chat completions, of completions, and of vLLM's
- * prompt_logprobs. */
+/* logprobs.h - writes log-probabilities in three formats: `logprobs` of chat completions, `logprobs` of
+ * completions, and vLLM's `prompt_logprobs`. */
 #ifndef GALLOP_CHAT_DIALECT_LOGPROBS_H
 #define GALLOP_CHAT_DIALECT_LOGPROBS_H
 
@@ -16,13 +16,13 @@ struct logprobs_lists {
     struct buf offset, logprob, token, top;
 };
 
-/* The position in the text of the next token to list. */
+/* State of logprobs_add(): the position of the next token in the text of the prompt or of the answer. */
 struct logprobs_place {
     struct tok_stream *stream; /* decodes tokens; NULL before the first token; owned */
     size_t at;                 /* number of characters before the next token */
-    const struct buf *prompt; /* the text of the prompt, whose tokens these are; NULL: they are an answer's */
-    size_t n_bytes;           /* bytes of `prompt` before the next token */
-    size_t most;              /* maximum number of alternatives to write for each token */
+    const struct buf *prompt;  /* text of the prompt whose tokens are listed; NULL: an answer's are */
+    size_t n_bytes;            /* bytes of `prompt` before the next token */
+    size_t most;               /* maximum number of alternatives to write for each token */
 };
 
 /* Writes the member `logprobs` of a choice of a chat completion. */
@@ -43,7 +43,7 @@ void logprobs_put_lists(const struct logprobs_lists *prompt, struct logprobs_lis
 void logprobs_init_lists(struct logprobs_lists *l);
 void logprobs_fini_lists(struct logprobs_lists *l);
 
-/* Frees the decoder of a place; NULL: there is none. */
+/* Frees logprobs_place.stream, which may be NULL. */
 void logprobs_free_stream(struct tok_stream *stream);
 
 /* Returns the number of characters of UTF-8 TEXT. */

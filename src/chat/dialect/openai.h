@@ -22,8 +22,8 @@ void openai_put_head(const struct request *q, const char *object, struct buf *ou
 void openai_put_message(const struct message *m, const char *reasoning_field, bool is_part, bool with_content,
                         struct buf *out);
 
-/* Writes `usage` of all choices together. Chats of a model whose reasoning is parsed have the number of its tokens,
- * too. */
+/* Writes `usage` of all choices together. For chats with a model whose reasoning is parsed, it includes the
+ * number of reasoning tokens. */
 void openai_put_all_usage(const struct dialect_writer *w, struct buf *out);
 
 /* Writes `finish_reason` and `stop_reason` of choice H, and the scores of a result of beam search. */
@@ -33,8 +33,8 @@ void openai_put_finish(const struct answer_choice *h, struct buf *out);
 void openai_put_ids(const char *name, const int32_t *id, size_t n, struct buf *out);
 void openai_put_token_ids(const struct answer_tokens *t, struct buf *out);
 
-/* Write the beginning of an event of a stream of OBJECT objects with choice I, up to its index, and the end of the
- * event behind the list of choices. BEGINS: the choice has no token yet. */
+/* Write the beginning and the end of an SSE event, an object of the type OBJECT with choice I: all up to the
+ * choice's index, and all after the list of choices. BEGINS: the choice has no token yet. */
 void openai_begin_event(const struct request *q, const char *object, size_t i, struct buf *out);
 void openai_end_event(const struct dialect_writer *w, size_t i, bool begins, struct buf *out);
 

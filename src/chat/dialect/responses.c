@@ -425,7 +425,7 @@ static int responses_read_request(struct request *q, struct err *e)
 struct state {
     struct blocks blocks;
     size_t n_events;       /* number of events written so far */
-    struct buf head, said; /* JSON of the first members of the open item; its text or arguments so far */
+    struct buf head, said; /* of the open item: JSON of its first members, and its text or arguments so far */
     size_t name, n_name;   /* offset and length in HEAD of the member with the called function's name */
     struct buf items;      /* JSON of the closed items, separated by commas */
 };
@@ -464,7 +464,8 @@ static void put_number(const char *name, double x, struct buf *out)
     buf_json_real(out, x);
 }
 
-/* Writes the member `text`: what the request says, and the format of a request that names none. */
+/* Writes the member `text`: the format and the verbosity of the request's TEXT. The default format is plain
+ * text. */
 static void put_text_format(const json_t *text, struct buf *out)
 {
     const json_t *format = json_object_get(text, "format"), *verbosity = json_object_get(text, "verbosity");

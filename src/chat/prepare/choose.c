@@ -77,7 +77,7 @@ static void read_numbers(struct request *q, struct sampling *s)
     sampling_mark(s, SAMPLING_IGNORE_EOS);
     TAKE(s, true, max_new_tokens, most < 0 ? SIZE_MAX : (size_t)most, MAX_NEW_TOKENS);
     TAKE(s, true, do_sample, !sampling_is_search(s),
-         DO_SAMPLE); /* with do_sample a temperature of 0 is still greedy */
+         DO_SAMPLE); /* true for greedy requests, too: they have temperature 0 */
     TAKE(s, f->output.logprobs >= 0, logprobs, (int)f->output.logprobs, LOGPROBS);
     TAKE(s, f->generation.best_of > f->generation.n && f->output.logprobs < 0, logprobs, 0, LOGPROBS);
     TAKE(s, f->output.chat_logprobs, logprobs, f->output.top_logprobs > 0 ? (int)f->output.top_logprobs : 0,
@@ -87,9 +87,10 @@ static void read_numbers(struct request *q, struct sampling *s)
     TAKE(s, f->generation.has_seed, seed, f->generation.seed, SEED);
 }
 
-/* Gives a request without a seed that of the server, or if it was started without, the next seed of SEEDS. That one
- * has 53 bits, because JSON readers that store numbers as doubles must return it unchanged. It is logged if tokens are
- * sampled. Notes the temperature and top_p that are used. */
+/* If the request has no seed, sets the seed in S to the server's or, if the server was started without one,
+ * to the next of SEEDS. A seed of SEEDS has 53 bits, so that JSON readers that store numbers as doubles keep
+ * it exactly, and is logged if tokens are sampled. Also sets the temperature and the top_p of Q to the values
+ * in use. */
 static void choose_seed(struct request *q, struct rng_seeds *seeds, struct sampling *s)
 {
     const struct sampling *defaults = engine_info(q->service->engine)->defaults;

@@ -27,12 +27,12 @@ int prepare_prompts(struct request *q);
 /* Returns whether prepare_submit() compiles a constraint, which may take seconds. */
 bool prepare_compiles(const struct request *q);
 
-/* Submits the prompts of Q to the engine, whose events have the address of the prompt as their user pointer. HAS_ROOM
- * is asked before each of them, and refuses the request by false; NULL: there is always room. After an error some
- * prompts may have been submitted. */
+/* Submits the prompts of Q to the engine, whose events have the address of the prompt as their user pointer.
+ * HAS_ROOM is called before each prompt is submitted; if it returns false, the request is refused. NULL:
+ * there is always room. After an error some prompts may have been submitted. */
 int prepare_submit(struct request *q, bool (*has_room)(struct request_prompt *p));
 
-/* Cancels the sequences of Q in the engine. False: the engine could not accept all messages now. */
+/* Cancels the sequences of Q in the engine. False: the engine could not accept all cancellations now. */
 bool prepare_cancel(struct request *q);
 
 #endif

@@ -92,7 +92,8 @@ bool prompt_adds_special(const struct request *q, bool otherwise)
     return q->field.input.has_add_special ? q->field.input.add_special_tokens : otherwise;
 }
 
-/* Encodes V, or "" if it is NULL, as the text before the gap in front of the request's suffix. */
+/* Encodes a fill-in-the-middle prompt: V (NULL: "") is the text before the gap, the request's suffix the text
+ * after it. */
 static int encode_infill(struct request *q, const json_t *v, struct tok_ids *ids, struct err *e)
 {
     const json_t *suffix = q->field.input.suffix;
@@ -114,7 +115,7 @@ static int encode_infill(struct request *q, const json_t *v, struct tok_ids *ids
     return rc;
 }
 
-/* Reads V, a string or a list of token ids, of which an embedding is computed. */
+/* Reads V, a string or a list of token ids, as the input of an embedding. */
 static int read_embedded(struct request *q, const json_t *v, struct tok_ids *ids, struct err *e)
 {
     const struct embedder *x = q->service->embedder;
@@ -142,8 +143,8 @@ static int read_embedded(struct request *q, const json_t *v, struct tok_ids *ids
     return rc;
 }
 
-/* Reads V, a string or a list of token ids, as a prompt: its tokens to IDS and, for echo, its text to
- * TEXT. */
+/* Reads V, a string or a list of token ids, as a prompt. Appends its tokens to IDS and, for `echo`, its
+ * text to TEXT. */
 static int read_prompt(struct request *q, const json_t *v, struct tok_ids *ids, struct buf *text,
                        struct err *e)
 {
@@ -226,7 +227,7 @@ const char *prompt_field(const struct request *q)
     return needs ? needs : q->field.input.messages && q->endpoint != FIELDS_GENERATE ? "messages" : "prompt";
 }
 
-/* Sets in O the variables that the service and the request Q give. Later ones replace earlier ones. */
+/* Adds the chat template's variables to O: first the service's, then Q's, which replace them. */
 static int set_variables(const struct request *q, json_t *o)
 {
     const struct fields *f = &q->field;
@@ -253,8 +254,8 @@ static int set_variables(const struct request *q, json_t *o)
 }
 
 /* Renders the conversation of Q with the model's chat template and appends it to OUT. With --user-text plain,
- * ORIGIN gets one byte for each byte of the prompt, which states the origin of that byte; otherwise ORIGIN
- * stays empty. */
+ * ORIGIN gets one byte for each byte of the prompt, as tok_encode_marked() expects; otherwise ORIGIN stays
+ * empty. */
 static int render_messages(struct request *q, struct buf *out, struct buf *origin, struct err *e)
 {
     const struct fields *f = &q->field;
@@ -287,7 +288,7 @@ int prompt_read_messages(struct request *q, struct answer *a, struct rng_seeds *
 
     if (rc == 0)
         rc = render_messages(q, &text, &origin, e);
-    if (rc == 0 && mem_lib_failed()) /* a failed allocation inside jansson may have been missed until here */
+    if (rc == 0 && mem_lib_failed()) /* a failed allocation in jansson may have gone unnoticed until here */
         rc = err_nomem(e, "messages");
     if (q->field.input.continue_final_message)
         conversation_last_text(q->field.input.messages, &continued);

@@ -24,13 +24,13 @@ bool prompt_adds_special(const struct request *q, bool otherwise);
 /* Appends the token ids in LIST to IDS. 0 or ERR_NOMEM. */
 int prompt_add_ids(struct tok_ids *ids, const json_t *list, struct err *e);
 
-/* Tokenizes TEXT [n] and appends the tokens to IDS. ORIGIN [n]: the origin of each byte, or NULL. SPECIAL:
- * add BOS and similar special tokens. */
+/* Tokenizes TEXT [n] and appends the tokens to IDS. ORIGIN [n]: as in tok_encode_marked(), or NULL.
+ * SPECIAL: add BOS and similar special tokens. */
 int prompt_encode(const struct request *q, const char *text, const char *origin, size_t n, bool special,
                   struct tok_ids *ids, struct err *e);
 
-/* Renders and tokenizes the messages of Q and appends the tokens to IDS. A: the answers, whose parsers are
- * opened; NULL: the request has no answers. */
+/* Renders and tokenizes the messages of Q and appends the tokens to IDS. Opens the parsers of the answers A;
+ * NULL: the request generates no answers. */
 int prompt_read_messages(struct request *q, struct answer *a, struct rng_seeds *seeds, struct tok_ids *ids,
                          struct err *e);
 

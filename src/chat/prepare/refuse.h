@@ -1,4 +1,4 @@
-/* refuse.h - error answers that are left in a request. */
+/* refuse.h - refuses a request: makes an error its reply. */
 #ifndef GALLOP_CHAT_PREPARE_REFUSE_H
 #define GALLOP_CHAT_PREPARE_REFUSE_H
 
@@ -7,13 +7,14 @@
 struct err;
 struct request;
 
-extern const char refuse_over_memory[]; /* message for a request over the memory for all requests */
+extern const char refuse_over_memory[]; /* error message: the memory limit for all requests is exceeded */
 
 /* Sets the status and reply of Q to an error with STATUS and SENTENCE. The error is about the field set by
  * fields_blame(). Returns ERR_INPUT. */
 int refuse(struct request *q, int status, const char *sentence);
 
-/* Refuses Q with 429 if requests hold more than the memory for all of them, otherwise with 503. */
+/* Refuses Q, because memory ran out: with 429 if the memory limit for all requests is exceeded, otherwise
+ * with 503. */
 int refuse_memory(struct request *q);
 
 /* Refuses Q with 400 and names FIELD. */

@@ -1,4 +1,4 @@
-/* message.c - adds pieces to a message, and drops what was sent. */
+/* message.c - adds parsed pieces of an answer to a message, and drops the parts that were sent. */
 #include "text/markup/message.h"
 
 #include <string.h>

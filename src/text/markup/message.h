@@ -1,6 +1,7 @@
 /* message.h - collects the pieces of an answer (parser.h) into a message: text, reasoning and tool calls.
  *
- * A message may be written in parts: message_sent() drops what was written, and what comes later follows it.
+ * A message may be sent in parts: message_sent() drops the parts that were sent, so that the message then
+ * contains only the newer ones.
  */
 #ifndef GALLOP_TEXT_MARKUP_MESSAGE_H
 #define GALLOP_TEXT_MARKUP_MESSAGE_H
