@@ -287,6 +287,28 @@ static void reasons_for_the_log_hold_no_text_of_prompts(void **state)
     }
 }
 
+static void arguments_are_an_object_on_one_line_as_they_were_generated(void **state)
+{
+    static const char *const cases[][2] = {
+        {"{}", "{}"},
+        {"{\"a\": 1E+3, \"b\":[ ]}", "{\"a\": 1E+3, \"b\":[ ]}"},
+        {"{\"a\":\n1E+3}", "{\"a\":1000.0}"},
+        {"{\"a\":\r1}", "{\"a\":1}"},
+        {"[1]", "{\"arguments\":\"[1]\"}"},
+        {"{\"a\":", "{\"arguments\":\"{\\\"a\\\":\"}"},
+        {"", "{\"arguments\":\"\"}"},
+    };
+    struct buf b = {.tag = MEM_API};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        buf_clear(&b);
+        dialect_put_arguments(cases[i][0], strlen(cases[i][0]), &b);
+        assert_string_equal(b.data, cases[i][1]);
+        assert_false(b.oom);
+    }
+    buf_fini(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +319,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(usage_of_an_event_is_of_its_own_prompt, begin, end),
         cmocka_unit_test_setup_teardown(an_error_about_threads_has_its_code, begin, end),
         cmocka_unit_test(reasons_for_the_log_hold_no_text_of_prompts),
+        cmocka_unit_test(arguments_are_an_object_on_one_line_as_they_were_generated),
         cmocka_unit_test_setup_teardown(only_the_last_item_of_a_cut_response_is_incomplete, begin, end)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
