@@ -94,7 +94,7 @@ static void on_drained(void *ctx, struct server_exchange *x)
         flight_drained(server_user(x));
 }
 
-/* Returns the client that the body of a request counts for. */
+/* Returns the number of the client whose share of memory the body of a request uses. */
 static uint32_t client_of(void *ctx, const struct http_head *h, const char *peer)
 {
     char key[KEYS_NAME];

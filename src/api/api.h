@@ -55,7 +55,7 @@ struct api_options {
      * unanswered and returns false. Its answers are neither logged nor counted. NULL: there are no further
      * pages. */
     bool (*page)(struct server_exchange *x);
-    bool (*page_has)(const char *path); /* whether PAGE serves PATH for some method; NULL if PAGE is NULL */
+    bool (*page_has)(const char *path); /* whether PAGE serves PATH for any method; NULL if PAGE is NULL */
 };
 
 int api_open(struct api **out, const struct api_options *o, struct err *e);

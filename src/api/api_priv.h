@@ -28,7 +28,7 @@ struct api {
     struct server *server;
     struct event_ring event_ring;
     struct workers workers;
-    struct flight *first; /* list of all flights */
+    struct flight *first; /* list of all requests for the engine (flight.h) */
     size_t n_flights;
     struct queue queue;
     struct rng_seeds seeds;
@@ -41,7 +41,7 @@ struct api {
     struct metrics metrics;
     struct metrics_now now;
     uint64_t tokens_before; /* prompt and output tokens of all steps before the latest */
-    /* [n_handed] clock in seconds at the end of each step whose events are being written to sockets */
+    /* [n_handed] for each step whose events are being written to sockets: the clock in seconds at its end */
     double handed_s[EVENT_RING_BATCHES];
     size_t n_handed;
     double mean_s;       /* running mean of the seconds that a request takes */

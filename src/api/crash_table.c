@@ -1,4 +1,5 @@
-/* crash_table.c - rows are reused in rotation. Only the server's thread writes them. */
+/* crash_table.c - adds requests to the table for crash reports, and removes them. Freed rows are reused in
+ * rotation. Only the server's thread writes rows. */
 #include "api/crash_table.h"
 
 #include <stdio.h>

@@ -17,7 +17,7 @@ struct crash_table_row {
 };
 
 struct crash_table {
-    struct crash_table_row *row; /* [n]; NEXT: index at which the search for a free row starts */
+    struct crash_table_row *row; /* [n]; member NEXT: index at which the search for a free row starts */
     size_t n, next;
 };
 

@@ -1,4 +1,5 @@
-/* event_ring.c - what the engine's thread does around a step, and the ring of batches to the server's thread. */
+/* event_ring.c - callbacks that the engine's thread calls before and after each step, and the ring buffer
+ * that passes batches of events to the server's thread. */
 #include "api/event_ring.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ static bool event_ring_has_room(struct event_ring_batch *b, const struct gallop_
            mem_grow((void **)&b->text, &b->cap_text, b->n_text + n, 1, MEM_API);
 }
 
-/* Returns the total size of the warnings of EV with their terminating zeros. */
+/* Returns the total bytes of EV's warnings, each with its terminating zero. */
 static size_t warnings_bytes(const struct gallop_event *ev)
 {
     size_t n = 0;
@@ -76,7 +77,8 @@ static void put_event(struct event_ring *r, struct event_ring_batch *b, const st
         put_text(b, ev->warnings[i], strlen(ev->warnings[i]) + 1);
 }
 
-/* Waits for a free batch, which the events of the next step fill. Returns false if the thread has to stop. */
+/* Waits for a free batch, into which the events of the next step will be copied. Returns false if the thread
+ * has to stop. */
 static bool event_ring_begin(void *ctx)
 {
     struct event_ring *r = ctx;

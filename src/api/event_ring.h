@@ -30,9 +30,9 @@ enum { EVENT_RING_BATCHES = 64 };
 struct event_ring_event {
     struct gallop_event ev; /* the event; its pointers are not valid */
     size_t top, warnings;   /* indices of the token's alternatives and of the warnings in the batch */
-    /* Offset in the batch's TEXT of the event's text, embedding, or zero-terminated stop string or error (ev.text_len
-     * bytes), followed by the [ev.text_len] bytes `special` of a text, or by ev.n_warnings zero-terminated
-     * strings. */
+    /* Offset in the batch's TEXT. At this offset are ev.text_len bytes: the event's text, its embedding, or a
+     * zero-terminated stop string or error message. After a text come the ev.text_len bytes of ev.special;
+     * after a stop string or error come ev.n_warnings zero-terminated warnings. */
     size_t text;
 };
 
@@ -60,13 +60,15 @@ struct event_ring {
     pthread_cond_t room;
     struct event_ring_batch batch[EVENT_RING_BATCHES];
     unsigned n_put, n_taken, n_written; /* batches filled, given back, and written to sockets, modulo 2^32 */
-    /* compute threads use every processor: wait for the server after a step */
+    /* Compute threads use every processor, so the engine waits after each step until the server's thread has
+     * written the events to sockets. */
     bool yields;
     bool stops;
 };
 
-/* Starts the thread, which alone may run G until event_ring_close(). The new thread calls WAKE when a
- * batch is ready, and LOST if memory for the event EV runs out. GALLOP_FINISHED events are never lost. */
+/* Starts the engine's thread; no other thread may run G until event_ring_close(). The new thread calls WAKE
+ * when a batch is ready, and LOST if memory for the event EV runs out. GALLOP_FINISHED events are never
+ * lost. */
 int event_ring_open(struct event_ring *r, struct gallop *g, void (*lost)(const struct gallop_event *ev),
                     void (*wake)(void *ctx), void *ctx, struct err *e);
 /* ends the thread after its current step; a zeroed R is allowed */

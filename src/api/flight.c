@@ -1,5 +1,5 @@
-/* flight.c - the state transitions of a flight: from its start through the engine's events to the sent
- * answer. */
+/* flight.c - the state transitions of a flight (an HTTP request for the engine): from its arrival through the
+ * engine's events to the sent answer. */
 #include "api/flight.h"
 
 #include <stdio.h>
@@ -25,8 +25,8 @@ enum {
     MOST_BATCHES = 8, /* batches handled before the server's thread returns to the sockets */
     /* an answer with at most this many numbers is written by the server's thread itself, in less than 1 ms */
     MOST_AT_ONCE = 2048,
-    LARGE_JOB = 256 << 10, /* bytes above which a job of a worker is large: about 50 ms */
-    NUMBER_BYTES = 16,     /* bytes of a number in an answer, about */
+    LARGE_JOB = 256 << 10, /* a worker's job with more bytes than this is large: it takes about 50 ms */
+    NUMBER_BYTES = 16,     /* approximate bytes of a number in an answer */
 };
 
 static struct flight *flight_of(struct workers_job *job)
@@ -244,7 +244,7 @@ static void charge_key(const struct flight *f, const struct gallop_event *ev, do
         keys_charge(f->api->opt.keys, f->q.origin.key, (double)n, now_s);
 }
 
-/* Handles the end of an answer to F. */
+/* Handles the end of one of F's answers (choices). */
 static void leave(struct flight *f, const struct gallop_event *ev, const struct event_ring_batch *b)
 {
     if (f->state != FLIGHT_PREPARING)
@@ -469,7 +469,7 @@ static void end_stream(struct flight *f, struct buf *out)
     server_end(take_exchange(f));
 }
 
-/* Writes the part of a stream before the first token, once. */
+/* Writes what a stream contains before its first token, unless it was written before. */
 static void introduce(struct flight *f, struct buf *out)
 {
     if (f->state == FLIGHT_BEGUN && f->q.dialect->introduce)
@@ -526,7 +526,8 @@ static void write_ahead(struct workers_job *job)
     mem_charge(MEM_CHARGE_NONE);
 }
 
-/* Sends the next events, unless too many bytes are unsent or a worker must write the first part. */
+/* Sends the next events, unless too many bytes are unsent, or a worker must first format many
+ * log-probabilities. */
 static void stream(struct flight *f)
 {
     struct buf *out = &f->api->scratch;
@@ -602,7 +603,7 @@ static void take_prepared(struct flight *f)
         cancel(f);
 }
 
-/* Handles F after its worker's job has ended. */
+/* Takes F back from the worker whose job for F has ended. */
 static void take_back(struct flight *f)
 {
     if (f->state == FLIGHT_PREPARING)

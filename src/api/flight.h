@@ -1,4 +1,4 @@
-/* flight.h - the life of one HTTP request for the engine, from its arrival until it is freed.
+/* flight.h - a flight: one HTTP request for the engine, with its states from its arrival until it is freed.
  *
  *      PREPARING ---------> COMPUTING ---------> WRITING
  *          |                 |     |                |
@@ -14,9 +14,9 @@
  *          +-----------------------+
  *
  * In PREPARING, WRITING and LISTING a worker uses the flight, and the server's thread must not touch the
- * members that the worker uses. In all other states only the server's thread uses it. A client may leave
- * in any state, which sets X to NULL; the flight then becomes DRAINING, at once or when its worker is
- * done. It is freed only when flight_may_free() is true.
+ * members that the worker uses. In all other states only the server's thread uses it. A client may disconnect
+ * in any state. This sets the member X to NULL, and the flight becomes DRAINING, at once or when its worker
+ * is done. It is freed only when flight_may_free() is true.
  */
 #ifndef GALLOP_API_FLIGHT_H
 #define GALLOP_API_FLIGHT_H
@@ -59,7 +59,7 @@ struct flight {
     struct api *api;
     struct flight *next, **link; /* links in the list of all flights */
     struct flight *next_touched; /* next flight that has events in the current batch */
-    bool touched;                /* it is in the list of flights that have events in the current batch */
+    bool touched;                /* the flight is in the list linked by NEXT_TOUCHED */
     enum flight_state state;
     enum flight_cancel cancel;
     /* Number of the client (base/shares.h) that the memory, places and tokens of the request count for: its API key,
@@ -69,10 +69,11 @@ struct flight {
     struct request q;
     size_t n_open;   /* submitted choices that have not ended */
     struct buf body; /* the HTTP request's body */
-    /* bytes of BODY in the server's count of body bytes, until a worker has read it */
+    /* bytes of BODY, which count toward the server's limit for all bodies until a worker has parsed BODY */
     struct server_body_bytes body_bytes;
-    bool counts_as_over_memory; /* the metric of requests over --max-request-memory counts it */
-    /* clock in seconds at the first token of any choice (0: no token yet), and at the latest sent bytes */
+    bool counts_as_over_memory; /* the metric api.n_over_memory already counts this request */
+    /* first_s: clock in seconds at the first token of any choice (0: no token yet); sent_s: when bytes of a
+     * stream were last sent */
     double first_s, sent_s;
     struct queue_places places;
     struct crash_table_row *row; /* NULL: the flight is not in the crash table */
@@ -104,7 +105,7 @@ bool flight_may_free(const struct flight *f);
 
 /* ---- on the engine's thread ---- */
 
-/* Marks the choice of EV as incomplete, because memory to hand over EV ran out. */
+/* Marks the choice of EV as incomplete, because memory to pass EV to the server's thread ran out. */
 void flight_lost(const struct gallop_event *ev);
 
 #endif

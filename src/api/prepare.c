@@ -52,7 +52,8 @@ static void submit_request(struct flight *f)
             prepare_waits_no_more(&q->prompt[i]);
 }
 
-/* The rest of prepare_request() for a request whose constraint has to be compiled. */
+/* The second half of prepare_request() for a request whose constraint has to be compiled: runs on a thread
+ * that compiles constraints. */
 static void compile_request(struct workers_job *job)
 {
     struct flight *f = (struct flight *)(void *)job;
@@ -79,7 +80,7 @@ static int read_body(struct flight *f)
     return refuse_late(q);
 }
 
-/* Reserves a place in the queue for each answer. The flight has one of them already. */
+/* Reserves a place in the queue for each answer. The first place was reserved when the request arrived. */
 static int reserve_places(struct flight *f)
 {
     return queue_extend(&f->api->queue, &f->places, f->client, f->q.n_prompts * f->q.n)
@@ -93,7 +94,7 @@ static void prepare(struct flight *f)
         prepare_prompts(&f->q) != 0)
         return;
     if (prepare_compiles(&f->q)) {
-        f->job.client = f->client; /* which the field `user` may have changed */
+        f->job.client = f->client; /* the field `user` may have changed f->client */
         f->job.then = compile_request;
     } else {
         submit_request(f);

@@ -1,4 +1,4 @@
-/* prepare.h - the work of a worker on a request before the engine gets it. */
+/* prepare.h - what a worker thread does with a request before the engine gets it. */
 #ifndef GALLOP_API_PREPARE_H
 #define GALLOP_API_PREPARE_H
 

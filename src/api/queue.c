@@ -19,7 +19,7 @@ size_t queue_most_places(const struct queue *q)
     return shares_most(&q->places, q->n_places);
 }
 
-/* Takes N more places; the caller holds the lock. ANY: the share of CLIENT does not matter. */
+/* Takes N more places. The caller holds the lock. ANY: CLIENT may exceed its fair share. */
 static bool take_places(struct queue *q, uint32_t client, size_t n, bool any)
 {
     return shares_take(&q->places, client, n, q->n_places, any ? SIZE_MAX : 1);
@@ -67,8 +67,8 @@ bool queue_is_full_of_tokens(const struct queue *q)
     return q->most_tokens && atomic_load(&q->tokens.n) >= q->most_tokens;
 }
 
-/* Returns what a prompt of N tokens counts: at most as much as a client may hold, so that prompts of any length are
- * accepted at some time. */
+/* Returns the number of waiting tokens that a prompt of N tokens is counted as. It is at most the share of
+ * one client, so that a longer prompt is accepted, too, once the queue has room. */
 static size_t count_tokens(const struct queue *q, size_t n)
 {
     size_t most = q->most_tokens ? shares_most(&q->tokens, q->most_tokens) : n;

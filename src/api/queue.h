@@ -1,9 +1,9 @@
 /* queue.h - limits the number of answers that wait or run at the same time, in total and for each client.
  *
- * Each answer occupies a place of the queue. A request takes one place when it arrives, and one for each of its
- * answers once its body is read. The tokens of prompts that wait are limited in the same way. With
- * --scheduling-policy fair the clients share places and tokens as base/shares.h says. Every function may be called on
- * any thread.
+ * Each answer (choice) occupies one place in the queue. A request takes one place when it arrives. Once its
+ * body is read, it takes a place for each of its answers. The tokens of waiting prompts are limited in the
+ * same way. With --scheduling-policy fair the clients share places and tokens as base/shares.h says. Every
+ * function may be called on any thread.
  */
 #ifndef GALLOP_API_QUEUE_H
 #define GALLOP_API_QUEUE_H
@@ -36,8 +36,9 @@ void queue_fini(struct queue *q);
 /* Returns the maximum number of places that one request can get while the queue is empty. */
 size_t queue_most_places(const struct queue *q);
 
-/* Takes the first place of a request for CLIENT. KNOWN: false if the body may name another client, so that the share
- * of CLIENT does not matter yet. Returns false if no place is free. */
+/* Takes the first place of a request for CLIENT. Returns false if no place is free. KNOWN is false if the
+ * field `user` of the body, which is not read yet, may name a different client. Then CLIENT's fair share is
+ * not checked. */
 bool queue_enter(struct queue *q, struct queue_places *p, uint32_t client, bool known);
 
 /* Extends P from one place to N places, which count for CLIENT. Returns false if too few places are free for
@@ -47,8 +48,8 @@ bool queue_extend(struct queue *q, struct queue_places *p, uint32_t client, size
 /* Gives back N places of P. */
 void queue_leave(struct queue *q, struct queue_places *p, size_t n);
 
-/* Adds N prompt tokens of CLIENT to the waiting tokens. False: the limit, or the client's share of it, would be
- * exceeded. A prompt of any length is accepted if nothing else waits. */
+/* Adds N prompt tokens of CLIENT to the waiting tokens. Returns false if this would exceed the limit, or the
+ * client's share of it. A prompt of any length is accepted if nothing else waits. */
 bool queue_add_tokens(struct queue *q, uint32_t client, size_t n);
 void queue_remove_tokens(struct queue *q, uint32_t client, size_t n);
 bool queue_is_full_of_tokens(const struct queue *q);

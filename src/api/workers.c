@@ -16,8 +16,9 @@ static struct turns_item *take_large(struct workers_team *t)
     return t->n_large < t->most_large ? turns_take(&t->large) : NULL;
 }
 
-/* Returns the job that a free thread of T does next, or NULL. One of several threads does no large jobs, and one of
- * them does large jobs first, so that neither size waits for ever. A single thread does the two sizes in turn. */
+/* Returns the job that a free thread of T does next, or NULL. If T has several threads, one of them is always
+ * left to small jobs, and a large job goes first while none is running, so that neither size waits for ever.
+ * A single thread alternates between the two sizes. */
 static struct workers_job *take_job(struct workers_team *t)
 {
     bool large_first = t->n_large == 0 && !(t->n_threads == 1 && t->was_large);
@@ -41,7 +42,8 @@ static void enqueue(struct workers_team *t, struct workers_job *job)
     pthread_cond_signal(&t->work);
 }
 
-/* Puts JOB, which a thread of T has done, into the next queue. */
+/* Moves JOB, which a thread of T has run, to the threads that compile constraints, or to the list of finished
+ * jobs. */
 static void put_away(struct workers_team *t, struct workers_job *job)
 {
     struct workers *w = t->workers;
@@ -52,7 +54,7 @@ static void put_away(struct workers_team *t, struct workers_job *job)
     if (job->then) {
         job->run = job->then;
         job->then = NULL;
-        job->is_large = false; /* all jobs of those that compile are of one kind */
+        job->is_large = false; /* the threads that compile constraints do not distinguish sizes */
         enqueue(&w->compilers, job);
         return;
     }
@@ -85,7 +87,7 @@ static void *work(void *ctx)
     return NULL;
 }
 
-/* Starts the N_THREADS threads of T, of which a client may have MOST with small jobs; 0: all. */
+/* Starts the N_THREADS threads of T. At most MOST of them run small jobs of the same client; 0: no limit. */
 static int team_open(struct workers_team *t, size_t n_threads, size_t most, const char *name, struct err *e)
 {
     int rc = 0;

@@ -24,10 +24,11 @@ struct err;
 
 /* The header of a job: the first member of a struct with the job's data. */
 struct workers_job {
-    struct turns_item turn;               /* of a waiting job */
+    struct turns_item turn;               /* entry of a waiting job in its client's list */
     struct workers_job *next;             /* next finished job */
     void (*run)(struct workers_job *job); /* does the job, on a worker thread */
-    /* Set by RUN: does the rest of the job, on a thread that compiles. NULL: the job is finished. */
+    /* RUN sets this if the job has a second half, which a thread that compiles constraints then runs. NULL:
+     * the job is finished when RUN returns. */
     void (*then)(struct workers_job *job);
     uint32_t client; /* number of the client (base/shares.h) whose turn it waits for */
     bool is_large;   /* the job may take long */
@@ -39,15 +40,15 @@ struct workers_list {
 
 struct workers;
 
-/* Threads with the same kind of jobs. */
+/* The threads for one kind of jobs: those that prepare requests, or those that compile constraints. */
 struct workers_team {
     struct workers *workers;
-    struct thread *thread; /* [n] of the n_threads that are started */
+    struct thread *thread; /* [n_threads], of which the first N were started */
     size_t n, n_threads;
     pthread_cond_t work;
-    struct turns small, large; /* waiting jobs of each size */
+    struct turns small, large; /* waiting small jobs, and waiting large jobs */
     size_t n_large;            /* large jobs that run now */
-    size_t most_large;         /* maximum number of them */
+    size_t most_large;         /* maximum of n_large */
     bool was_large;            /* the latest job that began is large */
 };
 
@@ -61,8 +62,8 @@ struct workers {
     void *ctx;
 };
 
-/* Starts N_THREADS threads, and as many that compile, but at least two. They call WAKE(CTX) whenever a job is
- * finished. */
+/* Starts N_THREADS threads that prepare requests, and the same number, but at least two, that compile
+ * constraints. They call WAKE(CTX) whenever a job is finished. */
 int workers_open(struct workers *w, size_t n_threads, void (*wake)(void *ctx), void *ctx, struct err *e);
 /* Waits for the running jobs, and ends the threads. A zeroed W is allowed. */
 void workers_close(struct workers *w);

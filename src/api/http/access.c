@@ -69,7 +69,8 @@ bool access_needs_key(const struct api *a, const struct route *r)
     return r->access != ROUTE_OPEN && keys_needed(keys_of(a, r));
 }
 
-/* With the admin key, a client may also look up requests of other keys by id (ROUTE_OWNER). */
+/* Routes marked ROUTE_OWNER look up a request by id. They accept the admin key, too, which may look up
+ * requests of all keys. */
 bool access_allows(const struct api *a, const struct route *r, const struct http_head *h)
 {
     const struct keys *k = keys_of(a, r);
@@ -89,9 +90,9 @@ static bool is_foreign(const struct http_head *h)
 }
 
 /* A browser page needs the consent of another site (a CORS preflight) to send it the content type of JSON.
- * Without consent it can send bytes with three other types or with no type, so these are refused from
- * foreign pages. Programs may leave the type out. Below /v1 a wrong type is refused, as in vLLM; elsewhere
- * it is accepted, because `curl -d` sends the type of a form. */
+ * Without consent it can send bytes with three other types or with no type, so these are refused from foreign
+ * pages. Programs may leave the type out. For paths below /v1 a wrong type is refused from programs, too, as
+ * in vLLM. For other paths it is accepted, because `curl -d` sends the type of HTML forms. */
 bool access_takes_type(const struct route *r, const struct http_head *h)
 {
     const char *type = http_head_get(h, "content-type");

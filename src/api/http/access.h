@@ -22,8 +22,9 @@ void access_key(const struct api *a, const struct http_head *h, char key[KEYS_NA
 /* Returns the number of a client (base/shares.h) with the API key KEY or, if KEY is "", at the address PEER. */
 uint32_t access_client(const char *key, const char *peer);
 
-/* Returns the name of the key whose requests X may look up by id: its own key's, written to KEY. NULL: the
- * requests of all keys, because X has the admin key. */
+/* Returns the name of the API key whose requests the client of X may look up by id. This is the client's own
+ * key, whose name is written to KEY. NULL: the client has the admin key and may look up the requests of all
+ * keys. */
 const char *access_owner(const struct api *a, const struct server_exchange *x, char key[KEYS_NAME]);
 
 /* Returns whether a client needs an API key or the admin key for R. */
@@ -42,7 +43,7 @@ bool access_takes_type(const struct route *r, const struct http_head *h);
  * malformed. */
 void access_trace(struct server_exchange *x, char out[REQUEST_TRACE]);
 
-/* Sets the id of Q from the header X-Request-Id of X, if X has this header. */
+/* Sets the id of the request Q to the value of the header X-Request-Id of X, if X has this header. */
 void access_name(struct request *q, struct server_exchange *x);
 
 #endif

@@ -1,4 +1,4 @@
-/* document.c - writes docs/API.md, which the verb help prints. */
+/* document.c - writes docs/API.md; `gallop help` can print it, too. */
 #include "api/http/document.h"
 
 #include "api/http/routes.h"

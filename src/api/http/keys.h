@@ -1,12 +1,13 @@
 /* keys.h - a set of API keys and their rate limits.
  *
  * The set stores SHA-256 digests and no keys. A key from a client is compared with all digests in constant
- * time, so that the response time reveals nothing about a key. A key that is added twice is one key with the
- * limits of both lines.
+ * time, so that the response time reveals nothing about a key. A key that is added by two lines is
+ * stored once, with the limits of both lines.
  *
  * A limit is a token bucket: its capacity is the limit of one minute, and it is refilled continuously. A
  * request is charged when it arrives. Its tokens are charged when it ends, since their number is unknown
- * before; the bucket may then fall below zero, and the next request of the key is refused for longer. */
+ * before. The bucket may then fall below zero, and the key's next requests are refused until it is
+ * refilled. */
 #ifndef GALLOP_API_HTTP_KEYS_H
 #define GALLOP_API_HTTP_KEYS_H
 
@@ -31,7 +32,8 @@ struct keys_bucket {
 
 struct keys {
     uint8_t (*digest)[KEYS_DIGEST]; /* SHA-256 of each key, [n] */
-    /* [n]: the buckets for requests and for tokens; only the thread of keys_take() uses them */
+    /* [n] the two buckets of each key: [0] for requests, [1] for tokens. Only the thread that calls
+     * keys_take() uses them. */
     struct keys_bucket (*bucket)[2];
     size_t n, cap, cap_buckets;
     bool closed; /* keys are required even if the set is empty: then every client is refused */
@@ -57,8 +59,9 @@ bool keys_allow(const struct keys *k, const char *authorization, const char *x_a
  * does not reset their limits. */
 void keys_keep_used(struct keys *k, const struct keys *old);
 
-/* Gets the buckets of the key NAME at the time NOW_S, first for requests, then for tokens. MOST is 0 if the
- * key is unknown or has no such limit. RESET_S: seconds until the bucket is full. */
+/* The state of a bucket. MOST is 0 if the key is unknown or has no such limit. RESET_S: seconds until the
+ * bucket is full. keys_look() gets the buckets of the key NAME at the time NOW_S, first for requests, then
+ * for tokens. */
 struct keys_state {
     double most, left, reset_s;
 };

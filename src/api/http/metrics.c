@@ -225,7 +225,8 @@ static void write_gauges(const struct metrics_now *now, const struct labels *l, 
     counter(out, l, "vllm:generation_tokens_total", "Tokens of answers", (double)s->n_output_tokens);
 }
 
-/* Writes a counter of each program of the executor: its runs, or their rows of PADDING. */
+/* Writes a counter for each compiled program of the executor: how often it ran or, with PADDING, how many
+ * padding rows it computed. */
 static void write_programs(const struct metrics_now *now, const char *name, const char *help, bool padding,
                            const struct labels *l, struct buf *out)
 {

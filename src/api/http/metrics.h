@@ -69,7 +69,7 @@ struct metrics_now {
     size_t request_bytes, max_request_bytes; /* bytes that all requests hold, and their limit (0: no limit) */
     uint64_t n_over_memory;
     struct engine_executor executor;
-    const struct gallop *engine; /* its programs are listed; NULL: none is */
+    const struct gallop *engine; /* engine whose compiled programs are listed; NULL: none are listed */
     double n_tokens_a_second;
     /* measured peak memory bandwidth (bytes/s) and arithmetic rate (operations/s); 0: not measured */
     double roof_bytes, roof_flops;

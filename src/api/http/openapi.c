@@ -34,7 +34,7 @@ static void put_ref(struct buf *out, const struct schema *s)
 
 /* ---- answers of an operation ---- */
 
-/* Writes the response for STATUS. HEADERS: a further member of the response, or "". */
+/* Writes the response for STATUS. HEADERS: the JSON text of a `headers` member, or "". */
 static void put_status(int status, const char *says, const char *headers, const struct schema *error,
                        struct buf *out)
 {

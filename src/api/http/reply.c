@@ -102,7 +102,7 @@ void reply_limit(const struct reply *r, const char *key, double wait_s)
 
 void reply_rest_of_path(const struct reply *r, char *out, size_t size)
 {
-    /* skips the route's text before its final * */
+    /* skips the part of the path before the route's final * */
     const char *p = server_head(r->x)->path + strlen(r->route) - 1;
     size_t n = 0;
 

@@ -11,7 +11,8 @@ struct buf;
 struct dialect;
 struct server_exchange;
 
-/* The exchange X that is answered. ROUTE: its path in the table of routes, or "none". */
+/* The HTTP exchange X (a request and its response) that is answered. ROUTE: its path in the table of routes,
+ * or "none". */
 struct reply {
     struct api *api;
     struct server_exchange *x;

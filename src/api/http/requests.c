@@ -16,8 +16,8 @@
 
 enum { MOST_ABORT_BYTES = 256 << 10 }; /* maximum size of a body, which the server's thread parses */
 
-/* Returns whether ID is the id that the client chose for the request of F, or the id of its answer. While a
- * worker uses F, only a name from the X-Request-Id header can be compared. */
+/* Returns whether ID is the id that the client chose for the request of F, or the id in its answer. While a
+ * worker uses F, only an id from the X-Request-Id header can be compared. */
 static bool is_called(const struct flight *f, const char *id)
 {
     return (!flight_is_with_worker(f) || f->q.naming == REQUEST_NAMED) &&

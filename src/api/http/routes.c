@@ -50,7 +50,7 @@ void routes_openapi(const struct reply *r)
     buf_fini(&body);
 }
 
-/* ---- finding a row ---- */
+/* ---- finding a route ---- */
 
 static bool is_path(const struct route *r, const char *path)
 {
@@ -127,7 +127,7 @@ static void refuse_method(const struct reply *r)
             strcat(headers, headers[7] ? ", " : "");
             strcat(headers, strcmp(routes[i].method, "GET") == 0 ? "GET, HEAD" : routes[i].method);
         }
-    if (!headers[7]) /* no route has the path: it is a file of the web page */
+    if (!headers[7]) /* no route has this path, so it is a file of the web page */
         strcat(headers, "GET, HEAD");
     strcat(headers, "\r\n");
     reply_error(r, 405, headers, "this path does not take that method", NULL);

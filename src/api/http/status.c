@@ -34,7 +34,8 @@ bool status_stalled(struct api *a)
 
 static const char stalled[] = "the engine has been in one step for longer than this server allows";
 
-/* Answers a probe with 200, or with 503 and WHY, which does not count as a refusal because of load. */
+/* Answers a probe with 200, or with 503 and the reason WHY. This 503 is not counted in the metric of requests
+ * refused because of load. */
 static void answer_probe(const struct reply *r, const char *why)
 {
     if (why)
