@@ -20,7 +20,7 @@ bool answer_add_token(struct answer_tokens *t, const struct gallop_event *ev,
     return true;
 }
 
-/* Takes the parser's pieces. STOPPED: a stop string or stop token ended the answer. */
+/* Moves the parser's pieces to H->said. STOPPED: a stop string or stop token ended the answer. */
 static int take_pieces(struct answer_choice *h, bool stopped)
 {
     size_t before = h->said.n_reasoning;

@@ -685,7 +685,7 @@ static int read_seed(struct fields *f, const json_t *v, struct err *e)
             return unexpected("seed", v, "a whole number of 64 bits", e);
         f->generation.seed = (uint64_t)whole;
     }
-    f->generation.has_seed = !(json_is_number(v) && f->generation.seed == UINT64_MAX); /* -1 */
+    f->generation.has_seed = !(json_is_number(v) && f->generation.seed == UINT64_MAX); /* -1: no seed */
     return 0;
 }
 

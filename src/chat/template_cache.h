@@ -1,6 +1,6 @@
-/* template_cache.h - chat templates that programs gave with their conversations, parsed and examined once.
+/* template_cache.h - keeps parsed chat templates that callers of gallop.h passed with conversations.
  *
- * Parsing and examining a template takes longer than rendering it, and programs give the same one with each
+ * Parsing and examining a template takes longer than rendering it, and callers pass the same one with each
  * conversation. The last TEMPLATE_CACHE_ENTRIES templates of an engine are kept. Any thread may use the cache.
  */
 #ifndef GALLOP_CHAT_TEMPLATE_CACHE_H
@@ -33,7 +33,7 @@ struct template_cache {
 };
 
 void template_cache_init(struct template_cache *c);
-void template_cache_fini(struct template_cache *c); /* no entry is in use */
+void template_cache_fini(struct template_cache *c); /* no entry may be in use */
 
 /* Sets *OUT to the template SOURCE, which is parsed and examined unless it is in the cache. ERR_INPUT: it
  * cannot be parsed. The caller gives *OUT back with template_cache_release(). */

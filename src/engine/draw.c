@@ -100,7 +100,7 @@ static struct sample_history history_of(const struct step_row *r)
 static void keep_rows(const struct step *g, struct step_row *r, struct sample_scratch *sampler)
 {
     const struct seq *s = r->seq;
-    /* not used for rows of the prompt */
+    /* `at` is not used for rows of the prompt */
     size_t n_vocab = g->x->caps.n_vocab, at = r->position - s->n_known;
     struct sample_history h;
     float *to = NULL;

@@ -46,16 +46,17 @@ const struct engine_info *engine_info(const struct gallop *g);
 /* Opens the chat templates of the model's files. */
 int engine_open_chat(const struct gallop *g, struct chat **out, struct err *e);
 
-/* Reads what the model's files say about embeddings, for GALLOP_POOL_AUTO. Only ERR_NOMEM is an error; others are kept
- * for engine_embedder(). */
+/* Reads what the model's files say about embeddings, for GALLOP_POOL_AUTO. Returns only ERR_NOMEM as an
+ * error; engine_embedder() returns the others later. */
 int engine_read_embedder(struct gallop *g, struct err *e);
 
-/* Sets *OUT to what GALLOP_POOL_AUTO applies, or to NULL for another POOLING. */
+/* Sets *OUT to the settings that engine_read_embedder() has read if POOLING is GALLOP_POOL_AUTO, else to
+ * NULL. */
 int engine_embedder(const struct gallop *g, enum gallop_pooling pooling, const struct embedder **out,
                     struct err *e);
 
-/* Keeps T, what the functions of gallop.h about text read, until gallop_close() calls CLOSE; and returns it. Only
- * gallop_open() makes it (chat/texts.h). */
+/* engine_keep_texts() stores T, the data for the text functions of gallop.h (chat/texts.h), until
+ * gallop_close() calls CLOSE. engine_texts() returns it. Only engines that gallop_open() opens have it. */
 void engine_keep_texts(struct gallop *g, struct texts *t, void (*close)(struct texts *t));
 struct texts *engine_texts(const struct gallop *g);
 
@@ -73,12 +74,12 @@ bool engine_is_compiled(struct gallop *g, const struct gallop_request *r);
  * without its waiting. */
 void engine_await(struct gallop *g, double wait_s);
 
-/* Ends engine_await(): the one that waits, or else the next one. Any thread may call it. */
+/* Ends the call of engine_await() that waits now or, if none does, the next one. Any thread may call it. */
 void engine_wake(struct gallop *g);
 
 /* The state of the executor and, if it has fixed shapes, of its compiled programs. */
 struct engine_executor {
-    bool is_down; /* a run has failed, and it is being opened again (schedule/outage.h) */
+    bool is_down; /* a run has failed, and the executor is being opened again (schedule/outage.h) */
     uint64_t n_restarts;
     size_t n_programs; /* 0: shapes are not fixed, and the rest is 0 */
     uint64_t n_compiled, n_loaded, n_kept, n_damaged;

@@ -1,7 +1,7 @@
 /* engine_thread.c - computes steps, and measures since when the current one runs.
  *
- * gallop_step() without a waiting time returns 0 only if the engine has no request. Then only a submission, or the next
- * try to open an executor that has failed, gives it something to do.
+ * gallop_step() without a waiting time returns 0 only if the engine has no request. Then the loop
+ * sleeps until a submission or, if the executor has failed, until the next try to open it again.
  */
 #include "engine/engine_thread.h"
 
@@ -11,7 +11,7 @@
 #include "engine/step.h"
 #include "gallop.h"
 
-#define RETRY_S   0.1 /* seconds after which an executor that has failed is looked at again */
+#define RETRY_S   0.1 /* seconds between two tries to open a failed executor again */
 #define FOREVER_S 1e9
 
 void engine_thread_run(struct engine_thread *t)

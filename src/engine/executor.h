@@ -67,7 +67,7 @@ struct executor_rows {
     size_t n_blocks;
 };
 
-/* Rows [0, n) of a slot. */
+/* A question to has_room(): can KV rows [0, n) of a slot be reserved? */
 struct executor_want {
     size_t slot, n;
 };
@@ -132,16 +132,16 @@ struct executor {
      * published to the prefix cache (TOKEN NULL: they are not), and rows that no later query sees may be dropped. */
     void (*settle)(void *ctx, size_t slot, const int32_t *token, size_t n);
     /* Returns the logits [n, n_vocab] of the wanted rows FIRST to FIRST + N - 1 of the last run; N is at most
-     * max_logits. Valid until the next call of run(), logits() or hidden(). NULL: the executor has failed, and all
-     * is as if run() had returned the error that failure() writes to *E. */
+     * max_logits. Valid until the next call of run(), logits() or hidden(). NULL: the executor has failed.
+     * The caller then acts as if run() had returned the error that failure() writes. */
     const float *(*logits)(void *ctx, size_t first, size_t n);
     /* Returns the argmax tokens [n] of the wanted rows FIRST to FIRST + N - 1 (of equal logits the lowest id); -1: the
      * row needs logits(). This costs less than logits(), and logits() may still be called. Valid until the next call of
      * run(). NULL as for logits(). The member is NULL if this is not supported. */
     const int32_t *(*best)(void *ctx, size_t first, size_t n);
-    void (*failure)(void *ctx,
-                    /* NULL: logits() never returns NULL. It must be NULL if there is hidden(). */
-                    struct err *e);
+    /* Writes the error of the executor to *E after logits() or best() has returned NULL. The member is NULL
+     * if they never do, as it must be if there is hidden(). */
+    void (*failure)(void *ctx, struct err *e);
     /* Returns the hidden states [n, n_hidden] after the final norm of the wanted rows FIRST to FIRST + N - 1,
      * without computing logits. */
     const float *(*hidden)(void *ctx, size_t first, size_t n);

@@ -210,7 +210,7 @@ static int open_guesses(struct gallop *g, const struct gallop_options *o, struct
     return guess_sources_open(&g->guesses, o, &g->llm, e);
 }
 
-/* Does not unblock SIGBUS, because the plugin maps its files itself. */
+/* Unlike engine_open_llm(), does not unblock SIGBUS, because the plugin maps its files itself. */
 int engine_open_executor(struct executor *x, struct frames **frames, struct plugin_source *plugin,
                          struct llm *m, const struct gallop_options *o, size_t most_rows, size_t most_guesses,
                          struct err *e)
@@ -587,7 +587,7 @@ static int check_beams(const struct gallop *g, const struct sampling *user, cons
 
     if (!sr->n_beams || !sampling_given(user, SAMPLING_MAX_NEW_TOKENS) || sr->n_ids == 0 ||
         sr->n_ids > g->llm.max_len || n == 0)
-        return 0; /* or seq_new() refuses it */
+        return 0; /* seq_new() refuses invalid requests */
     return ask_fits(&g->step.x->caps, sr->n_ids, n, sr->n_beams, e);
 }
 
@@ -942,7 +942,7 @@ bool engine_is_idle(const struct gallop *g)
            !step_has_events(&g->step);
 }
 
-/* Returns whether there are events, after a step if there were none. */
+/* Runs a step if there are no events. Returns whether there are events then. */
 static bool has_events(struct gallop *g)
 {
     bool found;

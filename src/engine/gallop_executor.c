@@ -359,7 +359,7 @@ static const char *not_for_picks(const struct gallop_sampling *p)
                                                                     : NULL;
 }
 
-/* Checks TOKENS [n], which the penalties of P need. WHAT is the owner of P for messages. */
+/* Checks TOKENS [n], which the penalties of P need. WHAT names the owner of P in error messages. */
 static int check_history(const struct gallop_executor *x, const struct sampling *p, const int32_t *tokens,
                          size_t n, const char *what, struct err *e)
 {
@@ -374,8 +374,8 @@ static int check_history(const struct gallop_executor *x, const struct sampling 
     return 0;
 }
 
-/* Reads P, the sampling parameters of WHAT, into *OUT, merged with those of generation_config.json. Does not
- * allocate. */
+/* Reads P, whose owner error messages call WHAT, into *OUT, merged with the sampling parameters of
+ * generation_config.json. Does not allocate. */
 static int read_pick(struct gallop_executor *x, const struct gallop_sampling *p, const char *what,
                      struct sampling *out, struct err *e)
 {
@@ -464,7 +464,7 @@ static int choose_token(struct gallop_executor *x, int thread, const struct samp
                        n - n_prompt, r);
 }
 
-/* Task of the thread pool: chooses the tokens of the sequences of one thread. */
+/* Task of the thread pool: chooses the tokens of the sequences that THREAD handles. */
 static void choose_share(void *ctx, int thread, int n_threads)
 {
     struct gallop_executor *x = ctx;
@@ -630,7 +630,7 @@ static void score_choice(struct gallop_executor *x, int thread, struct gallop_ch
         c->top[i] = (struct gallop_logprob){.id = r.top[i].id, .logprob = r.top[i].logprob};
 }
 
-/* Task of the thread pool: the choices of one thread. */
+/* Task of the thread pool: computes the choices that THREAD handles. */
 static void list_share(void *ctx, int thread, int n_threads)
 {
     struct choices *all = ctx;

@@ -152,7 +152,7 @@ struct seq {
      * guess; set in each step. NULL: no constraint. */
     uint32_t *mask;
     struct late_mask *next_mask; /* the mask of the token after the known ones, while it is computed */
-    /* the answer may be complete, which is known when `next_mask` is made, and ends it then */
+    /* the answer may be complete: it ends if `next_mask`, once made, allows no further token */
     bool may_be_complete;
     struct reasoning_run reasoning;
     double mask_s; /* seconds of work on the constraint for the next token */
@@ -162,7 +162,7 @@ struct seq {
     struct buf text;          /* the bytes of the last step's TEXT events */
     /* [bytes of `text`, then of the text held back] 1: a special token wrote the byte; else 0 */
     struct buf special;
-    bool context_cuts; /* the context length limits the output, and not the request */
+    bool context_cuts; /* the context length limits the output, not max_new_tokens */
     bool queued;       /* the sequence counts in step.n_queued */
     bool has_salt;
     uint8_t salt[16]; /* executor_prefix.salt */
@@ -182,7 +182,7 @@ struct seq {
     unsigned choice;    /* number of this answer, from 0 */
     double deadline_s;  /* deadline on the executor's clock, if limit_s > 0 */
     double limit_s;     /* seconds from submission to the deadline; 0: no deadline */
-    bool overdue;       /* the sequence ended by its deadline */
+    bool overdue;       /* the sequence ended because its deadline passed */
     struct err fault;   /* the error that ended the sequence; code 0: none */
     bool limits_itself; /* `fault` says that the constraint has exceeded one of its own limits */
     bool forbids_all;   /* `fault` says that the request excludes every token */

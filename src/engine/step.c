@@ -18,11 +18,11 @@ enum {
     EVENTS_A_SEQ = 4,
     /* number of first steps of sequences with guesses in which all guesses are computed, to learn times and chances */
     FIRST_DRAFTS = 16,
-    TRIAL = 64,       /* period, in steps, in which guesses that are not expected to pay are tried */
+    TRIAL = 64,       /* period, in steps, in which guesses that are not expected to save time are tried */
     TRIAL_PLAIN = 256 /* period, in steps, in which one step computes no guesses */
 };
 
-/* Share of the time of all steps that guesses which are not expected to pay may take. */
+/* Maximum share of all steps' time for guesses that are not expected to save time. */
 static const double trial_share = 1.0 / 256;
 
 /* Maximum seconds that a step waits for the store, or for an executor that is opened again. */
@@ -764,7 +764,7 @@ static void take_mask(struct step *g, struct seq *s)
 }
 
 /* Lends the constraints of the sequences in g->masks whose masks are late to the threads of late.h. Sequences with the
- * same constraint are neighbours. */
+ * same constraint are adjacent in g->masks. */
 static void lend_late(struct step *g)
 {
     struct masks *m = &g->masks;
@@ -883,8 +883,9 @@ static struct depth_time depth_time(const struct step *g, const struct guess_mak
                                .rows_s = cost_predict(&g->cost, &step)};
 }
 
-/* Returns the largest number of guesses above BEST, the number that is best by the current estimates, whose additional
- * time g->trial_s allows, and subtracts the additional passes of the draft from g->trial_s. BEST: there is none. */
+/* BEST is the best number of guesses by the current estimates. Returns the largest number above it whose
+ * additional time is at most g->trial_s, and subtracts the time of the additional draft passes from
+ * g->trial_s. Returns BEST if there is no such number. */
 static size_t trial_depth(struct step *g, const struct guess_maker *m, size_t n, size_t best)
 {
     const struct depth_time usual = depth_time(g, m, n, best);
@@ -1183,9 +1184,9 @@ static void count_rows(struct step *g, struct seq *s, size_t n)
         g->n_prompt_tokens += s->n_reached - before;
 }
 
-/* Adds a share of the SECONDS of a step with N sequences to g->trial_s, the time for guesses that are not expected to
- * pay. If the time was too short for a guess, it accumulates, up to the time of one step and one pass of the draft
- * model; a trial uses it up. */
+/* Adds a share of the SECONDS of a step with N sequences to g->trial_s, the time for guesses that are not
+ * expected to save time. If the time was too short for a guess, it accumulates, up to the time of one step
+ * and one pass of the draft model; a trial uses it up. */
 static void add_trial_time(struct step *g, size_t n, double seconds)
 {
     bool is_used = false;

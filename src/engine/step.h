@@ -101,7 +101,7 @@ struct step {
     struct outage outage;
     struct guess_maker *guesser; /* borrowed; NULL: no speculative decoding */
     struct guess_chances chances;
-    double trial_s; /* seconds that have accumulated for guesses that are not expected to pay */
+    double trial_s; /* seconds available to try guesses that are not expected to save time */
     struct guess_counts guess_counts;
     uint64_t n_accepted_at[GUESS_MOST]; /* accepted guesses by position */
     float *chance;                      /* [max_seqs, GUESS_MOST] memory of seq.guess.chance */

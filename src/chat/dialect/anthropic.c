@@ -559,7 +559,8 @@ static void put_error(struct buf *out, int status, const char *message, const ch
     buf_json_str(out, message, strlen(message));
     buf_str(out, ",\"param\":");
     dialect_put_string(out, param);
-    if (param && strcmp(param, "thread") == 0) /* by this code clients know that they can go on without it */
+    /* clients recognize this error code and go on without `thread` */
+    if (param && strcmp(param, "thread") == 0)
         buf_str(out,
                 ",\"details\":{\"error_code\":\"thread_unsupported_request\",\"unsupported\":[\"thread\"]}");
     buf_str(out, "}}");
@@ -596,7 +597,7 @@ static void put_stop(const struct answer_choice *h, struct buf *out)
     dialect_put_string(out, h->finish == GALLOP_FINISH_STOP && !called ? h->stop_string : NULL);
 }
 
-/* If the request has context_management, reports that no edit of it was applied. */
+/* If the request has context_management, writes an empty list of applied edits: Gallop applies none. */
 static void put_edits(const struct request *q, struct buf *out)
 {
     if (q->field.output.asks_for_edits)

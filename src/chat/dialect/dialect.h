@@ -81,8 +81,8 @@ void dialect_reason(const char *sentence, char *out, size_t size);
  * of an object. */
 void dialect_put_arguments(const char *text, size_t n, struct buf *out);
 
-/* A comment that keeps a stream of OpenAI's APIs alive. It has no empty line behind it, because some clients take any
- * empty line for the end of an event. */
+/* An SSE comment that keeps a stream of OpenAI's APIs alive. No empty line follows it, because some clients
+ * take any empty line for the end of an event. */
 #define dialect_ping ": ping\n"
 
 /* Returns whether V is a JSON string equal to TEXT. */
