@@ -1,4 +1,4 @@
-/* gallop_answer.c - the function of gallop.h that answers the bodies of requests. */
+/* gallop_answer.c - implements gallop_answer() of gallop.h: answers a request body without a server. */
 #include <string.h>
 
 #include "base/buf.h"

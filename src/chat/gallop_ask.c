@@ -1,4 +1,4 @@
-/* gallop_ask.c - the function of gallop.h that prepares a request for the answer to a conversation. */
+/* gallop_ask.c - implements gallop_ask() of gallop.h: makes a request from a rendered conversation. */
 #include <jansson.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* gallop_embedding.c - the function of gallop.h that makes embeddings of pooled states. */
+/* gallop_embedding.c - the function of gallop.h that makes an embedding from pooled hidden states. */
 #include "base/err.h"
 #include "engine/embeddings/embed.h"
 #include "engine/engine.h"

@@ -1,4 +1,4 @@
-/* template_cache.c - see template_cache.h. Templates are parsed without the lock. */
+/* template_cache.c - see template_cache.h. Templates are parsed without holding the lock. */
 #include "chat/template_cache.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ void template_cache_fini(struct template_cache *c)
     *c = (struct template_cache){.n_uses = 0};
 }
 
-/* Makes an entry of SOURCE [n]. */
+/* Parses and examines the template SOURCE [n] into a new entry. */
 static int new_entry(struct template_entry **out, const struct chat *chat, const char *source, size_t n,
                      struct err *e)
 {
@@ -58,7 +58,7 @@ static int new_entry(struct template_entry **out, const struct chat *chat, const
     return rc;
 }
 
-/* Returns the entry of SOURCE [n], which counts as used; NULL: there is none. The caller holds the lock. */
+/* Returns the entry of SOURCE [n] and counts a new use of it. NULL: none. The caller holds the lock. */
 static struct template_entry *find_template(struct template_cache *c, const char *source, size_t n)
 {
     for (size_t i = 0; i < TEMPLATE_CACHE_ENTRIES; i++) {
@@ -73,8 +73,8 @@ static struct template_entry *find_template(struct template_cache *c, const char
     return NULL;
 }
 
-/* Keeps X instead of the entry that was used longest ago. Returns this entry if it is to be freed. The caller holds the
- * lock. */
+/* Puts X into the cache in place of the least recently used entry. Returns the replaced entry if the caller
+ * has to free it, else NULL. The caller holds the lock. */
 static struct template_entry *keep_template(struct template_cache *c, struct template_entry *x)
 {
     struct template_entry *old;

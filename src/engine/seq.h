@@ -176,8 +176,8 @@ struct seq {
     enum seq_pooling pooling;
     double *sum;   /* [n_hidden] sum of the hidden states so far */
     float *pooled; /* [n_hidden] the embedding */
-    /* Of the first answer: list of the other answers until the prompt is computed. With beam search: until the end, and
-     * afterwards list of the lanes that are no results. */
+    /* In the first answer: list of the other answers, until the prompt is computed. In the head of a beam
+     * search: list of the other lanes until the search ends, and then of the lanes that are no results. */
     struct seq *sibling;
     unsigned choice;    /* number of this answer, from 0 */
     double deadline_s;  /* deadline on the executor's clock, if limit_s > 0 */
@@ -236,8 +236,8 @@ bool seq_forbids(const struct seq *s);
 /* Returns true if every row of the prompt needs its logits or hidden state (prompt_logprobs, mean pooling). */
 bool seq_wants_all(const struct seq *s);
 
-/* Returns the known tokens of S, borrowed, as a prefix of which all rows but the last may be taken from other
- * sequences. */
+/* Returns the known tokens of S, borrowed, as a prefix for executor.begin(). All KV rows of the prefix except
+ * the last may be taken from other sequences. */
 struct executor_prefix seq_prefix(const struct seq *s);
 
 size_t seq_n_output(const struct seq *s);

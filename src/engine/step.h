@@ -82,7 +82,8 @@ struct step_row {
 struct step_options {
     size_t max_seqs,
         max_tokens; /* limits of a step; 0, or above the executor's limit: the executor's limit */
-    /* Maximum number of sequences that have never run, and of the tokens of their prompts. 0: no limit. */
+    /* Maximum number of sequences that have never run, and maximum sum of their prompt lengths. 0: no limit.
+     * */
     size_t max_queued, max_queued_tokens;
     enum waiting_policy policy;
     enum sched_order order;
@@ -114,7 +115,7 @@ struct step {
     uint32_t *free_slot; /* [max_seqs] stack of free slots */
     size_t n_free;
     struct seq *done, **last_done; /* list of ended sequences whose FINISHED event is not emitted yet */
-    struct sched_seq *sched;       /* [max_seqs] the sequences that lack rows, for the planner */
+    struct sched_seq *sched;       /* [max_seqs] the planner's input: sequences that lack KV rows */
     /* [max_seqs] the sequences of `sched`: running ones, and lanes of beam searches */
     struct seq **lacking;
     size_t n_lacking;

@@ -17,7 +17,7 @@
 #include "text/markup/template.h"
 #include "text/tok/tok.h"
 
-/* Appends the tokens that end an answer after a tool call to the stop tokens of S, in memory of M. */
+/* Appends the tokens that end an answer after a tool call to the stop tokens of S, allocated in M. */
 static bool add_ends_of_call(struct request *q, struct arena *m, struct sampling *s)
 {
     size_t n = s->n_stop_token;
