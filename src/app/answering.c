@@ -1,4 +1,4 @@
-/* answering.c - opens what the bodies of requests are answered with, besides an engine. */
+/* answering.c - opens what is needed besides an engine to answer JSON bodies of API requests. */
 #include "app/answering.h"
 
 #include <string.h>
@@ -44,7 +44,8 @@ const struct opt_row answering_rows[] = {
      .values = "auto|last|mean", .fallback = "auto", INTO(pooling)},
     {0}};
 
-/* Reads the names of --served-model-name; a->name has room for one further name. */
+/* Reads the names of --served-model-name; a->name has room for one more, which answering_name() adds if there
+ * are none. */
 static int read_names(struct answering *a, struct err *e)
 {
     const struct param_list *names = &a->o.names;

@@ -1,5 +1,5 @@
-/* answering.h - what verbs that answer the bodies of requests open besides an engine: the names of the model, its chat
- * template, its markup and its embedder.
+/* answering.h - what `serve` and `run --batch` open besides an engine, to answer JSON bodies of API requests:
+ * the names of the model, its chat template, the markup of its tool calls and reasoning, and its embedder.
  */
 #ifndef GALLOP_APP_ANSWERING_H
 #define GALLOP_APP_ANSWERING_H
@@ -25,7 +25,7 @@ struct answering_options {
     enum gallop_pooling pooling; /* GALLOP_POOL_NONE: auto */
 };
 
-extern const struct opt_row answering_rows[]; /* are read into struct answering_options */
+extern const struct opt_row answering_rows[]; /* options that are read into struct answering_options */
 
 /* Returns whether a value of O is not its default. */
 bool answering_is_given(const struct answering_options *o);
@@ -34,7 +34,7 @@ struct answering {
     struct answering_options o;
     struct input_template template;
     struct err chat_missing; /* why chats cannot be answered; code 0: they can be answered */
-    struct markup markup;    /* of the options, or else of the template */
+    struct markup markup;    /* markup that the options choose, or else the template's */
     struct embedder embedder;
     json_t *kwargs;    /* default variables of the template; NULL: none */
     const char **name; /* [n_names] */
@@ -43,11 +43,11 @@ struct answering {
     char own_name[512], hub_name[512];
 };
 
-/* Checks the options O, which need no model, and copies them to the zeroed A. */
+/* Checks the options O as far as this needs no model, and copies them to the zeroed A. */
 int answering_open(struct answering *a, const struct answering_options *o, struct err *e);
 void answering_close(struct answering *a);
 
-/* Without --served-model-name, names the model by its name on the hub, or by its folder. */
+/* Without --served-model-name, gives the model its name on the hub, or the name of its folder. */
 void answering_name(struct answering *a, const struct load *l);
 
 /* Reads the chat template of MODEL, or that in FILE if it is not NULL, and the files about embeddings. A model without
@@ -57,7 +57,7 @@ int answering_read(struct answering *a, struct checkpoint *model, const char *fi
 /* Checks what A has read against the model of ENGINE. */
 int answering_check(const struct answering *a, const struct gallop *engine, struct err *e);
 
-/* Sets the members of S that A knows, and its engine. S borrows from A. */
+/* Fills S from A, and sets its engine. S borrows from A. */
 void answering_serve(const struct answering *a, struct gallop *engine, struct service *s);
 
 /* Logs which markup of tool calls and reasoning is parsed, and why. */

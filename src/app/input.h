@@ -50,8 +50,8 @@ bool input_add_id(struct tok_ids *ids, int32_t id);
 /* Appends to PREFIX the special tokens, such as BOS, with which the tokenizer T begins every text. */
 int input_bos(const struct tok *t, struct tok_ids *prefix, struct err *e);
 
-/* Checks that a window of CTX tokens fits into the context length CONTEXT, and that it has room for text after its
- * first PREFIX tokens, which are special. */
+/* Checks that a window of CTX tokens fits into the context length CONTEXT, and that it has room for text
+ * after the PREFIX special tokens at its beginning. */
 int input_check_window(size_t ctx, size_t prefix, size_t context, struct err *e);
 
 /* The template that renders messages: the model's own chat template, or a template from a file. */
@@ -59,7 +59,7 @@ struct input_template {
     bool is_open;
     bool is_examined; /* template_examine() has been called */
     struct chat *chat;
-    struct buf text; /* of the file */
+    struct buf text; /* contents of the template file */
     struct template template;
 };
 
@@ -78,8 +78,9 @@ int input_template_examine(struct input_template *t, struct err *e);
 int input_reasoning(struct input_template *t, const struct buf *text, struct gallop_request *r,
                     struct err *e);
 
-/* Appends the conversation C, rendered by T, to OUT. GIVEN, a list of messages or an object of variables that has the
- * list, sets the template, the variables, the tools and the messages of C. */
+/* Renders the conversation C with the template T, and appends the prompt to OUT. The function first sets the
+ * template of C to T, and takes messages, tools and variables of C from GIVEN, which is a list of messages,
+ * or an object of template variables with a list `messages`. */
 int input_render(struct input_template *t, struct conversation *c, json_t *given, struct buf *out,
                  struct err *e);
 

@@ -134,7 +134,7 @@ int load_prepare(struct load *l, struct err *e)
         (rc = find_model(l, HUB_MODEL, l->path, sizeof(l->path), e)) != 0)
         return rc;
     warn_of_cache(l);
-    l->revision = l->o.revision; /* the engine gets a path, and only names of models have revisions */
+    l->revision = l->o.revision; /* the engine gets a path, which has no revision, unlike a name on the hub */
     l->o.revision = NULL;
     l->o.model = l->path;
     if (strcmp(l->o.dtype, "auto") == 0)

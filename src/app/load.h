@@ -18,7 +18,7 @@ struct load {
     struct gallop_options o; /* load_prepare() sets o.model to PATH */
     const char *name;        /* value of -m; NULL: the bundled demo model */
     enum opt_source name_source;
-    const char *revision; /* value of --revision, which load_prepare() moves here from O */
+    const char *revision; /* value of --revision, which load_prepare() moves here from o.revision */
     bool pack_cache, no_prefix_caching, max_num_seqs_given;
     enum opt_source block_size_source, layout_source, splits_source;
     bool headless;   /* set by the caller: a model without a language model head is accepted, too */

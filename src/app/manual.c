@@ -173,7 +173,7 @@ static void add_verb(struct buf *out, const struct verb *verb)
 static void add_shared_options(struct buf *out)
 {
     for (int group = 0; options_headings[group]; group++) {
-        if (group == PROMPT) /* verbs have options of their own in this group */
+        if (group == PROMPT) /* in this group each verb has its own options */
             continue;
         buf_fmt(out, ".SS %s\n", options_headings[group]);
         if (group == SAMPLING)

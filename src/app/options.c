@@ -50,7 +50,7 @@ const struct opt_row options_model[] = {
      OPT_INTO(struct load, name), OPT_SOURCE(struct load, name_source)},
     {0}};
 
-/* ---- from the rows of options.def and sampling.def to rows of the tables here ---- */
+/* ---- macros that make option rows from the rows of options.def and sampling.def ---- */
 
 /* clang-format off */
 #define FLAG(...) __VA_ARGS__
@@ -146,8 +146,8 @@ const struct opt_row *const options_shared[] = {options_model,      options_sour
 
 /* ---- the options of an engine ---- */
 
-/* The engine makes the same checks when it is opened, and returns ERR_INPUT; for options of the command line
- * the error is ERR_USAGE. */
+/* The engine makes the same checks when it is opened, but returns ERR_INPUT. Wrong options on the command
+ * line are ERR_USAGE. */
 int options_check_engine(const struct gallop_options *o, struct err *e)
 {
     struct op_config ops = {0};
@@ -201,8 +201,8 @@ static void add_list(json_t *all, enum sampling_field f, const struct param_list
     json_decref(values);
 }
 
-/* Converts the repeatable options to the JSON of a batch line and reads that JSON, so that one reader of
- * lists sorts all lists and checks their limits. */
+/* Converts the values of repeatable options to the JSON of a batch line, and reads this JSON. So one function
+ * sorts and checks lists from the command line and from requests. */
 static int read_lists(struct options_sampling *o, struct arena *a, struct err *e)
 {
     struct err why = {0}; /* *E may hold an earlier error that was handled */
@@ -287,8 +287,8 @@ static const struct opt_row *row_of_member(const struct opt_part *list, const ch
     return NULL;
 }
 
-/* Returns whether C can be part of a word, file name or quotation. A name next to such a character is not the
- * name of an option. */
+/* Returns whether C can be part of a word, file name or quotation. If such a character stands beside a name
+ * in an error sentence, the name is only a part of a longer word, and does not name an option. */
 static bool is_of_word(char c)
 {
     return isalnum((unsigned char)c) || (c && strchr("_-./\"'", c));

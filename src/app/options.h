@@ -50,8 +50,8 @@ struct options_output {
             into_member                                                                                          \
     }
 
-/* The sampling options: S has the fields, of which the given ones are marked, and the lists have the values
- * of repeatable options. */
+/* The values of the sampling options. S holds the fields, and marks which of them were given. The lists hold
+ * the values of repeatable options until options_sampling_finish() copies them to S. */
 struct options_sampling {
     struct sampling s;
 #define SAMPLING_LIST(field, name, ...) struct param_list name;
@@ -64,8 +64,8 @@ void options_sampling_init(struct options_sampling *o);
  * overrides. */
 int options_sampling_finish(struct options_sampling *o, struct arena *a, struct err *e);
 
-/* Sets *DRAWN to whether S merged with CONFIG draws tokens at random. If it does and neither has a seed, S
- * gets a random 32-bit seed. */
+/* Sets *DRAWN to whether tokens are drawn at random with the parameters S and, for those not given in S,
+ * CONFIG. If so, and if neither S nor CONFIG has a seed, S gets a random 32-bit seed. */
 int options_draw_seed(struct sampling *s, const struct sampling *config, bool *drawn, struct err *e);
 
 /* Checks the values of options_engine that can be checked without the model (ERR_USAGE). */

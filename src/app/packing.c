@@ -18,11 +18,11 @@
 #include "engine/engine_priv.h"
 #include "engine/llm.h"
 
-/* Files are written in aligned pieces of this many bytes, so that the operating system caches and maps them in
- * huge pages (ext4, XFS). With small pages decoding takes a tenth longer. */
+/* Files are written in aligned blocks of this many bytes, so that the operating system caches and maps them
+ * in huge pages (ext4, XFS). With small pages decoding takes a tenth longer. */
 enum { PIECE = 2 << 20 };
 
-/* A file that is being written, and the buffer of its stdio stream. */
+/* One of the files of a packed checkpoint, while it is written, and the buffer of its stdio stream. */
 struct part {
     struct save file;
     char buffer[PIECE];
@@ -141,8 +141,8 @@ static uint64_t mix_text(uint64_t h, const char *s)
     return s ? mix(h, s, strlen(s) + 1) : h + 1;
 }
 
-/* Returns the hash H, updated with name, size and modification time of the file NAME in the folder DIR (NULL: NAME is
- * a path). */
+/* Returns the hash H, updated with the name, size and modification time of the file NAME in the folder DIR.
+ * If DIR is NULL, NAME is a path. */
 static uint64_t mix_file(uint64_t h, const char *dir, const char *name)
 {
     char path[FOLDER_PATH_MAX];
@@ -158,8 +158,9 @@ static uint64_t mix_file(uint64_t h, const char *dir, const char *name)
     return mix(mix_text(h, name), about, sizeof(about));
 }
 
-/* Updates the hash *H with names, sizes and times of the checkpoint PATH: of all files of a folder, or of a
- * single file; for a part of a split GGUF file, of all GGUF files in its folder. */
+/* Updates the hash *H with the names, sizes and modification times of the files of the checkpoint PATH. These
+ * are all files of a folder, or one file; if the file is one of several GGUF files of a split model, all GGUF
+ * files in its folder. */
 static int mix_checkpoint(uint64_t *h, const char *path, struct err *e)
 {
     char dir[FOLDER_PATH_MAX];

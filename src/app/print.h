@@ -2,9 +2,9 @@
  *
  * Either all printed text is written, or the program reports an error and exits with 1. The functions that
  * print do not fail: the first failure is remembered, and later output is dropped. A verb that runs for long
- * calls print_flush() after each line or piece and stops when it fails; main() calls print_finish() at the
- * end. If the reader of a pipe exits (`gallop ... | head`), the work ends, too, but without a message.
- * Diagnostics go through base/log.h.
+ * calls print_flush() after each line, or after each token's text, and stops when it fails; main() calls
+ * print_finish() at the end. If the reader of a pipe exits (`gallop ... | head`), the work ends, too, but
+ * without a message. Diagnostics go through base/log.h.
  *
  *     print_fmt("%zu tokens\n", n);
  *     if ((rc = print_flush(e)) != 0)
@@ -58,7 +58,7 @@ int print_flush(struct err *e);
  * not reported. */
 bool print_reader_gone(void);
 
-/* Sends later output to FILE, or with NULL to standard output again; buffered output that was not flushed is
+/* Sends later output to FILE; NULL: to standard output again. Buffered output that was not flushed is
  * dropped. */
 struct save;
 void print_to(struct save *file);
@@ -84,8 +84,9 @@ void print_progress(void *bar, size_t done, size_t total);
 /* Erases the bar from the terminal. */
 void print_bar_end(struct print_bar *bar);
 
-/* Runs steps of ENGINE until it has an event, writes it to *EV, and shows on BAR how much of N_PROMPT tokens of prompts
- * is processed; the engine had processed N_BEFORE tokens in front of them. Returns false if no event will come. */
+/* Runs steps of ENGINE until it has an event, and writes the event to *EV. BAR shows how many of the N_PROMPT
+ * tokens of the prompts are processed. N_BEFORE: prompt tokens that the engine had processed before these
+ * prompts. Returns false if no event will come. */
 bool print_next_event(struct print_bar *bar, struct gallop *engine, uint64_t n_before, size_t n_prompt,
                       struct gallop_event *ev);
 

@@ -2,8 +2,8 @@
  * removed.
  *
  * The signal handler and exit() remove the files and folders of two lists, which contain all open files and
- * folders. The handler may run at any instruction of the thread that changes a list (threads of the pool take
- * no signals), so an entry is complete before it is linked and stays readable after it is unlinked. */
+ * folders. The handler may run at any instruction of the thread that changes a list (signals are blocked on
+ * compute threads), so an entry is complete before it is linked and stays readable after it is unlinked. */
 #include "app/save.h"
 #include "base/mem.h"
 

@@ -15,8 +15,8 @@ struct structured_options {
 
 extern const struct opt_row structured_rows[];
 
-/* Sets *S, whose texts are allocated in A, from O: reads files, and splits the choices. ERR_USAGE: more than one
- * of the options is given. */
+/* Sets *S from the options O: reads the files of --json-schema and --grammar, and splits the list of
+ * --choice. The texts are allocated in A. ERR_USAGE: more than one of the options is given. */
 int structured_options_read(const struct structured_options *o, struct gallop_structured_outputs *s,
                             struct arena *a, struct err *e);
 

@@ -52,10 +52,10 @@ static const struct opt_row rows[] = {
 struct calibrate {
     const struct calibrate_options *o;
     struct llm *m;
-    size_t *first; /* [n_linears] index of the first linear of the same name; experts share names */
-    struct linear_seen *seen; /* [n_linears] statistics, at the index of the first linear of a name */
+    size_t *first; /* [n_linears] index of the first linear with the same name; experts share names */
+    struct linear_seen *seen; /* [n_linears] statistics, shared by linears of one name: at index first[i] */
     bool rounding;            /* for int4: collect GPTQ's sums in FEEDBACK */
-    float **feedback;         /* [n_linears] GPTQ's sums, at the index of the first linear of a name */
+    float **feedback;         /* [n_linears] GPTQ's sums, at the same indices as SEEN */
     struct err *e;
 };
 
@@ -121,8 +121,8 @@ static int watch(struct calibrate *c, size_t ctx)
     return 0;
 }
 
-/* Adds the input rows of a window to GPTQ's sums. Experts with one name together may have more rows than the
- * window has tokens; the excess rows are left out. */
+/* Adds the input vectors that the linears got in a window to GPTQ's sums. Experts that share a name may
+ * together get more vectors than the window has tokens; the excess vectors are left out. */
 static void add_rows(struct calibrate *c)
 {
     const struct model *m = &c->m->model;
@@ -204,7 +204,7 @@ static int read_file(struct calibrate *c, const struct buf *text, size_t *n)
 }
 
 /* Returns the contents of the file for int8-static. Sets *N to the number of linears in the file, and *OPEN
- * to the number of linears whose inputs keep a scale for each row. */
+ * to the number of them without a static scale, whose inputs keep a dynamic scale for each token. */
 static json_t *found(const struct calibrate *c, size_t n_tokens, size_t *n, size_t *open)
 {
     const struct model *m = &c->m->model;
@@ -250,9 +250,10 @@ static int write_file(const struct calibrate *c, size_t n_tokens)
     return rc;
 }
 
-/* ---- the file of int4 ---- */
+/* ---- the file for int4 ---- */
 
-/* Adds the tensor of GPTQ's sums of the linear L to HEADER, at the offset *BYTES, which is advanced. */
+/* Describes the tensor with GPTQ's sums for the linear L in the safetensors HEADER, at the offset *BYTES, and
+ * advances *BYTES by its size. */
 static int add_header(json_t *header, const struct linear *l, size_t *bytes, struct err *e)
 {
     char name[256];

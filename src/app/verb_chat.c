@@ -116,7 +116,7 @@ static void on_stop(int sig)
     errno = saved;
 }
 
-/* Bytes that were typed, also during an answer, and that the editor has not read yet. */
+/* Typed bytes that the editor has not read yet. They may have been typed while an answer was generated. */
 struct keys {
     struct buf typed;
     size_t at;     /* number of bytes of TYPED that the editor has read */
@@ -131,8 +131,8 @@ struct talk {
     bool plain_user_text; /* --user-text plain */
     struct sampling sampling;
     struct buf system; /* the system message; empty: none */
-    size_t line;       /* lines read */
-    bool faults;       /* a message could not be answered */
+    size_t line;       /* number of lines read, for error messages */
+    bool faults;       /* a message could not be answered, so the exit status is 1 */
     bool literal;      /* the message was a block between """, so it is not a command */
     bool again;        /* the last message is answered again (/regen) */
     uint64_t n_drawn;  /* answers begun with --seed or /set seed; answer I draws with the seed + I */
@@ -322,7 +322,7 @@ static int take_answer(struct talk *t, struct buf *text, bool *stopped, struct e
     return rc || !text->oom ? rc : err_nomem(e, "the answer");
 }
 
-/* Prints the speed of the answer, how full the context is, and the seed if tokens were drawn at random. */
+/* Prints the speed of the answer, how full the context is, and, if tokens were drawn at random, the seed. */
 static void say_end(const struct talk *t, const struct sampling *s, bool drawn)
 {
     const struct gallop_event *ev = &t->end;
@@ -371,7 +371,8 @@ static int answer(struct talk *t, bool *answered, struct err *e)
     return rc;
 }
 
-/* Sends a message and shows the answer. Without an answer the conversation does not change. */
+/* Adds a user's message to the conversation and shows the answer. If no answer is generated, the message is
+ * removed again. */
 static int send_message(struct talk *t, const char *message, size_t len, struct err *e)
 {
     size_t before = json_array_size(t->messages);
@@ -498,7 +499,7 @@ static int save(struct talk *t, const char *path, struct err *e)
     return rc;
 }
 
-/* Checks that LIST is a list of messages, each with a role and a content that are strings. */
+/* Checks that LIST is a list of messages whose `role` and `content` are strings. */
 static int check_messages(const json_t *list, const char *path, struct err *e)
 {
     size_t i;

@@ -82,14 +82,15 @@ static json_t *tensor_json(const struct model_tensor *t)
     return o;
 }
 
-/* Returns the bytes of the KV cache of a sequence of LONG tokens, even if M's context is shorter. WINDOWS
- * false: all layers keep all rows, as if the model had no sliding windows. */
+/* Returns the bytes of KV cache that a sequence of LONG tokens needs, even if M's context is shorter. If
+ * WINDOWS is false, all layers keep the keys and values of all tokens, as if the model had no sliding
+ * windows. */
 static size_t long_bytes(const struct llm *m, bool windows)
 {
     struct kv_limits lim = m->kv.lim;
 
     lim.max_len = LONG;
-    if (!windows || !kv_type_pooled(m->kv.type->name)) /* other cache types keep all rows */
+    if (!windows || !kv_type_pooled(m->kv.type->name)) /* other cache types store all tokens */
         lim.window = NULL;
     return kv_seq_bytes(&lim, LONG);
 }
@@ -205,8 +206,9 @@ static json_t *kernels_json(const struct kern *k)
 
 /* ---- norm, rope and attention: their backends and kernels ---- */
 
-/* An operator: the name of the backend that the options request, and the backend, instruction set and
- * arithmetic class that compute it. PACE's names of attention backends mean gallop (docs/KERNELS.md). */
+/* An operator: the name of the backend that the options request (ASKED), and the backend, instruction set and
+ * arithmetic class that compute it. AMD PACE's names of attention backends select the backend gallop
+ * (docs/KERNELS.md). */
 struct inspect_operator {
     enum op_kind kind;
     const char *asked, *backend, *isa, *class;
@@ -272,13 +274,13 @@ static json_t *executor_json(const struct frames *f)
                      (json_int_t)s.weight_bytes, "device_kv_bytes", (json_int_t)s.cache_bytes);
 }
 
-/* How embeddings are made, as the files of the model say. */
+/* How the model's files say that embeddings are made. */
 struct embeddings {
     struct embedder by;
-    struct err why; /* its code is 0, or serve refuses the files */
+    struct err why; /* code 0, or why `gallop serve` refuses these files */
 };
 
-/* Reads the files of sentence-transformers beside the model C. */
+/* Reads the sentence-transformers files in the folder of the model C. */
 static void read_embeddings(struct embeddings *x, struct checkpoint *c)
 {
     if (!c->gguf.n)
@@ -447,7 +449,8 @@ static void print_text_page(const struct gallop *g, const struct llm *m, const s
 
 /* ---- the graph of a step ---- */
 
-/* Prints the operators of a step of ROWS rows, of which the last gives logits, as text or as JSON. */
+/* Prints the operators of a step that computes ROWS tokens and the logits of the last one, as text or as
+ * JSON. */
 static int print_graph(const struct model *m, size_t rows, bool as_json, struct err *e)
 {
     struct graph graph;

@@ -1,6 +1,6 @@
 /* verb_run.c - `gallop run`: generates from one prompt, or from many at once.
  *
- * A bounded number of requests is read before they can be computed (requests.h). Each result is printed as
+ * Only a bounded number of requests is read ahead of the engine (batch/requests.h). Each result is printed as
  * soon as it is complete, with --json in the order of input. A refused or failed request is reported on
  * stderr (and in its JSON line), and the others continue. SIGINT and SIGTERM cancel running requests;
  * finished results are printed completely. */
@@ -111,7 +111,7 @@ struct run_prompts {
     struct resume resume;
     struct served served;
     struct progress progress;
-    struct print_bar prompt_bar; /* without the bar of a batch: tokens of prompts that are processed */
+    struct print_bar prompt_bar; /* if PROGRESS is not shown: processed tokens of the prompts */
     size_t n_prompt;             /* tokens of the submitted prompts */
 };
 
@@ -202,7 +202,8 @@ static void choose_seed(struct run_prompts *r, struct batch_request *q)
         q->random_seed = !given && sampling_given(&q->sampling, SAMPLING_SEED);
 }
 
-/* Sets in ASK where the constraint on the answer begins, if a template has rendered the prompt of Q. */
+/* If a template has rendered the prompt of Q, sets in ASK where the constraint on the answer begins, such as
+ * after the reasoning. */
 static int place_constraint(struct run_prompts *r, struct batch_request *q, struct gallop_request *ask)
 {
     const char *prompt = q->text.data ? q->text.data : "";
@@ -386,7 +387,7 @@ static void print_served(const struct batch_request *q)
     buf_fini(&line);
 }
 
-/* Returns the line of answer number I to Q. */
+/* Returns the JSON object that is printed for answer number I to Q. */
 static json_t *result_json(const struct run_prompts *r, const struct batch_request *q, size_t i)
 {
     char text[sizeof(q->fault)];
@@ -424,7 +425,7 @@ static void print_request_json(const struct run_prompts *r, const struct batch_r
         print_served(q);
         return;
     }
-    for (size_t i = 0; is_search && i < q->n; i++) /* a line for each beam, best first */
+    for (size_t i = 0; is_search && i < q->n; i++) /* one JSON line for each beam, best first */
         print_json(result_json(r, q, i));
     if (is_search)
         return;
@@ -783,7 +784,8 @@ static int read_requests(struct requests *r, const struct run_options *o, struct
     return rc;
 }
 
-/* Returns the number of answers to the requests of R, or of the beams with which they are searched for. */
+/* Returns the number of sequences that the requests of R need: one for each beam of a beam search, else one
+ * for each answer. */
 static size_t n_sequences(const struct requests *r)
 {
     size_t n = 0;
@@ -795,8 +797,8 @@ static size_t n_sequences(const struct requests *r)
     return n;
 }
 
-/* Sets *N to the number of sequences that the engine computes at once: SEQS, or the number of sequences if all
- * lines can be read without waiting and have fewer. */
+/* Sets *N to the number of sequences that the engine computes at once: SEQS, or fewer if all lines can be
+ * read without waiting and their requests need fewer. */
 static int count_sequences(struct requests *r, int64_t *n, struct err *e)
 {
     bool waits = r->lines && !requests_never_wait(r), got = requests_never_wait(r);

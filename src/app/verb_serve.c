@@ -215,7 +215,7 @@ static const struct opt_row rows[] = {
 enum {
     QUEUED = 1024,          /* default of --max-num-queued-reqs */
     SPARE_DESCRIPTORS = 64, /* open files besides connections */
-    LAST_S = 5,             /* maximum seconds until the threads have ended */
+    LAST_S = 5,             /* maximum seconds for the threads to end once the server quits */
     CLOSE_S = 30,           /* maximum further seconds to free memory and close files */
 };
 
@@ -445,7 +445,8 @@ static int read_keys(struct keys *k, const struct key_options *o, size_t *n_file
     return rc;
 }
 
-/* Reads the keys of O at the start of the program, when a file without a key is refused. */
+/* Reads the keys of O at the start of the program. Here a file without a key is refused; when it is read
+ * again, it is accepted. */
 static int read_first_keys(struct keys *k, const struct key_options *o, struct err *e)
 {
     size_t n_file;
@@ -624,8 +625,8 @@ static int check_options(struct serve *s, struct err *e)
     return cors_open(&s->cors, o->origins, o->methods, o->headers, o->allow_credentials, e);
 }
 
-/* Returns a copy of V in which every object with the string "content", which describes a token, is replaced
- * by this string. NULL: out of memory. */
+/* Returns a copy of V in which each object that describes a token, such as {"content": "<s>", ...}, is
+ * replaced by its string "content". NULL: out of memory. */
 static json_t *with_plain_tokens(json_t *v)
 {
     json_t *content = json_object_get(v, "content"), *out, *member;
@@ -650,8 +651,8 @@ static json_t *with_plain_tokens(json_t *v)
     return out;
 }
 
-/* Prepares the answer of /tokenizer_info: tokenizer_config.json, if the model has the file, with the template
- * in use. */
+/* Prepares the answer of /tokenizer_info: the contents of the model's tokenizer_config.json, if there is one,
+ * with the chat template that the server uses. */
 static int read_tokenizer_info(struct serve *s, struct err *e)
 {
     struct folder_text t = {.bytes = NULL};

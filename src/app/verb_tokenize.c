@@ -145,9 +145,9 @@ static int decode_stream(struct job *j, const struct tok_ids *ids)
     return rc;
 }
 
-/* Refuses ids outside the vocabulary. In lines of --batch, it only reports those above it: decoding
- * skips them, as in transformers, since models with more rows than their tokenizer has tokens write
- * such ids. */
+/* Refuses ids outside the vocabulary. In lines of --batch, ids above the vocabulary are only reported, and
+ * decoding skips them, as transformers does: a model whose embedding table is larger than its tokenizer's
+ * vocabulary may generate such ids. */
 static int check_vocabulary(struct job *j, const struct tok_ids *ids, const char *what)
 {
     size_t first = 0, n = 0, size = tok_n_ids(j->t);

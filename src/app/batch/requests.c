@@ -371,7 +371,7 @@ static int rename_fields(json_t *o, struct err *e)
     return rc;
 }
 
-/* Reads the fields that relate the request to the engine and to others: speculative, priority, user and cache_salt. */
+/* Reads the fields that say how the engine treats the request: speculative, priority, user and cache_salt. */
 static int read_place(struct batch_request *q, json_t *o, struct err *e)
 {
     json_t *guesses = requests_take(o, "speculative"), *priority = requests_take(o, "priority"),
@@ -507,7 +507,8 @@ static int look_up(const struct requests *r, struct batch_request *q, struct err
     return r->resume ? resume_has(r->resume, q, &q->skipped, e) : 0;
 }
 
-/* Reads the field suffix, the text behind the gap that the answer fills; "" means none. */
+/* Reads the field `suffix`: the text after the gap that the answer fills (fill in the middle). "" means
+ * none. */
 static int read_suffix(const struct requests *r, struct batch_request *q, json_t *o, struct err *e)
 {
     json_t *suffix = requests_take(o, "suffix");
@@ -536,7 +537,7 @@ static int read_body(struct requests *r, struct batch_request *q, json_t *body, 
     return rc;
 }
 
-/* Fills Q from the object O of its line. */
+/* Fills Q from O, the JSON object of its line, which has our own format. */
 static void read_own(struct requests *r, struct batch_request *q, json_t *o)
 {
     struct err *e = &q->fault;
@@ -545,13 +546,13 @@ static void read_own(struct requests *r, struct batch_request *q, json_t *o)
     if (!body || look_up(r, q, e) != 0 || (!q->skipped && read_body(r, q, body, e) != 0)) {
         err_prefix(e, "%s", q->where);
     } else if (!q->skipped) {
-        q->sampling.seed += q->index * q->n; /* of a line that has none */
+        q->sampling.seed += q->index * q->n; /* requests without their own seed get different ones */
         sampling_set_json(&q->sampling, body, q->where, &q->arena, e);
     }
     json_decref(body);
 }
 
-/* Fills Q from LINE [len], which has OpenAI's form. */
+/* Fills Q from LINE, which has the format of OpenAI's batch files. */
 static void read_served(struct requests *r, struct batch_request *q, const struct served_line *line)
 {
     q->custom_id = print_json_string(line->custom_id.s, line->custom_id.n);
@@ -559,7 +560,7 @@ static void read_served(struct requests *r, struct batch_request *q, const struc
         err_nomem(&q->fault, "requests");
     else if (look_up(r, q, &q->fault) != 0)
         err_prefix(&q->fault, "%s", q->where);
-    if (q->fault.code) { /* the result is an error in our own form */
+    if (q->fault.code) { /* the error is printed in our own format */
         served_free(q->served);
         q->served = NULL;
     } else if (!q->skipped) {

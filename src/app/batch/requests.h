@@ -38,8 +38,8 @@ struct batch_request {
     struct batch_request *next;
     size_t index;
     struct served_request
-        *served;        /* a line of OpenAI's batch files, which owns its answers; NULL: our own form */
-    char where[256];    /* source for messages, such as "F: line 3"; empty: the command line */
+        *served;        /* set for a line of OpenAI's batch files; holds its answers; NULL: our own format */
+    char where[256];    /* for messages: where the request is from, as "F: line 3"; empty: the command line */
     bool is_text;       /* the prompt is text, not ids */
     bool rendered;      /* a template rendered the text, with its own BOS */
     struct buf text;    /* text of the prompt */
@@ -53,7 +53,7 @@ struct batch_request {
     struct gallop_structured_outputs structured; /* texts are in ARENA, or borrowed */
     size_t n;                                    /* number of answers; answer I is sampled with seed + I */
     int prompt_logprobs;                         /* -1: none */
-    bool plain;                                  /* its tokens are not guessed (speculative: false) */
+    bool plain;                                  /* without speculative decoding ("speculative": false) */
     int priority;
     const char *user, *salt; /* in the arena; NULL: not given */
     struct err fault;        /* why the request was refused or failed */
@@ -74,7 +74,7 @@ struct batch_request {
 struct requests {
     /* Set by the caller; pointers are borrowed. */
     struct checkpoint *model;                    /* checkpoint whose chat template is used */
-    struct served *served;                       /* what lines of OpenAI's batch files are answered with */
+    struct served *served;                       /* what OpenAI's lines share; they are answered with it */
     const char *template_file;                   /* file that replaces the model's template; NULL: none */
     const char *system;                          /* system message that precedes a prompt; NULL: none */
     bool wrap;                                   /* prompts are wrapped in the template */

@@ -1,8 +1,8 @@
 /* resume.c - finds the requests of a batch whose results a file already has.
  *
  * An earlier `run --batch --json --resume -o F` wrote the file, and may have been killed in the middle of a
- * line. That line, and results that are errors, are removed, so that in the end each request has one
- * result. */
+ * line. The incomplete line, and results that report errors, are removed from the file, so that in the end
+ * each request has one result. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 #include "base/buf.h"
 #include "base/json/json_pull.h"
 
-/* Returns the number of results of the line of OpenAI's form that is called ID. NULL: there is none. */
+/* Returns the number of results in the file for OpenAI's lines with the custom_id ID. NULL: there is none. */
 static json_t *by_name(const struct resume *r, const json_t *id)
 {
     return json_object_getn(r->by_id, json_string_value(id), json_string_length(id));
@@ -50,7 +50,7 @@ static bool note(struct resume *r, json_t *o, int *rc)
     return true;
 }
 
-/* Reads the next line of F with its end. False: end of file. */
+/* Reads the next line of F, including its line end. False: end of file. */
 static bool next_line(FILE *f, struct buf *line)
 {
     int c;
@@ -92,7 +92,7 @@ static int read_line(struct resume *r, const struct buf *line, size_t number, st
     return rc;
 }
 
-/* Copies the complete results of F to OUT. *CHANGED: other lines were dropped. */
+/* Copies the complete, successful results of F to OUT. Sets *CHANGED to whether other lines were dropped. */
 static int read_lines(struct resume *r, FILE *f, struct save *out, bool *changed, struct err *e)
 {
     struct buf line = {.tag = MEM_APP};

@@ -48,7 +48,8 @@ bool served_split(struct served_line *out, const char *line, size_t n, struct ar
            out->body.s;
 }
 
-/* Accepts the name of the model in BODY, if it is the first that is read, as a name of the model. */
+/* If BODY is the first with a `model`, and --served-model-name is not given, accepts its value as a name of
+ * the model. */
 static void accept_name(struct served *s, const struct json_str *body, struct arena *a)
 {
     struct json_pull j;
@@ -93,7 +94,7 @@ void served_free(struct served_request *r)
 
 /* ---- reading ---- */
 
-/* Sets the sampling parameters GIVEN in the fields that the body does not have. */
+/* Sets the sampling parameters that the body does not have to those of the command line, GIVEN. */
 static void set_sampling(struct batch_request *b, const struct sampling *given)
 {
     struct fields *f = &b->served->q.field;
@@ -119,7 +120,7 @@ static void set_sampling(struct batch_request *b, const struct sampling *given)
     }
 }
 
-/* Sets the values of the command line in the fields that the body does not have. */
+/* Sets the fields that the body does not have to the values of the command line. */
 static void set_given(const struct served *s, struct batch_request *b, const struct sampling *given)
 {
     struct fields *f = &b->served->q.field;
@@ -135,7 +136,7 @@ static void set_given(const struct served *s, struct batch_request *b, const str
         f->output.skip_special_tokens = false;
 }
 
-/* Copies why the request of B was refused or failed to the fault of B, for the log. */
+/* If the request of B was refused or has failed, copies the reason to b->fault, for the log. */
 static void set_fault(struct batch_request *b)
 {
     const struct request *q = &b->served->q;
@@ -195,7 +196,8 @@ static void end_if_done(struct batch_request *b)
         set_fault(b);
 }
 
-/* Reads what the lines are answered with. An error is kept for all of them. */
+/* Reads the chat template and the files about embeddings. An error is stored in S, and each line fails with
+ * it. */
 static void start(struct served *s, struct gallop *engine, struct checkpoint *model, const char *file)
 {
     s->is_started = true;
@@ -277,7 +279,7 @@ void served_put_line(const struct batch_request *b, struct buf *out)
     buf_str(out, "},\"error\":null}\n");
 }
 
-/* Returns whether the answers to Q are texts as they were generated, one for each choice. */
+/* Returns whether the answer to Q is nothing but one generated text for each choice. */
 static bool is_text_alone(const struct request *q)
 {
     const struct fields *f = &q->field;

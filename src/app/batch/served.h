@@ -1,7 +1,7 @@
 /* served.h - lines of OpenAI's batch files: their bodies are answered as the server answers them.
  *
- * The path, the fields, the checks, the prompts and the answers are those of struct request (chat/request.h); only
- * sockets, keys and queues are missing.
+ * Each line becomes a struct request (chat/request.h), as in the server, so that paths, fields, checks,
+ * prompts and answers are the same. Only sockets, API keys and the queue are missing.
  */
 #ifndef GALLOP_APP_BATCH_SERVED_H
 #define GALLOP_APP_BATCH_SERVED_H
@@ -23,19 +23,19 @@ struct checkpoint;
 struct sampling;
 struct served_request;
 
-/* What the lines of a batch are answered with. */
+/* What all lines of a batch share: the model's names, its chat template and the defaults of requests. */
 struct served {
     struct answering answering;
     struct service service;
     struct once once;
     struct rng_seeds seeds;
-    /* The name of the model and, without --served-model-name, the name that the first line with a `model` gives it: a
-     * batch is for one model. */
+    /* The name of the model and, without --served-model-name, the value of the first `model` in a line. It is
+     * accepted because all lines of a batch are for one model. */
     const char *name[2];
     char first_name[512];
-    bool no_special, keep_special; /* the options, for bodies that do not give their fields */
+    bool no_special, keep_special; /* options: defaults for bodies without the corresponding fields */
     bool is_started;               /* the template and the files about embeddings were read */
-    struct err fault;              /* why they cannot be used; code 0: they can */
+    struct err fault;              /* why these files cannot be used; code 0: they can */
 };
 
 /* A line of OpenAI's batch files. */
@@ -43,11 +43,11 @@ struct served_line {
     struct json_str custom_id, method, url, body;
 };
 
-/* Returns whether LINE [n] is an object with custom_id, method, url and body alone, and sets *OUT to them. A holds
- * their texts. */
+/* Returns whether LINE [n] is a JSON object with exactly the keys custom_id, method, url and body, and sets *OUT
+ * to their values, which are valid as long as LINE and A. */
 bool served_split(struct served_line *out, const char *line, size_t n, struct arena *a);
 
-/* Makes B, whose index is set, the line LINE, which S answers. False: out of memory. */
+/* Prepares B, whose index is set, as the request of LINE, to be answered with S. False: out of memory. */
 bool served_open(struct served *s, struct batch_request *b, const struct served_line *line);
 void served_free(struct served_request *r); /* R may be NULL */
 
@@ -60,15 +60,16 @@ void served_read(struct served *s, struct batch_request *b, const struct served_
 size_t served_submit(struct served *s, struct batch_request *b, struct gallop *engine,
                      struct checkpoint *model, const char *file);
 
-/* Adds the event EV, whose user pointer is a prompt of a line, to its answers. */
+/* Adds the event EV to the answers of the line whose prompt EV's user pointer is. */
 void served_take(const struct gallop_event *ev);
 
 /* Writes the result line of B, {"id", "custom_id", "response": {"status_code", "request_id", "body"}, "error"}, to
  * OUT. If the answer was drawn with a seed that S chose, "response" has "seed". */
 void served_put_line(const struct batch_request *b, struct buf *out);
 
-/* Returns the number of texts that are printed of B without --json, and writes text I: the generated text of a choice,
- * or the whole body once if the answer is more than that. */
+/* Without --json, texts of B are printed: the generated text of each choice or, if the answer has more than
+ * text (such as tool calls), the JSON body of the response as the only text. These functions return the
+ * number of texts, and write text I. */
 size_t served_n_texts(const struct batch_request *b);
 void served_put_text(const struct batch_request *b, size_t i, struct buf *out);
 

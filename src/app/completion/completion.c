@@ -1,5 +1,5 @@
-/* completion.c - finds completions in the tables of verbs and options; the scripts of the shells only show
- * them. */
+/* completion.c - finds completions in the tables of verbs and options. The completion scripts for shells only
+ * show what it finds. */
 #include "app/completion/completion.h"
 
 #include <stdbool.h>
@@ -80,15 +80,16 @@ const char *completion_script(const char *shell)
     return strcmp(shell, "fish") == 0 ? fish : NULL;
 }
 
-/* The word that is completed, and what is found for it. */
+/* The word that is completed, and the output for the shell. */
 struct search {
     const char *word;
-    size_t n_option; /* bytes of WORD that are --name= */
+    size_t n_option; /* length of "--name=" at the beginning of WORD; 0: WORD does not begin so */
     struct buf *out;
 };
 
-/* Appends the word DASHES NAME [n], behind the searched word's --name= if it has one, and its meaning HELP
- * [n_help]. Returns false, and appends nothing, if it does not begin like the searched word. */
+/* Appends a completion and its meaning HELP [n_help]. The completion is DASHES followed by NAME [n]; if the
+ * searched word begins with --name=, so does the completion. Returns false, and appends nothing, if the
+ * completion does not begin with the searched word. */
 static bool offer(struct search *s, const char *dashes, const char *name, size_t n, const char *help,
                   size_t n_help)
 {
@@ -110,7 +111,7 @@ static void offer_word(struct search *s, const char *word, const char *help)
     offer(s, "", word, strlen(word), help, strlen(help));
 }
 
-/* Offers each of LIST, "a|b", after DASHES. LIST may be NULL. */
+/* Offers DASHES followed by A, and by B, for the LIST "A|B" of any length. LIST may be NULL. */
 static void offer_list(struct search *s, const char *dashes, const char *list)
 {
     for (size_t n; list && *list; list += n + (list[n] == '|')) {
@@ -137,7 +138,8 @@ static const struct opt_row *find_option(const struct verb *verb, const char *wo
     return NULL;
 }
 
-/* Offers the options of VERB; their other names only if no option begins like the word. */
+/* Offers the options of VERB. Their alternative names are offered only if no main name begins with the
+ * word. */
 static void offer_options(struct search *s, const struct verb *verb)
 {
     bool found = false;
@@ -150,7 +152,8 @@ static void offer_options(struct search *s, const struct verb *verb)
             offer_list(s, "--", r->aliases);
 }
 
-/* Returns whether the placeholder of a text says that it is the path of a file: F, F.json, FILE, MODEL. */
+/* Returns whether ARG, the placeholder of a value in the help, stands for the path of a file: F, F.json,
+ * FILE, MODEL. */
 static bool is_file(const char *arg)
 {
     static const char *const names[] = {"[FILE]", "FILE", "MODEL", "PATH", "SCALES"};
@@ -161,7 +164,7 @@ static bool is_file(const char *arg)
     return found;
 }
 
-/* Appends the kind of ROW's value, and its words. */
+/* Appends what the value of the option ROW is (a file, a folder or words), and the words that it accepts. */
 static void write_value(struct search *s, const struct opt_row *row)
 {
     const char *words = row->type == PARAM_TEXT || row->type == PARAM_CHOICE ? row->values : NULL;

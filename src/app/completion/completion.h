@@ -14,9 +14,10 @@
 /* Returns the script for SHELL, one of COMPLETION_SHELLS, or NULL. */
 const char *completion_script(const char *shell);
 
-/* Appends what can stand in place of the last of WORDS [n], the words after the program's name. The first
- * line of OUT is `file` or `folder`, whose names the shell completes itself, or `words`: then each further
- * line is a word, and behind a tab its meaning. VERBS [n_verbs] are those of the program. */
+/* Appends the completions of the last of WORDS [n], which are the words after the program's name. The first
+ * line of OUT is `file`, `folder` or `words`. After `file` and `folder` the shell completes file names
+ * itself. After `words`, each further line is a completion, followed by a tab and its meaning if it has one.
+ * VERBS [n_verbs] are the verbs of the program. */
 void completion_write(const struct verb_entry *verbs, size_t n_verbs, char *const *words, size_t n,
                       struct buf *out);
 
