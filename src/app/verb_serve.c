@@ -82,9 +82,10 @@ static const struct opt_row rows[] = {
      .env = "GALLOP_API_KEY",
      .manual =
          "For a moment at the start, other users of the machine may see the option in the list of processes; with "
-         "--api-key-file or the environment variable they do not. Clients send the key as a bearer token or in X-Api-Key. With API "
-         "keys, every path except the page, /health, /ready, /version and /api/version needs one. Requests of "
-         "different keys share no KV blocks, and --scheduling-policy fair divides the time among the keys.",
+         "--api-key-file or the environment variable they do not. Clients send the key as a bearer token "
+         "or in X-Api-Key. With API keys, every path except the page, /health, /ready, /version and /api/version "
+         "needs one. Requests of different keys share no KV blocks, and --scheduling-policy fair divides the time "
+         "among the keys.",
      INTO(client_keys.keys)},
     {"api-key-file", 0, PARAM_TEXT, "F", SERVER,
      .help =
