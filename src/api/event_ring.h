@@ -29,7 +29,7 @@ enum { EVENT_RING_BATCHES = 64 };
 /* A gallop_event whose data are stored in the batch; offsets replace the event's pointers. */
 struct event_ring_event {
     struct gallop_event ev; /* the event; its pointers are not valid */
-    size_t top, warnings;   /* indices of the token's alternatives and of the warnings in the batch */
+    size_t top, warnings;   /* indices in the batch: first alternative of the token; first warning */
     /* Offset in the batch's TEXT. At this offset are ev.text_len bytes: the event's text, its embedding, or a
      * zero-terminated stop string or error message. After a text come the ev.text_len bytes of ev.special;
      * after a stop string or error come ev.n_warnings zero-terminated warnings. */
@@ -82,7 +82,7 @@ void event_ring_point(const struct event_ring_batch *b, const struct event_ring_
                       struct gallop_event *ev);
 void event_ring_give_back(struct event_ring *r);
 
-/* Informs the thread that the events of all batches that were given back are written to the sockets. */
+/* Tells the engine's thread that the events of all batches given back so far are written to the sockets. */
 void event_ring_written(struct event_ring *r);
 
 #endif

@@ -254,7 +254,8 @@ static void leave(struct flight *f, const struct gallop_event *ev, const struct 
     observe_end(f, b, ev);
 }
 
-/* The flight cannot have been freed: the GALLOP_FINISHED event of this choice was not handed over yet. */
+/* The flight still exists: it is not freed before the server's thread gets this choice's GALLOP_FINISHED
+ * event. */
 void flight_lost(const struct gallop_event *ev)
 {
     request_choice(ev->user, ev->choice)->lost = true;
@@ -477,8 +478,8 @@ static void introduce(struct flight *f, struct buf *out)
     f->state = FLIGHT_STREAMING;
 }
 
-/* Writes the unsent pieces of choice I. For a failed choice the pieces before the failure are written; the
- * end of the stream reports the error. */
+/* Writes what choice I has generated since its last event. For a choice that failed, this is the output
+ * before the failure. The end of the stream then reports the error. */
 static void write_part(struct flight *f, size_t i, struct buf *out)
 {
     struct answer_choice *h = &f->q.answer.choice[i];

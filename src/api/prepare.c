@@ -24,7 +24,8 @@ static void end_job(struct flight *f)
     mem_charge(MEM_CHARGE_NONE);
 }
 
-/* Counts the tokens of P as waiting. Returns false if the limit of waiting tokens is reached. */
+/* Adds the tokens of the prompt P to the waiting prompt tokens. Returns false if the limit of waiting tokens
+ * is reached. */
 static bool take_room(struct request_prompt *p)
 {
     struct flight *f = flight_of_prompt(p);

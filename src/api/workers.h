@@ -1,13 +1,14 @@
-/* workers.h - threads that prepare requests (JSON, chat templates, tokenizing, constraints) and write long answers.
+/* workers.h - threads that prepare requests (JSON, chat templates, tokenizing, constraints) and write long
+ * answers.
  *
- * The server's thread queues jobs for these worker threads and collects finished jobs, so that a long prompt or a
- * large template does not delay the streams of other clients. Clients take turns (base/threads/turns.h): a client with
- * many jobs delays those of another client by one job for each thread. If there are several threads, large jobs leave
- * one of them to the others. If there are three or more, the large jobs of one client also leave one of the rest to
- * other clients.
+ * The server's thread queues jobs for these worker threads and collects finished jobs, so that a long prompt
+ * or a large template does not delay the streams of other clients. Clients take turns (base/threads/turns.h):
+ * a client with many jobs delays those of another client by one job for each thread. If there are several
+ * threads, one of them never runs large jobs, so that small jobs need not wait for them. If there are three
+ * or more, one client's large jobs also leave one of the other threads to the large jobs of other clients.
  *
- * Constraints on answers are compiled by threads of their own, of which one client never holds all, so that neither
- * other requests nor the constraints of other clients wait for it.
+ * Constraints on answers are compiled by threads of their own, of which one client never holds all, so that
+ * neither other requests nor the constraints of other clients wait for it.
  */
 #ifndef GALLOP_API_WORKERS_H
 #define GALLOP_API_WORKERS_H

@@ -36,8 +36,8 @@ static int show_fetch(void *ctx, const char *file, uint64_t done, uint64_t total
     return 0;
 }
 
-/* Writes the path of REST in the folder of the program file EXE to PATH. Returns true if this file can be
- * read. */
+/* Writes the path of the file REST, which is relative to the folder of the program EXE, to PATH. Returns
+ * whether the file can be read. */
 static bool is_beside(char *path, size_t size, const char *exe, const char *rest)
 {
     const char *slash = strrchr(exe, '/');

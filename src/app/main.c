@@ -130,8 +130,8 @@ static int print_completion(const char *shell)
     return 2;
 }
 
-/* Prints what `gallop help WHAT MORE...` names, which is not a verb. Returns the exit status, or -1 for
- * anything else. */
+/* Prints the page for `gallop help WHAT MORE...` if WHAT is an option such as --man. Returns the exit status,
+ * or -1 if WHAT is none of these options. */
 static int print_help_of(const char *what, char **more, int n_more)
 {
     struct buf page = {.tag = MEM_APP};
@@ -149,7 +149,8 @@ static int print_help_of(const char *what, char **more, int n_more)
     return print_page(&page);
 }
 
-/* Serves the calls of a PJRT plugin, for an engine that has started this process. Returns the exit status. */
+/* Loads a PJRT plugin and serves the calls to it for the engine that has started this process. Returns the
+ * exit status. */
 static int serve_plugin(void)
 {
     struct err e = {0};

@@ -66,7 +66,8 @@ static int write_part(void *ctx, size_t part, const void *p, size_t n, struct er
     return rc ? rc : save_write(&k->part[part]->file, p, n, e);
 }
 
-/* The first file gets its name last, so that a program that opens the first file finds the other files. */
+/* Renames the finished files from their temporary names to their own. The first file comes last, so that a
+ * program that opens it finds the other files, too. */
 static int commit(struct packing *k, struct err *e)
 {
     int rc = 0;

@@ -57,8 +57,8 @@ static void remove_at_the_end(void)
     }
 }
 
-/* Blocks all signals, so that a new file is in the list before a signal can end the program; let_signals() restores
- * the mask. */
+/* Blocks all signals, so that no signal can end the program before a new file is in the list; let_signals()
+ * restores the mask. */
 static void hold_signals(sigset_t *old)
 {
     sigset_t all;
@@ -105,7 +105,7 @@ static ssize_t write_all(void *cookie, const char *p, size_t n)
         if (w <= 0) {
             if (!o->error)
                 o->error = w < 0 ? errno : EIO;
-            return 0; /* stdio treats 0 as an error */
+            return 0; /* stdio takes a result of 0 for an error */
         }
         done += (size_t)w;
     }

@@ -700,7 +700,7 @@ static void hold_terminal(struct talk *t)
     el_set(t->el, EL_PREP_TERM, 1);
 }
 
-/* Adds a line to the history. */
+/* Adds a line to the editor's history. */
 static void remember(struct talk *t, const char *line, size_t len)
 {
     HistEvent he;

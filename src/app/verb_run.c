@@ -94,7 +94,7 @@ static const struct opt_row rows[] = {
 /* The progress bar of a batch. */
 struct progress {
     struct print_bar bar;
-    size_t n_done, n_all; /* finished requests, all requests; n_all 0: unknown, and no bar is shown */
+    size_t n_done, n_all; /* finished and all requests; n_all 0: their number is unknown, no bar */
     double shown_s;       /* time at which the bar was last drawn */
 };
 
@@ -106,7 +106,7 @@ struct run_prompts {
     struct gallop *engine; /* owned */
     bool json, no_special, keep_special;
     bool stream;             /* one request, whose text is printed as it is generated */
-    size_t n_open, n_failed; /* running answers, failed requests */
+    size_t n_open, n_failed; /* numbers of running answers and of failed requests */
     int signal;              /* number of the signal that ended the work; 0: none */
     struct resume resume;
     struct served served;
@@ -381,7 +381,7 @@ static void print_served(const struct batch_request *q)
 
     served_put_line(q, &line);
     if (line.oom)
-        print_json(NULL); /* reports the loss */
+        print_json(NULL); /* reports that a line of output is missing */
     else
         print_bytes(line.data, line.len);
     buf_fini(&line);

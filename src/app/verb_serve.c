@@ -44,7 +44,7 @@
 #include "text/chat.h"
 #include "text/markup/markup.h"
 
-/* The options of client keys, or of admin keys. */
+/* The options that give client keys, or those that give admin keys. */
 struct key_options {
     struct param_list keys;
     const char *file; /* path of a file with further keys; NULL: none */
@@ -239,8 +239,8 @@ struct serve {
     int passed[SYSTEMD_MAX_SOCKETS]; /* [n_passed] listening sockets, passed by systemd or opened here */
     size_t n_passed;
     bool owns_path;           /* the socket at --uds was opened here */
-    double watchdog_s, fed_s; /* interval of the watchdog in seconds (0: none); last notification */
-    double abort_s, quit_s;   /* times at which requests are aborted and the program quits; 0: no shutdown */
+    double watchdog_s, fed_s; /* watchdog's interval in seconds (0: none), time of the last notification */
+    double abort_s, quit_s;   /* times at which requests are aborted, and the server quits; 0: not set */
 };
 
 /* ---- signals ---- */
@@ -771,7 +771,7 @@ static int bind_port(struct serve *s, struct err *e)
     freeaddrinfo(found);
     if (rc)
         return err_os(e, "listen on", where);
-    if (!s->keys.n && !s->o.allow_no_keys && !server_is_local(fd)) { /* the name has another address now */
+    if (!s->keys.n && !s->o.allow_no_keys && !server_is_local(fd)) { /* the host's address changed meanwhile */
         close(fd);
         return refuse_host(s, e);
     }

@@ -136,7 +136,8 @@ int requests_open_template(struct requests *r, struct err *e)
     return input_template_open(requests_template(r), r->model, r->template_file, e);
 }
 
-/* Sets the text of Q to the rendered MESSAGES, a list of messages or an object of variables. */
+/* Sets the text of Q to the rendered MESSAGES, which is a list of messages or an object of template
+ * variables. */
 static int render(struct requests *r, struct batch_request *q, json_t *messages, struct err *e)
 {
     struct conversation c = {.add_generation_prompt = true, .origin = r->plain_user_text ? &q->origin : NULL};

@@ -171,12 +171,12 @@ void served_read(struct served *s, struct batch_request *b, const struct served_
     b->n = n_answers(q);
     set_given(s, b, given);
     if (sampling_given(q->field.sampling, SAMPLING_NUM_BEAMS))
-        b->sampling = *q->field.sampling; /* for the number of sequences */
+        b->sampling = *q->field.sampling; /* n_sequences() of verb_run.c reads it */
 }
 
 /* ---- answering ---- */
 
-/* Ends B if none of its answers is computed any more. */
+/* Marks B as done, and writes its response, if none of its answers is computed any more. */
 static void end_if_done(struct batch_request *b)
 {
     struct request *q = &b->served->q;
