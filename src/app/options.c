@@ -205,7 +205,7 @@ static void add_list(json_t *all, enum sampling_field f, const struct param_list
  * sorts and checks lists from the command line and from requests. */
 static int read_lists(struct options_sampling *o, struct arena *a, struct err *e)
 {
-    struct err why = {0}; /* *E may hold an earlier error that was handled */
+    struct err why = {0}; /* *E may still hold an earlier error, which was handled */
     json_t *all = json_object();
 
 #define SAMPLING_LIST(field, name, ...) add_list(all, SAMPLING_##field, &o->name, &why);

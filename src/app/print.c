@@ -32,7 +32,7 @@ static struct {
 
 void print_init(void)
 {
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) /* open() returns the lowest free descriptor */
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) /* open() returns FD, the lowest free descriptor */
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY) < 0)
             return;
 }
@@ -79,7 +79,8 @@ void print_bytes(const void *bytes, size_t n)
     }
 }
 
-/* Returns the number of bytes of the control character at P [n]; 0: there is none, or it is a line end or a tab. */
+/* Returns the number of bytes of the control character at P [n]. Returns 0 for any other character, and for
+ * line ends and tabs, which are printed as they are. */
 static size_t is_control(const char *p, size_t n)
 {
     const unsigned char *u = (const unsigned char *)p;
@@ -200,7 +201,7 @@ static size_t must_escape(const char *p, size_t n, unsigned *code)
     return *code == 0 ? 0 : *code == 0x7f ? 1 : *code == 0x85 ? 2 : 3;
 }
 
-/* Prints JSON text with these characters escaped. */
+/* Prints JSON text, in which it escapes the characters that must_escape() finds. */
 static void print_escaped(const char *text, size_t n)
 {
     size_t kept = 0, len;

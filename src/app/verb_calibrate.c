@@ -25,7 +25,7 @@
 #include "ops/linear_backend.h"
 #include "tensor/dtype.h"
 
-enum { WANTED = 64 }; /* maximum rows of logits in a step */
+enum { WANTED = 64 }; /* maximum number of tokens in a step whose logits are computed */
 
 struct calibrate_options {
     struct load load;

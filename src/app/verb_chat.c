@@ -135,7 +135,7 @@ struct talk {
     bool faults;       /* a message could not be answered, so the exit status is 1 */
     bool literal;      /* the message was a block between """, so it is not a command */
     bool again;        /* the last message is answered again (/regen) */
-    uint64_t n_drawn;  /* answers begun with --seed or /set seed; answer I draws with the seed + I */
+    uint64_t n_drawn;  /* number of answers with --seed or /set seed; answer I uses seed + I */
     bool quiet;
     struct arena arena;       /* holds the lists of the sampling options */
     json_t *settings;         /* object of the parameters that /set has set */
@@ -218,7 +218,7 @@ static int submit(struct talk *t, struct sampling *s, struct err *e)
         gallop_stats(t->g, &stats);
         t->n_before = stats.n_prompt_tokens + stats.n_cached_tokens;
         t->n_prompt = ids.n;
-        gallop_request_init(&r); /* without special tokens: the template writes its own */
+        gallop_request_init(&r); /* adds no special tokens: the template writes them */
         r.ids = ids.id;
         r.n_ids = ids.n;
         rc = input_reasoning(&t->template, &text, &r, e);
@@ -339,7 +339,8 @@ static void say_end(const struct talk *t, const struct sampling *s, bool drawn)
         print_remark("the seed is %llu", (unsigned long long)s->seed);
 }
 
-/* Answers the conversation, which ends with a user's message. *ANSWERED: the answer is added to it. */
+/* Generates an answer to the conversation, which ends with a user's message. Sets *ANSWERED if the answer was
+ * added to the conversation. */
 static int answer(struct talk *t, bool *answered, struct err *e)
 {
     struct sampling s = t->sampling;

@@ -321,7 +321,7 @@ static struct markup markup_of(struct checkpoint *c)
 {
     struct input_template t = {.is_open = false};
     struct markup found;
-    struct err e; /* a model without a template, or with one that cannot be rendered, has none */
+    struct err e; /* ignored: a model without a usable template has no such formats */
 
     if (input_template_open(&t, c, NULL, &e) == 0)
         input_template_examine(&t, &e);

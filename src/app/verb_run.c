@@ -176,7 +176,7 @@ static void limit(struct run_prompts *r, struct batch_request *q)
     q->default_limit = true;
 }
 
-/* Allocates the answers of Q, to which events are added. */
+/* Allocates the answers of Q, which take_event() fills from the engine's events. */
 static int open_answers(const struct run_prompts *r, struct batch_request *q)
 {
     if (!(q->answer = arena_zalloc(&q->arena, q->n, sizeof(*q->answer))))
@@ -220,7 +220,7 @@ static int place_constraint(struct run_prompts *r, struct batch_request *q, stru
 static void submit_own(struct run_prompts *r, struct batch_request *q)
 {
     const struct tok *tok = engine_info(r->engine)->tok;
-    unsigned flags = r->no_special || q->rendered ? 0 : TOK_ADD_SPECIAL; /* a template writes its own BOS */
+    unsigned flags = r->no_special || q->rendered ? 0 : TOK_ADD_SPECIAL; /* a template writes BOS itself */
     struct gallop_request ask;
 
     if (q->suffix && tok && !q->fault.code)
@@ -571,7 +571,7 @@ static int supply(struct run_prompts *r, struct err *e)
 
         if ((rc = requests_read_line(&r->in, r->n_open == 0, &got, e)) == 0 && got)
             submit(r, r->in.last);
-        if (r->in.last != before && r->in.last->done) /* the request was refused, which work() reports */
+        if (r->in.last != before && r->in.last->done) /* the request was refused; work() reports it */
             break;
     }
     return rc;

@@ -771,7 +771,7 @@ static int bind_port(struct serve *s, struct err *e)
     freeaddrinfo(found);
     if (rc)
         return err_os(e, "listen on", where);
-    if (!s->keys.n && !s->o.allow_no_keys && !server_is_local(fd)) { /* the host's address changed meanwhile */
+    if (!s->keys.n && !s->o.allow_no_keys && !server_is_local(fd)) { /* the host's address has changed */
         close(fd);
         return refuse_host(s, e);
     }
