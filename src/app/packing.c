@@ -13,6 +13,7 @@
 #include "app/save.h"
 #include "base/files/cache.h"
 #include "base/mem.h"
+#include "ckpt/gguf/set.h"
 #include "ckpt/pack/pack.h"
 #include "engine/engine.h"
 #include "engine/engine_priv.h"

@@ -18,7 +18,8 @@
 
 #include "base/err.h"
 #include "gallop.h"
-#include "text/tok/tok.h"
+
+struct tok_ids;
 
 /* Must be called once, before any file is opened. Opens /dev/null as each of the descriptors 0, 1 and 2 that was
  * closed at the start, so that no other file gets its number; printing to a closed standard output then fails. */

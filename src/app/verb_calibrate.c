@@ -19,11 +19,13 @@
 #include "engine/engine_priv.h"
 #include "engine/llm.h"
 #include "engine/score.h"
+#include "model/calibration.h"
 #include "model/model.h"
 #include "ops/gptq.h"
 #include "ops/linear.h"
 #include "ops/linear_backend.h"
 #include "tensor/dtype.h"
+#include "text/tok/tok.h"
 
 enum { WANTED = 64 }; /* maximum number of tokens in a step whose logits are computed */
 

@@ -35,6 +35,7 @@
 #include "ckpt/checkpoint.h"
 #include "engine/engine.h"
 #include "text/jinja/jinja.h"
+#include "text/tok/tok.h"
 
 struct chat_options {
     struct load load;

@@ -33,6 +33,7 @@
 #include "ops/linear.h"
 #include "ops/linear_backend.h"
 #include "tensor/view.h"
+#include "text/tok/tok.h"
 
 enum { LONG = 32768 }; /* length in tokens of the example sequence whose KV cache size is shown */
 

@@ -37,6 +37,7 @@
 #include "engine/engine.h"
 #include "text/jinja/jinja.h"
 #include "text/tok/infill.h"
+#include "text/tok/tok.h"
 
 enum { SEQS = 32, AHEAD = 2 * SEQS, DEFAULT_NEW_TOKENS = 512, PATIENCE_MS = 3000 };
 

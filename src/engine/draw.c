@@ -6,6 +6,7 @@
 #include "base/threads/pool.h"
 #include "engine/constraints/constraints.h"
 #include "engine/constraints/masks.h"
+#include "engine/executor.h"
 #include "engine/seq.h"
 #include "engine/step.h"
 #include "text/grammar/constraint.h"

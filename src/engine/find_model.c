@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "ckpt/gguf/gguf.h"
+#include "ckpt/gguf/set.h"
 #include "model/model.h"
 
 /* Callback of hub_fetch(): refuses an unsupported architecture. A config with a model_type only is checked

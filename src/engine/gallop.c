@@ -44,6 +44,7 @@
 #include "kv/store/store.h"
 #include "text/tok/ids.h"
 #include "text/tok/infill.h"
+#include "text/tok/tok.h"
 
 enum { PENDING_CANCELS = 256, DEFAULT_TARGET_MS = 700 };
 

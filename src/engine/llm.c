@@ -14,11 +14,13 @@
 #include "base/mem.h"
 #include "base/threads/pool.h"
 #include "base/threads/topo.h"
+#include "ckpt/checkpoint.h"
 #include "engine/executor.h"
 #include "engine/op_config.h"
 #include "gallop.h"
 #include "kern/kern.h"
 #include "kv/store/store.h"
+#include "model/calibration.h"
 #include "ops/batch.h"
 #include "ops/eager/eager.h"
 #include "ops/linear_backend.h"
@@ -362,17 +364,32 @@ static int read_types(const struct gallop_options *o, struct model_options *mo, 
     return quant_read(&mo->quant, o->quant, e);
 }
 
-/* Warns if a calibration file is given that the quantization does not use. */
-static void say_unused(const struct calibration *s, const struct model_options *mo)
+static int open_scales(struct llm *m, const char *path, struct err *e)
 {
+    m->scales = mem_zalloc(1, sizeof(*m->scales), MEM_MODEL);
+    return m->scales ? calibration_open(m->scales, path, e) : err_nomem(e, "the model");
+}
+
+static void close_scales(struct llm *m)
+{
+    if (m->scales)
+        calibration_close(m->scales);
+    mem_free(m->scales);
+    m->scales = NULL;
+}
+
+/* Warns if a calibration file is given that the quantization does not use. */
+static void say_unused(const struct model_options *mo)
+{
+    const struct calibration *s = mo->scales;
     bool used = false;
 
-    for (int k = 0; k < OP_N_KINDS && mo->scales; k++) {
+    for (int k = 0; k < OP_N_KINDS && s; k++) {
         enum quant q = mo->quant.of[k];
 
         used |= q == QUANT_INT8_STATIC || (!s->linears && (q == QUANT_INT4 || q == QUANT_INT4_128));
     }
-    if (mo->scales && !used)
+    if (s && !used)
         log_warn("%s is not used: it was calibrated for quant %s", s->path,
                  s->linears ? "int8-static" : "int4");
 }
@@ -412,10 +429,10 @@ int llm_open(struct llm *m, const struct gallop_options *o, const struct llm_sou
         (rc = open_threads(m, o, s->pool, e)) != 0)
         goto fail;
     op_config_fit_attention(&m->ops, o->kv_cache_type ? o->kv_cache_type : "slab_pool");
-    if (o->scales && (rc = calibration_open(&m->scales, o->scales, e)) != 0)
+    if (o->scales && (rc = open_scales(m, o->scales, e)) != 0)
         goto fail;
-    mo.scales = o->scales ? &m->scales : NULL;
-    say_unused(&m->scales, &mo);
+    mo.scales = m->scales;
+    say_unused(&mo);
     mo.kern = m->kern;
     for (int k = 0; k < OP_N_KINDS; k++)
         mo.backend[k] = m->ops.backend[k];
@@ -433,11 +450,11 @@ int llm_open(struct llm *m, const struct gallop_options *o, const struct llm_sou
     if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = read_kv_dtype(m, o, e)) != 0 ||
         (rc = open_sink(m, e)) != 0 || (rc = open_kv(m, o, s->no_prefixes, e)) != 0)
         goto fail;
-    if ((rc = calibration_checked(&m->scales, 0, e)) != 0)
+    if (m->scales && (rc = calibration_checked(m->scales, 0, e)) != 0)
         goto fail;
     if (!mo.streams) {
         m->model.opt.scales = NULL;
-        calibration_close(&m->scales);
+        close_scales(m);
     }
     m->isa = cpu_isa_name(kern_isa(m->kern, model_gemm(&m->model)));
     m->load_s = clock_seconds() - start;
@@ -461,7 +478,7 @@ void llm_close(struct llm *m)
     store_close(m->store);
     tok_close(m->tok);
     model_close(&m->model);
-    calibration_close(&m->scales);
+    close_scales(m);
     pool_free(m->pool);
     op_config_fini(&m->ops);
     *m = (struct llm){0};

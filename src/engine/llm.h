@@ -6,14 +6,16 @@
 #ifndef GALLOP_ENGINE_LLM_H
 #define GALLOP_ENGINE_LLM_H
 
+#include "base/err.h"
+#include "base/files/folder.h"
 #include "engine/kv_sparse.h"
 #include "engine/op_config.h"
 #include "engine/slots.h"
 #include "kv/kv.h"
-#include "model/calibration.h"
 #include "model/model.h"
 #include "ops/timed.h"
 
+struct calibration;
 struct executor;
 struct executor_rows;
 struct gallop_model_info;
@@ -33,9 +35,8 @@ struct llm_source {
 struct llm {
     struct pool *pool;
     struct model model;
-    /* calibration statistics, read while weights are quantized: at open, or later for streamed weights; zeroed if there
-     * are none */
-    struct calibration scales;
+    /* calibration statistics, read while weights are quantized: at open, or later for streamed weights; NULL: none */
+    struct calibration *scales;
     struct tok *tok;        /* NULL: the checkpoint has no tokenizer */
     struct err tok_missing; /* the reason why `tok` is NULL */
     struct store *store;    /* NULL: there is no KV store */

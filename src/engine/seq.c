@@ -8,8 +8,10 @@
 #include "base/mem.h"
 #include "engine/constraints/constraints.h"
 #include "engine/constraints/late.h"
+#include "engine/executor.h"
 #include "engine/guess/lookup.h"
 #include "text/tok/ids.h"
+#include "text/tok/tok.h"
 
 enum { USUAL_TEXT = 256 }; /* initial size of the text buffers; a step with longer text allocates more */
 

@@ -30,7 +30,6 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "engine/beams/beam.h"
-#include "engine/executor.h"
 #include "engine/guess/guess.h"
 #include "engine/sampling/reasoning.h"
 #include "engine/sampling/sample.h"

@@ -12,6 +12,8 @@
 #include "engine/beams/lanes.h"
 #include "engine/constraints/constraints.h"
 #include "engine/draw.h"
+#include "engine/executor.h"
+#include "text/tok/tok.h"
 
 enum {
     STEP_IDS = 1 << 14,

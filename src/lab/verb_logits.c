@@ -22,6 +22,7 @@
 #include "lab/npy.h"
 #include "model/model.h"
 #include "tensor/dtype.h"
+#include "text/tok/tok.h"
 
 enum { MAX_WANTED = 128, MAX_TOP = 1024 };
 enum { USUAL_STEP = 512 }; /* the default of --max-num-batched-tokens */

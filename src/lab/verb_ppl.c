@@ -24,6 +24,7 @@
 #include "engine/llm.h"
 #include "engine/score.h"
 #include "kern/kern.h"
+#include "text/tok/tok.h"
 
 enum { WANTED = 64 };
 

@@ -16,6 +16,7 @@
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"
 #include "text/jinja/jinja.h"
+#include "text/tok/tok.h"
 
 struct render_options {
     struct load load;

@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "ckpt/checkpoint.h"
 #include "tensor/quant.h"
 
 /* ---- failures ---- */

@@ -1,6 +1,7 @@
 /* model.c - opens a checkpoint, packs its weights, runs the forward pass of its architecture. */
 #include "model/model.h"
 #include "base/threads/pool.h"
+#include "ckpt/checkpoint.h"
 #include "ckpt/config.h"
 #include "ckpt/pack/pack.h"
 #include "ckpt/weights.h"
@@ -176,9 +177,11 @@ static int open_files(struct model *m, const char *dir, struct err *e)
     const struct model_options *o = &m->opt;
     int rc = 0;
 
-    m->checkpoint = o->checkpoint ? o->checkpoint : &m->own;
-    if (!o->checkpoint)
-        rc = checkpoint_open(&m->own, (struct folder){.path = dir, .allow_links = o->allow_links}, e);
+    if (!o->checkpoint && !(m->own = arena_zalloc(&m->arena, 1, sizeof(*m->own))))
+        return err_nomem(e, "the model");
+    m->checkpoint = m->own ? m->own : o->checkpoint;
+    if (m->own)
+        rc = checkpoint_open(m->own, (struct folder){.path = dir, .allow_links = o->allow_links}, e);
     if (rc == 0)
         rc = checkpoint_check(m->checkpoint, e);
     if (rc == 0)
@@ -537,7 +540,8 @@ void model_close(struct model *m)
     weights_close(m->weights);
     quantised_close(m->quantised);
     config_close(m->config_file);
-    checkpoint_close(&m->own);
+    if (m->own)
+        checkpoint_close(m->own);
     arena_fini(&m->arena);
     *m = (struct model){0};
 }

@@ -13,12 +13,12 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "ckpt/checkpoint.h"
 #include "model/quant.h"
 #include "ops/rope.h"
 
 struct batch;
 struct calibration;
+struct checkpoint;
 struct op_embed;
 struct op_sink;
 
@@ -143,8 +143,8 @@ struct model {
     /* The text model's object in config.json, and the whole file. */
     struct config *config;
     struct config *config_file;
-    /* The checkpoint: &OWN if the model opened it, otherwise borrowed. */
-    struct checkpoint own, *checkpoint;
+    /* The checkpoint: OWN if the model opened it, otherwise borrowed. */
+    struct checkpoint *own, *checkpoint;
     struct weights *weights;
     /* Matrices of WEIGHTS that a Hugging Face folder stores as quantized integers; NULL: none. */
     struct quantised *quantised;

@@ -2,6 +2,7 @@
 #include "model/stream.h"
 
 #include "base/files/map.h"
+#include "ckpt/checkpoint.h"
 #include "ckpt/weights.h"
 #include "model/calibration.h"
 #include "model/model.h"

@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "chat/request.h"
 #include "engine/engine.h"
 #include "engine/sampling/sampling.h"
 #include "text/tok/ids.h"

@@ -15,7 +15,6 @@
 #include "base/json/json_pull.h"
 #include "base/rng.h"
 #include "chat/once.h"
-#include "chat/request.h"
 #include "chat/service.h"
 
 struct batch_request;

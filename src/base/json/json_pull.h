@@ -19,7 +19,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
 #include "base/err.h"
 
 enum { JSON_PULL_MAX_DEPTH = 128 };

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "engine/executor.h"
+#include "text/tok/tok.h"
 
 /* ---- every sequence ---- */
 

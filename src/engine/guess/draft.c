@@ -10,6 +10,7 @@
 #include "base/threads/pool.h"
 #include "ckpt/checkpoint.h"
 #include "ckpt/config.h"
+#include "engine/executor.h"
 #include "engine/find_model.h"
 #include "engine/guess/guess_draw.h"
 #include "engine/guess/vocabulary.h"

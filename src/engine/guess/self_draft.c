@@ -7,6 +7,8 @@
 #include "base/mem.h"
 #include "base/threads/pool.h"
 #include "base/threads/topo.h"
+#include "ckpt/checkpoint.h"
+#include "engine/executor.h"
 #include "engine/guess/guess_draw.h"
 #include "engine/llm.h"
 #include "engine/seq.h"

@@ -10,6 +10,7 @@
 #include "base/stat.h"
 #include "base/threads/pool.h"
 #include "engine/engine_priv.h"
+#include "engine/executor.h"
 #include "engine/guess/oracle.h"
 #include "engine/llm.h"
 #include "engine/schedule/cost.h"

@@ -17,7 +17,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "text/tok/tok.h"
+
+struct tok;
 
 /* ---- vocabularies ---- */
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "text/grammar/free_text.h"
+#include "text/grammar/token_trie.h"
 #include "text/markup/markup.h"
 
 enum { MOST_BLANKS = 4 /* maximum characters of white space after reasoning */ };

@@ -12,7 +12,8 @@
 #include <stdint.h>
 
 #include "text/grammar/automata/grammar.h"
-#include "text/grammar/token_trie.h"
+
+struct token_trie;
 
 /* Returns the regular expression of TEXT. In TEXT, the name of a control token of TRIE matches only this
  * token, a tab matches an optional blank, and a tag with MARKUP_ANY before its '>' matches the control tokens that

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "text/tok/tok.h"
 
 /* ---- the trie of given texts ---- */
 

@@ -13,7 +13,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "text/tok/tok.h"
+
+struct tok;
 
 /* The byte around the name of a control token. It does not occur in UTF-8. */
 enum { TOKEN_TRIE_CONTROL = 0xff };

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 #include "text/grammar/automata/pattern.h"
 #include "text/grammar/free_text.h"

@@ -23,9 +23,9 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "base/buf.h"
 #include "base/err.h"
 
+struct buf;
 struct jinja;
 
 struct jinja_limits {

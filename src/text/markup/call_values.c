@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/json/json_pull.h"
 #include "base/utf8.h"
 #include "text/markup/parser_priv.h"

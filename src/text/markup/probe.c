@@ -3,6 +3,7 @@
 #include "text/markup/probe.h"
 
 #include "base/buf.h"
+#include "text/chat.h"
 
 #include <string.h>
 #include <time.h>

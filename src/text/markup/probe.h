@@ -9,7 +9,6 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "text/chat.h"
 #include "text/jinja/jinja.h"
 
 #define PROBE_NAME "probe_tool"

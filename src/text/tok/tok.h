@@ -12,10 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
 #include "base/err.h"
 #include "base/json/json_pull.h"
 
+struct buf;
 struct folder;
 struct tok;
 struct tok_ids;

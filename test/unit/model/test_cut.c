@@ -7,6 +7,7 @@
 #include "base/files/map.h"
 #include "base/mem.h"
 #include "base/threads/pool.h"
+#include "ckpt/checkpoint.h"
 #include "ckpt/weights.h"
 #include "files.h"
 #include "gallop.h"

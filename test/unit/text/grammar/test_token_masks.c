@@ -7,6 +7,8 @@
 #include "text/grammar/constraint.h"
 #include "text/grammar/token_masks.h"
 
+#include "text/tok/tok.h"
+
 enum { MEMORY = 64 << 20, STEPS = 1 << 24, TOKENS = 300, LONGEST_TOKEN = 12 };
 
 /* Random texts over a small alphabet, some of them equal, some empty. */

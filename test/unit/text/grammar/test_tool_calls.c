@@ -3,6 +3,7 @@
  */
 #include <jansson.h>
 
+#include "base/buf.h"
 #include "base/json/json_pull.h"
 #include "base/mem.h"
 #include "text/grammar/automata/recognizer.h"
