@@ -220,7 +220,7 @@ static void observe_end(struct flight *f, const struct event_ring_batch *b, cons
     struct metrics *m = &f->api->metrics;
 
     m->ended[ends[ev->finish]]++;
-    if (ev->choice == 0) { /* the other choices of a prompt reuse the KV rows of the first */
+    if (ev->choice == 0) { /* the other choices reuse the KV cache of the first for the prompt */
         m->prompt_tokens += ev->n_prompt;
         m->cached_tokens += ev->n_cached;
         metrics_observe(m, METRICS_PROMPT_TOKENS, (double)ev->n_prompt);

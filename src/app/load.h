@@ -36,7 +36,8 @@ int load_prepare(struct load *l, struct err *e);
  * Does nothing if MODEL is open. load_prepare() need not be called before. */
 int load_text(const struct load *l, struct checkpoint *model, struct err *e);
 
-/* Opens the checkpoint of the model, for verbs that read parts of it that an engine does not read. */
+/* Opens the checkpoint of the model, for verbs that also read files or tensors that an engine does not
+ * read. */
 int load_checkpoint(const struct load *l, struct checkpoint *model, struct err *e);
 
 /* Opens an engine and shows a progress bar. MODEL is NULL, or the checkpoint that load_checkpoint() opened; it must

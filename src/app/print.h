@@ -43,7 +43,7 @@ void print_json_value(const json_t *o);
 /* Returns TEXT [n] as a JSON string; each invalid UTF-8 sequence is replaced by U+FFFD. */
 json_t *print_json_string(const char *text, size_t n);
 
-/* The same for the terminated TEXT, such as a path or an error that names one; null if TEXT is NULL. */
+/* As print_json_string() for the zero-terminated TEXT. Returns JSON null if TEXT is NULL. */
 json_t *print_json_text(const char *text);
 json_t *print_json_ids(const struct tok_ids *ids);
 /* Returns the counts of speculative decoding S as a JSON object. */

@@ -280,7 +280,7 @@ void save_abort(struct save *o)
     if (!o->f)
         return;
     if (!o->direct)
-        unlink(o->part); /* fails harmlessly after a rename */
+        unlink(o->part); /* after a rename this fails, which does not matter */
     fclose(o->f);
     close(o->fd);
     o->f = NULL;

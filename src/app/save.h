@@ -17,7 +17,7 @@
 
 enum { SAVE_PATH_MAX = 4096, SAVE_FOLDER_FILES = 8 };
 
-/* An output file. A zeroed struct is a closed file; an open one must not move. */
+/* An output file. A zeroed struct is a closed file. While the file is open, the struct must not move. */
 struct save {
     FILE *f;   /* any function of stdio may write to it; the first error is remembered */
     int error; /* errno of the first write error; 0: none */

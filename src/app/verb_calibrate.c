@@ -86,7 +86,7 @@ static int find_first(struct calibrate *c)
     return room ? 0 : err_nomem(c->e, "the names of linears");
 }
 
-/* Allocates GPTQ's sums for linear I, and room for CTX rows of its input. */
+/* Allocates GPTQ's sums for linear I, and memory for its input vectors of CTX tokens. */
 static int open_feedback(struct calibrate *c, size_t i, size_t ctx)
 {
     size_t k = c->m->model.linear[i]->k;

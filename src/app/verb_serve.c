@@ -220,7 +220,7 @@ enum {
     CLOSE_S = 30,           /* maximum further seconds to free memory and close files */
 };
 
-#define ROOF_S  0.3 /* seconds of one measurement of the machine's roofs */
+#define ROOF_S  0.3 /* seconds of one measurement of peak bandwidth or peak arithmetic rate */
 #define FLUSH_S 3.0 /* seconds to send finished answers, also to clients that do not read */
 
 /* A run of the verb. */

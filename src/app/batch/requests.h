@@ -44,7 +44,7 @@ struct batch_request {
     bool is_text;       /* the prompt is text, not ids */
     bool rendered;      /* a template rendered the text, with its own BOS */
     struct buf text;    /* text of the prompt */
-    const char *suffix; /* [n_suffix] the text behind the gap that the answer fills, borrowed; NULL: no gap */
+    const char *suffix; /* [n_suffix] text after the gap that the answer fills, borrowed; NULL: no gap */
     size_t n_suffix;
     struct buf origin;  /* with --user-text plain, the origin of each byte of TEXT (jinja_render_marked()) */
     struct tok_ids ids; /* tokens of the prompt; if the prompt is text, verb_run.c sets them */
