@@ -20,14 +20,17 @@
 #include "engine/engine.h"
 #include "engine/engine_thread.h"
 
+/* The values are those of runner_opened(). */
+enum runner_state { RUNNER_FAILED = -1, RUNNER_OPENING, RUNNER_OPEN };
+
 struct runner {
     struct thread thread;
     struct engine_thread engine; /* its pointer is valid while the runner is open and not closing */
     struct gallop_options options;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* the state or the number of guests has changed */
-    int state;              /* as runner_opened() returns it */
-    int code;               /* of a failed opening */
+    enum runner_state state;
+    int code; /* of a failed opening */
     char err[GALLOP_ERR_SIZE];
     atomic_bool closing;
     bool closed;
@@ -358,7 +361,7 @@ static void *run(void *arg)
     pthread_mutex_lock(&r->lock);
     r->code = code;
     memcpy(r->err, err, sizeof(err));
-    r->state = code ? -1 : 1;
+    r->state = code ? RUNNER_FAILED : RUNNER_OPEN;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->lock);
     if (code)
@@ -402,10 +405,10 @@ void runner_new(const struct gallop_options *o, struct runner *share, struct run
 int runner_opened(struct runner *r, double seconds, int *code, char *err)
 {
     double until_s = clock_seconds() + seconds;
-    int state;
+    enum runner_state state;
 
     pthread_mutex_lock(&r->lock);
-    while (r->state == 0 && wait_until(r, &r->changed, until_s))
+    while (r->state == RUNNER_OPENING && wait_until(r, &r->changed, until_s))
         ;
     *code = r->code;
     memcpy(err, r->err, GALLOP_ERR_SIZE);
@@ -421,7 +424,7 @@ void runner_close(struct runner *r)
     pthread_mutex_lock(&r->lock);
     first = !r->closing;
     r->closing = true;
-    if (first && r->state > 0)
+    if (first && r->state == RUNNER_OPEN)
         engine_wake(r->engine.g);
     pthread_cond_broadcast(&r->changed);
     while (!first && !r->closed)
@@ -449,7 +452,7 @@ void runner_free(struct runner *r)
 void runner_enter(struct runner *r, struct gallop **engine)
 {
     pthread_mutex_lock(&r->lock);
-    *engine = !r->closing && r->state > 0 ? r->engine.g : NULL;
+    *engine = !r->closing && r->state == RUNNER_OPEN ? r->engine.g : NULL;
     r->guests += *engine != NULL;
     pthread_mutex_unlock(&r->lock);
 }
