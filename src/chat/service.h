@@ -41,8 +41,8 @@ struct service {
     const char *reasoning_field;   /* JSON member with the reasoning of an answer ["reasoning"] */
 
     /* sampling, embeddings and limits */
-    const struct gallop_structured_outputs
-        *structured;                 /* constraint of requests without their own; NULL: none */
+    /* The constraint of requests without their own; NULL: none. */
+    const struct gallop_structured_outputs *structured;
     const char *embedder_missing;    /* why no embeddings can be made; NULL: they can */
     const struct embedder *embedder; /* how embeddings are made; NULL: last-token pooling */
     enum service_defaults defaults;  /* defaults of sampling parameters [the model's] */

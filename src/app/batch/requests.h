@@ -38,8 +38,8 @@ struct batch_request {
     struct request_prompt prompt; /* for the user pointer of events; must be the first member */
     struct batch_request *next;
     size_t index;
-    struct served_request
-        *served;        /* set for a line of OpenAI's batch files; holds its answers; NULL: our own format */
+    /* A line of OpenAI's batch files, with its answers; NULL: the request is in the format of Gallop's own lines. */
+    struct served_request *served;
     char where[256];    /* for messages: where the request is from, as "F: line 3"; empty: the command line */
     bool is_text;       /* the prompt is text, not ids */
     bool rendered;      /* a template rendered the text, with its own BOS */

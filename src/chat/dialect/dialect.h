@@ -31,8 +31,8 @@ struct dialect {
     const char *type;   /* content type of a stream */
     const char *ping;   /* text that keeps a stream alive while no token comes; NULL: none */
     const struct schema *error_schema;
-    enum message_calls_when
-        calls; /* when tool calls are passed to part(): streamed, complete or at the end */
+    /* When tool calls are passed to part(): streamed, complete or at the end. */
+    enum message_calls_when calls;
 
     /* Converts the fields of Q into messages and tools in OpenAI's chat format. */
     int (*read)(struct request *q, struct err *e);
