@@ -788,37 +788,37 @@ static int read_ids(struct fields *f, const char *name, const json_t *v, size_t 
     return 0;
 }
 
-#define IDS(reader, name, least, most, member, n_member, schema)                                   \
-    static const char schema_##reader[] = SCHEMA_IDS schema;                                       \
-    static int read_##reader(struct fields *f, const json_t *v, struct err *e)                     \
-    {                                                                                              \
-        return read_ids(f, name, v, least, most, &f->sampling->member, &f->sampling->n_member, e); \
-    }
+static const char schema_allowed[] = SCHEMA_IDS ",'minItems':1,'maxItems':1048576}";
 
-IDS(allowed, "allowed_token_ids", 1, SAMPLING_MAX_ALLOWED, allowed, n_allowed,
-    ",'minItems':1,'maxItems':1048576}")
-IDS(stop_ids, "stop_token_ids", 0, SAMPLING_MAX_IDS, stop_token, n_stop_token, ",'maxItems':4096}")
-#define schema_stop_token_ids schema_stop_ids
+static int read_allowed(struct fields *f, const json_t *v, struct err *e)
+{
+    struct sampling *s = f->sampling;
+
+    return read_ids(f, "allowed_token_ids", v, 1, SAMPLING_MAX_ALLOWED, &s->allowed, &s->n_allowed, e);
+}
+
+static const char schema_stop_token_ids[] = SCHEMA_IDS ",'maxItems':4096}";
 
 static int read_stop_token_ids(struct fields *f, const json_t *v, struct err *e)
 {
-    int rc = read_stop_ids(f, v, e);
+    struct sampling *s = f->sampling;
+    int rc = read_ids(f, "stop_token_ids", v, 0, SAMPLING_MAX_IDS, &s->stop_token, &s->n_stop_token, e);
 
-    if (f->sampling->n_stop_token)
-        sampling_mark(f->sampling, SAMPLING_STOP_TOKEN);
+    if (s->n_stop_token)
+        sampling_mark(s, SAMPLING_STOP_TOKEN);
     return rc;
 }
 
-IDS(some_ids, "logprob_token_ids", 1, FIELDS_MAX_LOGPROB_IDS, logprob_id, n_logprob_ids,
-    ",'minItems':1,'maxItems':128}")
-#define schema_logprob_ids schema_some_ids
+static const char schema_logprob_ids[] = SCHEMA_IDS ",'minItems':1,'maxItems':128}";
 
 /* Reads V, the list logprob_token_ids, and drops duplicates. */
 static int read_logprob_ids(struct fields *f, const json_t *v, struct err *e)
 {
-    int rc = read_some_ids(f, v, e);
-    int32_t *id = f->sampling->logprob_id;
-    size_t n = f->sampling->n_logprob_ids, kept = 0;
+    struct sampling *s = f->sampling;
+    int rc =
+        read_ids(f, "logprob_token_ids", v, 1, FIELDS_MAX_LOGPROB_IDS, &s->logprob_id, &s->n_logprob_ids, e);
+    int32_t *id = s->logprob_id;
+    size_t n = s->n_logprob_ids, kept = 0;
 
     for (size_t i = 0; i < n; i++) {
         size_t k = 0;
@@ -828,7 +828,7 @@ static int read_logprob_ids(struct fields *f, const json_t *v, struct err *e)
         id[k] = id[i];
         kept += k == kept;
     }
-    f->sampling->n_logprob_ids = kept;
+    s->n_logprob_ids = kept;
     return rc;
 }
 
