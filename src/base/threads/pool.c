@@ -432,11 +432,6 @@ int pool_threads(const struct pool *p)
     return p->n_threads;
 }
 
-bool pool_is_crowded(const struct pool *p)
-{
-    return p->shared;
-}
-
 uint64_t pool_waited_ns(const struct pool *p)
 {
     return p->waited_ns;

@@ -23,7 +23,6 @@ typedef void pool_fn(void *ctx, int thread, int n_threads);
 /* Opens N_THREADS >= 1 threads, pinned to distinct allowed processors if there are enough, first one per core. */
 int pool_new(struct pool **out, int n_threads, struct err *e);
 int pool_threads(const struct pool *p);
-bool pool_is_crowded(const struct pool *p); /* there are more threads than processors */
 /* Runs FN(CTX, thread, n_threads) on every thread. Returns after all of them have returned. */
 void pool_run(struct pool *p, pool_fn *fn, void *ctx);
 void pool_free(struct pool *p); /* P may be NULL */
@@ -43,8 +42,8 @@ void pool_run_ranges(struct pool *p, size_t n, pool_range_fn *fn, void *ctx);
  * the threads. Users that are not on one thread call the other functions of P between pool_lock() and pool_unlock(). */
 struct pool *pool_join(struct pool *p);
 
-/* Lets one user at a time run jobs and reserve scratch, in the order in which they ask. If nobody else asks, neither
- * function waits or makes a system call. */
+/* A fair lock for users on several threads: one at a time runs jobs and reserves scratch, in the order of the calls of
+ * pool_lock(). Without contention neither function makes a system call. Not recursive. */
 void pool_lock(struct pool *p);
 void pool_unlock(struct pool *p);
 
