@@ -14,6 +14,8 @@ from lengths import ENDLESS, LONG, ROOMY
 
 
 def waits_until(what, seconds=20):
+    """Threads are waited for as well: the kernel lists one in /proc/self/task for a moment after it
+    was joined."""
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end
@@ -115,7 +117,7 @@ def test_a_dropped_engine_is_closed():
         engine.generate("Once", max_new_tokens=2)
         engine = None
     gc.collect()
-    assert threading_count() == before
+    waits_until(lambda: threading_count() <= before)
 
 
 def threading_count():
@@ -318,9 +320,8 @@ def test_opening_and_closing_leaks_neither_memory_nor_threads_nor_files():
     work(20)
     pages, files, threads = state()
     work(10000 if os.environ.get("GALLOP_SLOW_TESTS") else 60)
-    after = state()
-    assert after[1:] == (files, threads)
-    assert (after[0] - pages) * os.sysconf("SC_PAGE_SIZE") < 4 << 20
+    waits_until(lambda: state()[1:] == (files, threads))
+    assert (state()[0] - pages) * os.sysconf("SC_PAGE_SIZE") < 4 << 20
 
 
 def test_every_allocation_of_a_request_fails_once(llm):

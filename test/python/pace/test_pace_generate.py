@@ -389,6 +389,9 @@ def test_an_exception_that_is_kept_keeps_no_model(demo):
         model.generator.engine.decode([1 << 30])
     own = set(os.listdir("/proc/self/task")) - before
     model.close()
+    end = time.monotonic() + 20  # The kernel lists a thread for a moment after it was joined.
+    while own & set(os.listdir("/proc/self/task")) and time.monotonic() < end:
+        time.sleep(0.005)
     assert own and not own & set(os.listdir("/proc/self/task")) and kept.value is not None
 
 
