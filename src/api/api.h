@@ -26,7 +26,7 @@ struct server_options;
 /* Options of api_open(). All pointers are borrowed and must stay valid until api_close(). [X]: the default,
  * used if the member is zero. */
 struct api_options {
-    struct service service;     /* what requests are answered with */
+    struct service service;     /* the model, templates and defaults for answering */
     const char *tokenizer_info; /* JSON answer of /tokenizer_info; NULL: the path is not served */
 
     /* access and limits */
@@ -59,7 +59,7 @@ struct api_options {
 };
 
 int api_open(struct api **out, const struct api_options *o, struct err *e);
-void api_close(struct api *a); /* call after api_stop() and closing the server; A may be NULL */
+void api_close(struct api *a); /* call after api_stop() and after closing the server; A may be NULL */
 
 /* Sets the handlers of the server options O to those of A. */
 void api_handle(struct api *a, struct server_options *o);

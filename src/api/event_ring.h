@@ -60,7 +60,7 @@ struct event_ring {
     pthread_cond_t room;
     struct event_ring_batch batch[EVENT_RING_BATCHES];
     unsigned n_put, n_taken, n_written; /* batches filled, given back, and written to sockets, modulo 2^32 */
-    /* Compute threads use every processor, so the engine waits after each step until the server's thread has
+    /* True if compute threads use every processor: the engine then waits after each step until the server's thread has
      * written the events to sockets. */
     bool yields;
     bool stops;

@@ -1,11 +1,11 @@
-/* prepare.h - what a worker thread does with a request before the engine gets it. */
+/* prepare.h - prepares a request on a worker thread, before the engine gets it. */
 #ifndef GALLOP_API_PREPARE_H
 #define GALLOP_API_PREPARE_H
 
 struct request_prompt;
 struct workers_job;
 
-/* On a worker thread: parses, renders, tokenizes and submits a request, or sets its status and reply. */
+/* Parses, renders, tokenizes and submits a request, or sets its status and reply. Runs on a worker thread. */
 void prepare_request(struct workers_job *job);
 
 /* Removes the tokens of P from the number of waiting prompt tokens, if they are counted there. */

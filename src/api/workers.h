@@ -1,14 +1,13 @@
-/* workers.h - threads that prepare requests (JSON, chat templates, tokenizing, constraints) and write long
- * answers.
+/* workers.h - threads that prepare requests (JSON, chat templates, tokenizing, constraints) and write long answers.
  *
- * The server's thread queues jobs for these worker threads and collects finished jobs, so that a long prompt
- * or a large template does not delay the streams of other clients. Clients take turns (base/threads/turns.h):
- * a client with many jobs delays those of another client by one job for each thread. If there are several
- * threads, one of them never runs large jobs, so that small jobs need not wait for them. If there are three
- * or more, one client's large jobs also leave one of the other threads to the large jobs of other clients.
+ * The server's thread queues jobs for these worker threads and collects finished jobs, so that a long prompt or a large
+ * template does not delay the streams of other clients. Clients take turns (base/threads/turns.h): a client with many
+ * jobs delays those of another client by one job for each thread. If there are several threads, one of them never runs
+ * large jobs, so that small jobs need not wait for them. If there are three or more, one client's large jobs also leave
+ * one of the other threads to the large jobs of other clients.
  *
- * Constraints on answers are compiled by threads of their own, of which one client never holds all, so that
- * neither other requests nor the constraints of other clients wait for it.
+ * Separate threads compile constraints on answers, so that other requests do not wait for them. One client never
+ * occupies all of these threads, so that the constraints of other clients do not wait for its own.
  */
 #ifndef GALLOP_API_WORKERS_H
 #define GALLOP_API_WORKERS_H
@@ -31,7 +30,7 @@ struct workers_job {
     /* RUN sets this if the job has a second half, which a thread that compiles constraints then runs. NULL:
      * the job is finished when RUN returns. */
     void (*then)(struct workers_job *job);
-    uint32_t client; /* number of the client (base/shares.h) whose turn it waits for */
+    uint32_t client; /* number of the job's client (base/shares.h) */
     bool is_large;   /* the job may take long */
 };
 

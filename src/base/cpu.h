@@ -31,7 +31,7 @@ bool cpu_asks_level2(const struct cpu_facts *f);
 bool cpu_has(enum cpu_isa isa);
 /* Returns cpu_fastest() for this machine. The machine may also support higher levels (cpu_has()). */
 enum cpu_isa cpu_best(void);
-/* Returns cpu_asks_level2() for the processor of this machine: where kernels should prefetch to. */
+/* Returns cpu_asks_level2() for this machine: whether kernels should prefetch into level 2 only. */
 bool cpu_level2_ahead(void);
 const char *cpu_isa_name(enum cpu_isa isa); /* "ref", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx" */
 bool cpu_isa_of_name(const char *s, enum cpu_isa *isa);

@@ -1,5 +1,5 @@
-/* service.h - what is needed to answer requests: an open engine, the names of its model, its chat template,
- * and the default values of request fields.
+/* service.h - the data for answering requests: an open engine, the names of its model, its chat template, and the
+ * default values of request fields.
  */
 #ifndef GALLOP_CHAT_SERVICE_H
 #define GALLOP_CHAT_SERVICE_H
@@ -15,8 +15,8 @@ struct gallop_structured_outputs;
 struct markup;
 struct template;
 
-/* Sampling parameters that a request does not give: those of generation_config.json; neutral ones, which
- * sample at temperature 1; or neutral ones at temperature 0. */
+/* The defaults of sampling parameters: those of generation_config.json; neutral ones, which sample at temperature 1; or
+ * neutral ones at temperature 0. */
 enum service_defaults { SERVICE_DEFAULTS_MODEL, SERVICE_DEFAULTS_NEUTRAL, SERVICE_DEFAULTS_GREEDY };
 
 /* All pointers are borrowed. [X]: the value that service_complete() sets if the member is zero. */

@@ -15,9 +15,9 @@
 
 struct step;
 
-/* Sets seq.mask of those of the N sequences of the plan that have a constraint and sample a token in this
- * step: the mask of the next token, copied from seq.next_mask, and a mask after each guess. Guesses after
- * which no mask can be made are dropped from seq.guess. */
+/* Sets seq.mask of those of the N sequences of the plan that have a constraint and sample a token in this step: the
+ * mask of the next token, copied from seq.next_mask, and a mask after each guess. A guess after which no mask can be
+ * computed is dropped from seq.guess, with all later ones. */
 void draw_masks(struct step *g, size_t n);
 
 /* Called after the executor has run the N sequences of the plan: fills g->row with the rows that need results, and

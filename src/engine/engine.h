@@ -46,8 +46,8 @@ const struct engine_info *engine_info(const struct gallop *g);
 /* Opens the chat templates of the model's files. */
 int engine_open_chat(const struct gallop *g, struct chat **out, struct err *e);
 
-/* Reads what the model's files say about embeddings, for GALLOP_POOL_AUTO. Returns only ERR_NOMEM as an
- * error; engine_embedder() returns the others later. */
+/* Reads the embedding settings of the model's files, for GALLOP_POOL_AUTO. Returns ERR_NOMEM at once; other errors are
+ * returned later, by engine_embedder(). */
 int engine_read_embedder(struct gallop *g, struct err *e);
 
 /* Sets *OUT to the settings that engine_read_embedder() has read if POOLING is GALLOP_POOL_AUTO, else to

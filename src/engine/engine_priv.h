@@ -40,9 +40,9 @@ int engine_read_source(const struct gallop_options *o, bool is_executor, struct 
 int engine_open_llm(struct llm *m, const struct gallop_options *o, const struct llm_source *s,
                     struct sampling *config, struct arena *a, struct err *e);
 
-/* Initializes *X as the executor of O, which borrows M. If it is "pjrt", fills *PLUGIN and opens *FRAMES, which
- * borrows both. MOST_ROWS limits the rows of a step, as the limit of M does, too. MOST_GUESSES: the maximum
- * number of guesses of a decoding sequence in a step. */
+/* Initializes *X as the executor of O, which borrows M. If it is "pjrt", fills *PLUGIN and opens *FRAMES, which borrows
+ * both. MOST_ROWS limits the rows of a step in addition to the limit of M. MOST_GUESSES: the maximum number of guesses
+ * of a decoding sequence in a step. */
 int engine_open_executor(struct executor *x, struct frames **frames, struct plugin_source *plugin,
                          struct llm *m, const struct gallop_options *o, size_t most_rows, size_t most_guesses,
                          struct err *e);

@@ -106,22 +106,22 @@ struct executor {
     /* Empties SLOT. Its rows, which were computed from TOKEN [n], may stay in the prefix cache (TOKEN NULL: they do
      * not). */
     void (*release)(void *ctx, size_t slot, const int32_t *token, size_t n);
-    /* Returns true if COMPUTED rows that were computed for a sequence of LAST_TOTAL tokens are invalid for TOTAL
-     * tokens, because RoPE depends on the length. */
+    /* Returns true if the first COMPUTED rows of a sequence, computed when it had LAST_TOTAL tokens, are invalid now
+     * that it has TOTAL tokens, because RoPE depends on the length. */
     bool (*is_stale)(void *ctx, size_t computed, size_t last_total, size_t total);
-    /* Starts to read KV blocks of P from the store, so that begin() finds them in memory. Returns a handle,
-     * and in [*from, *to) the rows of the blocks; the ids of P are borrowed until the read ends.
-     * EXECUTOR_NOTHING: the store has no further block of P. EXECUTOR_LATER: another read includes the
-     * blocks, or all handles are in use. NULL, like the next three functions: there is no store. */
+    /* Starts to read KV blocks of P from the store, so that begin() finds them in memory. Returns a handle, and the
+     * rows of the blocks as [*from, *to); the ids of P are borrowed until the read ends. EXECUTOR_NOTHING: the store
+     * has no further block of P. EXECUTOR_LATER: another read includes the blocks, or all handles are in use. NULL,
+     * like the next three functions: there is no store. */
     int (*ahead)(void *ctx, const struct executor_prefix *p, size_t *from, size_t *to);
     bool (*ahead_go_on)(void *ctx,
                         int handle);          /* accepts blocks that were read; true: the read is complete */
     void (*ahead_end)(void *ctx, int handle); /* cancels the read; blocks that were read stay in the cache */
     void (*ahead_wait)(void *ctx, double seconds); /* waits for the next block, at most SECONDS */
-    /* Computes ROWS [n]. The wanted rows are numbered from 0, in the order of ROWS. settle() follows for each slot
-     * before its next call of run(), unless release() comes first. Returns 0, or an error code: the executor has
-     * failed, and the rows of all slots are lost. Then release() follows for each slot that is in use, with TOKEN
-     * NULL, and ahead_end() for each read, and no other function but clock_s() until reopen() has returned 0. */
+    /* Computes ROWS [n]. The wanted rows are numbered from 0, in the order of ROWS. Before the next run() of a slot,
+     * the caller calls settle() or release() for it. Returns 0, or an error code: the executor has failed, and the rows
+     * of all slots are lost. Then the caller calls release() for each slot in use, with TOKEN NULL, and ahead_end() for
+     * each read, and after that only clock_s() and the functions that reopen, until reopen() has returned 0. */
     int (*run)(void *ctx, const struct executor_rows *rows, size_t n, struct err *e);
     /* Opens the executor again after run() has failed, in several calls, each of which returns soon. Returns 0: it
      * computes again, and all slots are empty; EXECUTOR_LATER: it is not open yet; or an error code, after which the
@@ -139,8 +139,8 @@ struct executor {
      * row needs logits(). This costs less than logits(), and logits() may still be called. Valid until the next call of
      * run(). NULL as for logits(). The member is NULL if this is not supported. */
     const int32_t *(*best)(void *ctx, size_t first, size_t n);
-    /* Writes the error of the executor to *E after logits() or best() has returned NULL. The member is NULL
-     * if they never do, as it must be if there is hidden(). */
+    /* Writes the error of the executor to *E after logits() or best() has returned NULL. The member is NULL if they
+     * never return NULL; an executor with hidden() must be of this kind. */
     void (*failure)(void *ctx, struct err *e);
     /* Returns the hidden states [n, n_hidden] after the final norm of the wanted rows FIRST to FIRST + N - 1,
      * without computing logits. */

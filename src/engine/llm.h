@@ -72,8 +72,9 @@ void llm_close(struct llm *m); /* M may be zeroed */
  * n_wanted, V], in the order of ROWS. */
 void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n);
 
-/* Computes all decoder layers for ROWS [n] with the model WITH, whose weights have the shapes of those of m->model, and
- * its scratch WORK. llm_tail() then computes the logits of the wanted rows FIRST to FIRST + N - 1 into m->logits. */
+/* Computes all decoder layers for ROWS [n] with the model WITH and its scratch WORK. The weights of WITH have the
+ * shapes of those of m->model. llm_tail() then computes the logits of the wanted rows FIRST to FIRST + N - 1 into
+ * m->logits. */
 void llm_layers(struct llm *m, const struct model *with, struct model_work *work,
                 const struct executor_rows *rows, size_t n);
 void llm_tail(struct llm *m, const struct model *with, struct model_work *work, size_t first, size_t n);
@@ -91,7 +92,7 @@ const char *llm_loose_backend(const struct llm *m);
 /* Returns the name of the number format of the KV cache: "fp32", "bf16", "int8" or "int4". */
 const char *llm_kv_dtype(const struct llm *m);
 
-/* Sets *INFO to the sizes, formats and names of M, without what its tokenizer and its chat template say. Strings are
+/* Sets *INFO to the sizes, formats and names of M, except the members about tokenizer and chat template. Strings are
  * borrowed from M. */
 void llm_describe(const struct llm *m, struct gallop_model_info *info);
 

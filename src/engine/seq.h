@@ -145,7 +145,7 @@ struct seq {
     size_t n_shown; /* beam search: number of output tokens whose events were emitted */
     bool has_score; /* the sequence is a result of beam search */
     struct sample_history history;
-    struct constraint_run run; /* state of the constraint, if there is one and it is not lent (late.h) */
+    struct constraint_run run; /* state of the constraint, if there is one and no thread of late.h has it */
     size_t mask_words;
     /* [1 + most_guesses, mask_words] token masks of the constraint: for the token after the known ones, and after each
      * guess; set in each step. NULL: no constraint. */

@@ -1,10 +1,10 @@
 /* step.h - the engine's loop: accepts sequences, runs one step at a time, and gives events.
  *
  * A step ends sequences that were cancelled or are overdue, admits waiting sequences by policy, makes the token masks
- * of constraints (constraints/late.h: a sequence whose mask takes long sits out the step), guesses tokens of decoding
- * sequences (guess/guess.h), plans the number of rows of each sequence, reserves KV rows for them, runs the executor,
- * samples on its threads, and turns tokens into events. A step does not allocate and never walks the list of waiting
- * sequences.
+ * of constraints (constraints/late.h: a sequence whose mask takes long is left out of the step), guesses tokens of
+ * decoding sequences (guess/guess.h), plans the number of rows of each sequence, reserves KV rows for them, runs the
+ * executor, samples on its threads, and turns tokens into events. A step does not allocate and never walks the list of
+ * waiting sequences.
  *
  * Reading ahead: an executor may have a store of KV blocks outside its memory, on a disk for instance. Before the next
  * sequence of the queue is admitted, the executor starts to read its blocks. Meanwhile the sequence is SEQ_READING: it
@@ -125,7 +125,7 @@ struct step {
     struct executor_rows *rows; /* [max_seqs] the rows of the plan */
     struct masks masks;         /* the sequences whose masks are being made */
     struct late_work late;      /* the threads that make late masks (late.h) */
-    /* number of running sequences that sit out this step, because their masks are late */
+    /* number of running sequences that this step leaves out, because their masks are late (late.h) */
     size_t n_late;
     struct step_row *row;           /* [n_rows] the wanted rows of the last step */
     struct sample_top *top;         /* [n_rows, SAMPLING_MAX_LOGPROBS] likeliest tokens of each row */

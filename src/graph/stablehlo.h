@@ -62,7 +62,7 @@ enum stablehlo_kind {
     STABLEHLO_BIAS,    /* the bias of a linear, fp32 [n] */
     STABLEHLO_VECTOR,  /* an fp32 vector */
     STABLEHLO_TABLE,   /* the table of an embedding */
-    STABLEHLO_COS,     /* cosines for all positions of a rope that is no input, fp32 [context, half] */
+    STABLEHLO_COS,     /* cosines for all positions of a rope that is not an input, fp32 [context, half] */
     STABLEHLO_SIN,     /* sines of the same */
     STABLEHLO_SIGNS,   /* fp32 [n], the signs of a rotation (ops/rotate.h) */
     STABLEHLO_HADAMARD /* fp32 [n, n], a normalized Hadamard matrix */

@@ -171,13 +171,13 @@ void kv_close(struct kv *c); /* C may be zeroed */
  * other sequences, too. */
 int kv_reserve(struct kv *c, size_t seq, size_t n);
 
-/* Returns whether kv_reserve() would succeed now for all elements of WANT [n], in any order and with windows
- * advanced after each step. The elements name different sequences. Later demands of other sequences do not
- * count, nor does the memory that dynamic and bmc need while a region grows. */
+/* Returns whether kv_reserve() would succeed now for all elements of WANT [n], in any order and with windows advanced
+ * after each step. The elements name different sequences. Ignores later demands of other sequences, and the memory that
+ * dynamic and bmc need while a region grows. */
 bool kv_has_room(const struct kv *c, const struct kv_want *want, size_t n);
 
-/* Returns the maximum number of rows of all sequences together. 0: there is none, since every layer has a window whose
- * rows are dropped. */
+/* Returns the maximum number of rows of all sequences together. 0: there is no limit, since every layer has a window
+ * whose rows are dropped. */
 size_t kv_most_rows(const struct kv *c);
 
 /* Drops all rows of SEQ from row N on. KV_GONE: a query at position N would see rows that were dropped, or N
@@ -238,8 +238,8 @@ struct kv_view kv_view(const struct kv *c, size_t seq);
 size_t kv_bytes(const struct kv *c);                  /* bytes of all sequences and free blocks */
 size_t kv_held_bytes(const struct kv *c, size_t seq); /* bytes of the blocks, or of the region, of SEQ */
 
-/* For tests: checks that every block is free, or that as many sequences hold it as its count says. Returns
- * ERR_INPUT and a sentence otherwise. */
+/* For tests: checks that every block is free, or held by as many sequences as its count says. Returns ERR_INPUT and a
+ * sentence otherwise. */
 int kv_check(const struct kv *c, struct err *e);
 
 /* ---- sizes, for which no cache need be open ---- */

@@ -8,7 +8,7 @@
 #include "ops/linear.h"
 
 enum quant {
-    /* Weights stored as quantized integers keep them (linear_blocks.c). Others are as with QUANT_NONE. */
+    /* Weights that are stored as quantized integers stay so (linear_blocks.c); others are as with QUANT_NONE. */
     QUANT_AS_STORED,
     /* Weights have the type of the arithmetic. */
     QUANT_NONE,
@@ -40,7 +40,7 @@ int quant_read(struct quant_map *q, const char *text, struct err *e);
 /* Writes Q to OUT as a single name or a JSON object. STORED is the name for QUANT_AS_STORED. */
 void quant_text(const struct quant_map *q, const char *stored, char out[QUANT_TEXT_MAX]);
 
-/* Returns whether Q is the map that the single name of ALL gives. */
+/* Returns whether Q is the map that quant_read() makes of the single name of ALL. */
 bool quant_is(const struct quant_map *q, enum quant all);
 
 #endif

@@ -1,10 +1,10 @@
-/* timed.h - an op sink that forwards to another sink and adds up, for each kind of operator, the seconds and
- * the bytes and operations that it needs at least.
+/* timed.h - an op sink that forwards to another sink and adds up, for each kind of operator, the seconds that it takes
+ * and the minimum of bytes and operations that it needs.
  *
- * Bytes are those of weights and of rows of the KV cache, including padding and scales, which are read from
- * memory; activations stay in caches and are not counted. For a mixture of experts, the expected number of
- * chosen experts is counted. Each operator costs two readings of the clock, which need no system call.
- * Without a sink to forward to, the sink computes nothing and counts what a step would need.
+ * Bytes are those of weights and of rows of the KV cache, including padding and scales, which are read from memory;
+ * activations stay in caches and are not counted. For a mixture of experts, the expected number of chosen experts is
+ * counted. Each operator costs two readings of the clock, which need no system call. Without a sink to forward to, the
+ * sink computes nothing and counts what a step would need.
  */
 #ifndef GALLOP_OPS_TIMED_H
 #define GALLOP_OPS_TIMED_H

@@ -12,8 +12,8 @@ struct err;
 struct request;
 struct rng_seeds;
 
-/* Sets *S to the sampling parameters of Q; what it adds to their lists is allocated in M. A request without a seed gets
- * the next seed of SEEDS, unless the server was started with a seed. Returns false if memory runs out. */
+/* Sets *S to the sampling parameters of Q; entries that it adds to their lists are allocated in M. A request without a
+ * seed gets the next seed of SEEDS, unless the server was started with a seed. Returns false if memory runs out. */
 bool choose_sampling(struct request *q, struct rng_seeds *seeds, struct arena *m, struct sampling *s);
 
 /* Sets q->structured, the constraint on the answers, from response_format, structured_outputs and the older

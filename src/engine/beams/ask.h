@@ -9,9 +9,9 @@ struct executor_caps;
 struct gallop_request;
 struct sampling;
 
-/* If USER, the parameters of the request R with a valid n, asks for beam search, sets *WIDTH to the number of beams and
- * changes MERGED to greedy decoding. Otherwise sets *WIDTH to 0. CAPS are the limits of the executor, MOST is the
- * maximum number of sequences of a step. ERR_INPUT, ERR_UNSUPPORTED: the subject of *E is the field at fault. */
+/* If the request R, with the parameters USER and a valid n, asks for beam search, sets *WIDTH to the number of beams
+ * and changes MERGED to greedy decoding. Otherwise sets *WIDTH to 0. CAPS are the limits of the executor, and MOST is
+ * the maximum number of sequences of a step. ERR_INPUT, ERR_UNSUPPORTED: the subject of *E is the faulty field. */
 int ask_read(const struct gallop_request *r, const struct sampling *user, struct sampling *merged,
              const struct executor_caps *caps, size_t most, size_t *width, struct err *e);
 

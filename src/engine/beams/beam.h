@@ -9,9 +9,9 @@
  * `width` of them are kept. At the limit of the output every continuation ends.
  *
  * The search ends when `width` hypotheses are finished and the best running one cannot beat the worst of them.
- * early_stopping says how the best running one is judged. true: it is not, the search ends. false: by the score that it
- * has now. "never": by the score that its sum would have at the limit of the output if length_penalty is positive,
- * otherwise as with false.
+ * early_stopping says which score of the best running one is compared. true: none, the search ends. false: its present
+ * score. "never": the score of its sum at the limit of the output if length_penalty is positive, otherwise as with
+ * false.
  */
 #ifndef GALLOP_ENGINE_BEAMS_BEAM_H
 #define GALLOP_ENGINE_BEAMS_BEAM_H

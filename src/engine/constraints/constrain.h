@@ -36,9 +36,9 @@ struct constrain_calls {
 bool constrain_is_strict(const struct constrain_calls *c);
 
 /* Sets s->tool_calls, allocated in A, if C has tools and at least one of these holds: tool calls are forced, or limited
- * to some functions, a function is strict, or S constrains the answer. Without markup of tool calls it is not set;
- * calls that are forced or limited are then an error if the user has switched the parser of tool calls off. ERR_INPUT,
- * ERR_UNSUPPORTED: the subject of *E is the field; ERR_NOMEM. */
+ * to some functions, a function is strict, or S constrains the answer. It is not set if the model has no markup for
+ * tool calls; forced or limited calls are then an error if the user has switched the parser of tool calls off.
+ * ERR_INPUT, ERR_UNSUPPORTED: the subject of *E is the field; ERR_NOMEM. */
 int constrain_calls(struct gallop_structured_outputs *s, const struct constrain_calls *c, struct arena *a,
                     struct err *e);
 
@@ -49,8 +49,9 @@ int constrain_place(struct gallop_structured_outputs *s, const struct markup_rea
                     const struct markup_calls *calls, enum markup_place place, const char *prompt, size_t n,
                     struct err *e);
 
-/* Sets the marks of REASONING and of CALLS in the request R, whose answers begin at PLACE. The marks are borrowed.
- * A row may be NULL; marks of calls that begin with more than a mark are not set. */
+/* Sets the members of R that name the opening and closing strings of REASONING and of CALLS, as borrowed strings. PLACE
+ * says where the answers begin. Either row may be NULL. If tool calls begin with more than a fixed string, their
+ * strings are not set. */
 void constrain_set_marks(const struct markup_reasoning *reasoning, const struct markup_calls *calls,
                          enum markup_place place, struct gallop_request *r);
 

@@ -1,12 +1,12 @@
 /* constraints.h - an LRU cache of the compiled constraints of an engine, by their sources.
  *
- * The thread that submits a request compiles its constraint; the engine's thread uses it. A constraint that
- * no request uses stays in the cache until CONSTRAINTS_MAX_BYTES is exceeded. The cache knows sources
- * (schemas, grammars) by their SHA-256, and contains no text of them, of prompts or of answers.
+ * The thread that submits a request compiles its constraint; the engine's thread uses it. A constraint that no request
+ * uses stays in the cache until CONSTRAINTS_MAX_BYTES is exceeded. The cache knows sources (schemas, grammars) by their
+ * SHA-256, and contains no text of them, of prompts or of answers.
  *
  * The memory of a constraint is charged (base/mem.h) to the request that compiles it, and that of its masks to the
- * requests whose answers need them, until the cache drops it. If requests have a budget, that is the limit of all
- * constraints, and those that no request uses take at most an eighth of it. Without a budget the limits below apply.
+ * requests whose answers need them, until the cache drops it. If requests have a memory budget, it also limits all
+ * constraints, and unused constraints take at most an eighth of it. Without a budget the limits below apply.
  */
 #ifndef GALLOP_ENGINE_CONSTRAINTS_H
 #define GALLOP_ENGINE_CONSTRAINTS_H
@@ -69,8 +69,8 @@ int constraints_get(struct constraints *c, const struct constraint_source *sourc
 bool constraints_has(struct constraints *c, const struct constraint_source *source);
 void constraints_put(struct constraints *c, struct constraints_entry *entry); /* ENTRY may be NULL */
 
-/* Lends ENTRY to a thread (late.h), or takes it back; lending counts as a use. While it is lent, only that thread may
- * use the constraint. These two functions are called by the engine's thread. */
+/* Lends ENTRY to a thread (late.h), which then alone may use the constraint and counts as one of its users; or takes
+ * ENTRY back, if IS_LENT is false. Both are called by the engine's thread. */
 void constraints_lend(struct constraints *c, struct constraints_entry *entry, bool is_lent);
 bool constraints_is_lent(const struct constraints_entry *entry);
 

@@ -1,17 +1,17 @@
-/* late.h - token masks that take long: they are computed on threads of their own, while the steps go on without their
- * sequences.
+/* late.h - deferred token masks: masks that take long are computed on threads of their own, while the steps go on
+ * without their sequences.
  *
  * The engine's thread computes the masks of the next tokens before a step, with limited work (masks.h). A mask that is
- * not complete then is late: its constraint is lent to a thread of late_work, with the runs of all its sequences whose
- * masks are late. While a constraint is lent, its sequences sit out the steps, which go on for all others. A mask
- * depends only on the text before it, so that answers do not depend on the thread that computes the mask, or on the
- * time.
+ * then incomplete is late, that is, deferred: the constraint and the runs of all its sequences with late masks are lent
+ * to a thread of late_work, which alone uses them until it gives them back. Meanwhile the steps leave out the sequences
+ * of this constraint. A mask depends only on the text before it, so that answers do not depend on the thread that
+ * computes the mask, or on the time.
  *
- * The threads make one mask at a time. Clients take turns (base/threads/turns.h), however many constraints they have,
- * and so do the constraints of a client.
+ * The threads make one mask at a time. They serve the clients in turn (base/threads/turns.h), however many constraints
+ * a client has, and the constraints of a client in turn.
  *
- * All functions are called by the engine's thread. A sequence may end while its run is lent: its late_mask
- * then stays with the thread until the constraint is given back.
+ * All functions are called by the engine's thread. A sequence may end while its run is lent: its late_mask then stays
+ * with the thread until the constraint is given back.
  */
 #ifndef GALLOP_ENGINE_CONSTRAINTS_LATE_H
 #define GALLOP_ENGINE_CONSTRAINTS_LATE_H
@@ -36,7 +36,7 @@ enum { LATE_THREADS = 2 };
 struct late_mask {
     struct late_mask *next;      /* next mask of the same job */
     bool is_lent;                /* RUN and the members below it belong to a thread */
-    bool was_lent;               /* a thread had it, and the step has not looked at it yet */
+    bool was_lent;               /* a thread has given it back, and no step has read it yet */
     bool is_orphan;              /* lent, and the sequence has ended */
     struct constraint_run run;   /* the sequence's run while it is lent */
     struct constraint_run *home; /* the member of the sequence to which RUN is given back */
@@ -71,13 +71,13 @@ struct late_work {
 struct late_mask *late_mask_new(size_t mask_words);
 void late_mask_free(struct late_mask *x); /* X may be NULL; if X is lent, it is freed when it comes back */
 
-/* Adds x->token to RUN if RUN lacks it, and computes the mask of X. Returns false if the work that RUN may do now does
- * not suffice; otherwise x->is_made is set, and x->err tells whether the constraint has reached a limit. */
+/* Adds x->token to RUN if RUN lacks it, and computes the mask of X. Returns false if the work limit of RUN ends the
+ * computation; otherwise sets x->is_made, and x->err if the constraint has reached one of its own limits. */
 bool late_mask_make(struct late_mask *x, struct constraint_run *run);
 
 /* Lends the constraint ENTRY of C to a thread in three calls: late_begin(), late_add() for each sequence with a late
- * MASK and its RUN, and late_lend(). late_begin() returns NULL, and nothing is lent, if there is no memory or no
- * thread. */
+ * MASK and its RUN, and late_lend(). late_begin() returns NULL, and lends nothing, if memory is exhausted or no thread
+ * can be started. */
 struct late_job *late_begin(struct late_work *w, struct constraints *c, struct constraints_entry *entry);
 void late_add(struct late_job *job, struct late_mask *mask, struct constraint_run *run);
 void late_lend(struct late_work *w, struct late_job *job);

@@ -15,7 +15,7 @@ struct pool;
 struct seq;
 
 /* Maximum work on constraints (constraint_run.steps) of a thread within one step of the engine, about 2 ms. A mask that
- * needs more is late (late.h). */
+ * needs more is deferred (late.h). */
 /* for the mask of one guess of a draft model */
 enum { MASKS_STEPS = 20000, MASKS_GUESS_STEPS = MASKS_STEPS / 16 };
 
@@ -50,8 +50,8 @@ void masks_run(struct masks *m, struct pool *pool);
  * end, and removes what the request does not allow. */
 void masks_finish(struct seq *s, uint32_t *mask);
 
-/* Computes the MASK of the token after guesses of S, as masks_finish() completes it. Returns false if the constraint
- * has reached a limit, or if the work that is left does not suffice. */
+/* Computes the MASK of the token after the guesses of S, completed as by masks_finish(). Returns false if the
+ * constraint has reached a limit, or if the remaining work does not suffice. */
 bool masks_guess(struct seq *s, uint32_t *mask);
 
 #endif

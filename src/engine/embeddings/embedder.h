@@ -29,8 +29,8 @@ struct embedder {
     json_t *variables;           /* further variables of the template, owned; NULL: none */
     size_t most;                 /* maximum number of tokens of a text; 0: no limit */
     bool keeps_end;              /* a longer text loses its beginning; false: its end */
-    bool drops_behind;           /* what the template writes after the message may be cut */
-    enum gallop_pooling pooling; /* GALLOP_POOL_LAST if the files do not say it */
+    bool drops_behind;           /* the text of the template after the message may be cut */
+    enum gallop_pooling pooling; /* GALLOP_POOL_LAST if the files do not set it */
     struct dense dense;
     size_t dimensions; /* number of elements of an embedding that are returned; 0: all */
 };

@@ -15,7 +15,7 @@
 
 enum {
     GUESS_MAX_RANGES = 64,
-    GUESS_USUAL = 5,       /* num_speculative_tokens, unless it is given */
+    GUESS_USUAL = 5,       /* default of num_speculative_tokens */
     GUESS_USUAL_LONG = 12, /* the same for suffix and PARD, whose guesses cost less */
 };
 
@@ -32,16 +32,16 @@ struct guess_config {
     } range[GUESS_MAX_RANGES]; /* [n_ranges] in ascending order */
     size_t n_ranges;
     size_t lookup_min, lookup_max; /* ngram: lengths of matches */
-    /* suffix: the longest match, the number of requests whose tokens are remembered (0: matches are only searched in
-     * the own tokens), the maximum number of guesses for each token of a match, and the least share of the occurrences
+    /* suffix: the longest match, the number of requests whose tokens are remembered (0: only a sequence's own tokens
+     * are searched), the maximum number of guesses for each token of a match, and the minimum share of the occurrences
      * of a match that continue with the guessed token. */
     size_t max_tree_depth, max_cached_requests;
     double max_spec_factor, min_token_prob;
     /* draft_model: model and revision, as options of an engine. */
     const char *model, *revision, *quant;
     size_t max_model_len; /* 0: not given */
-    /* parallel_drafting: the draft model guesses all tokens in one pass if it was trained for it (PARD), and if the
-     * member is given as true, other models are refused. */
+    /* parallel_drafting. IS_PARALLEL: a draft model that was trained for it (PARD) guesses all tokens in one pass.
+     * MUST_BE_PARALLEL: other draft models are refused, because the member is given as true. */
     bool is_parallel, must_be_parallel;
     double kv_memory; /* GiB of the draft model's KV cache; 0: not given */
 };

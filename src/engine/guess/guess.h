@@ -4,9 +4,9 @@
  * A step computes the rows of the last known token of a sequence and of the guesses after it. Row j then gives the
  * logits of the token after guess j. The step draws the rows in order, each with the number of its own token, and keeps
  * the drawn tokens up to the first that differs from the guess. A drawn token is a function of logits, parameters, seed
- * and number only, so the tokens of an answer are those without guesses, whatever the guesses are; they only determine
- * the number of tokens of a step. Rejection sampling, which other programs use, is not needed: it would make the tokens
- * depend on the guesses.
+ * and number only, so an answer has the same tokens with and without guesses; guesses only determine the number of
+ * tokens of a step. Rejection sampling, which other programs use, is not needed: it would make the tokens depend on the
+ * guesses.
  */
 #ifndef GALLOP_ENGINE_GUESS_GUESS_H
 #define GALLOP_ENGINE_GUESS_GUESS_H
@@ -39,7 +39,7 @@ struct guess {
     size_t n;    /* number of guesses */
     enum guess_source source;
     size_t match;  /* lookup: number of tokens that match; otherwise 0 */
-    size_t part;   /* draft models: guesses of sequences with the same number are drawn by one thread */
+    size_t part;   /* draft models: one thread draws the guesses of all sequences with this number */
     float *chance; /* [n] chance that guess j and all guesses before it are right; borrowed from the step */
 };
 
@@ -69,7 +69,7 @@ struct guess_maker {
     size_t depth;
     /* Writes up to guess.most guesses of each of SEQ [n] after its known tokens; sets guess.n, source and match. */
     void (*propose)(void *ctx, struct seq **seq, size_t n);
-    /* A sequence has left its slot, and its rows are lost. NULL: not needed. */
+    /* Called when SEQ has left its slot and its rows are lost. NULL: not needed. */
     void (*leave)(void *ctx, const struct seq *seq);
 };
 

@@ -66,7 +66,7 @@ void history_close(struct history *h); /* H may be zeroed */
 /* Returns the number of tokens that fit into H. */
 size_t history_capacity(const struct history *h);
 
-/* Initializes the writer of a sequence of REALM, the hash of what must be equal to share tokens. The
+/* Returns the writer of a sequence. REALM is a hash of everything that must be equal for sequences to share tokens. The
  * first N_SKIPPED tokens are not written (another sequence writes the same prompt). */
 struct history_writer history_writer(const uint64_t realm[2], size_t n_skipped);
 

@@ -11,15 +11,15 @@ struct guess_lookup {
     struct history_writer writer;
 };
 
-/* Allocates the index of a prompt of N tokens, in which matches have at most MAX_LENGTH tokens, for several answers.
+/* Allocates the index of a prompt of N tokens, which several answers share. Matches have at most MAX_LENGTH tokens.
  * Returns NULL if memory is exhausted. */
 struct match *guess_lookup_prompt(size_t n, size_t max_length);
 void guess_lookup_free_prompt(struct match *m); /* M may be NULL */
 
-/* Allocates the state of a sequence that has at most CAPACITY tokens after those in PROMPT, the index of its prompt,
- * which is borrowed. PROMPT NULL: CAPACITY is for all its tokens. Matches have at most MAX_LENGTH tokens, and at most
- * MATCH_MAX_LENGTH. SALT: the 16 bytes that sequences must have in common to share tokens; NULL: none. The history does
- * not get the first N_SKIPPED tokens. Returns NULL if memory is exhausted. */
+/* Allocates the state of a sequence of at most CAPACITY tokens after its prompt. PROMPT is the borrowed index of the
+ * prompt; NULL: CAPACITY includes the prompt. Matches have at most MAX_LENGTH tokens, and at most MATCH_MAX_LENGTH.
+ * SALT: the 16 bytes that sequences must have in common to share tokens; NULL: none. The history does not get the first
+ * N_SKIPPED tokens. Returns NULL if memory is exhausted. */
 struct guess_lookup *guess_lookup_new(const struct match *prompt, size_t capacity, size_t max_length,
                                       const uint8_t *salt, size_t n_skipped);
 void guess_lookup_free(struct guess_lookup *l); /* L may be NULL */

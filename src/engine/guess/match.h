@@ -1,4 +1,4 @@
-/* match.h - finds where the last tokens of a sequence occurred before in it, and guesses that it goes on likewise
+/* match.h - finds an earlier occurrence of the last tokens of a sequence in it, and guesses that the same tokens follow
  * (prompt lookup, "ngram").
  *
  * The tokens of one sequence are indexed as a suffix tree of the reversed text: a path from the root spells the last
@@ -25,9 +25,9 @@
 
 enum {
     MATCH_MAX_LENGTH = 128,     /* longest match that an index can find */
-    MATCH_MAX_TOKENS = 1 << 30, /* most tokens of an index */
-    MATCH_MAX_OCCURRENCES = 16, /* most occurrences of a match that are looked at */
-    MATCH_MAX_GAP = 2,          /* most tokens since an interrupted match */
+    MATCH_MAX_TOKENS = 1 << 30, /* maximum number of tokens of an index */
+    MATCH_MAX_OCCURRENCES = 16, /* maximum number of occurrences of a match that are read */
+    MATCH_MAX_GAP = 2,          /* maximum number of tokens after an interrupted match */
     MATCH_MIN_INTERRUPTED = 4,  /* shortest interrupted match */
 };
 
@@ -49,7 +49,7 @@ struct match {
     uint64_t seed;
 };
 
-/* What may be guessed from a match. */
+/* The rules for guesses after a match. */
 struct match_rule {
     size_t min_length; /* shorter matches are ignored; 0 is taken as 1 */
     size_t n_most;     /* maximum number of guesses */
@@ -76,8 +76,8 @@ void match_follow(struct match *m, const struct match *base);
 /* Returns true if the first N tokens, and no more, are in the index. */
 bool match_has(const struct match *m, size_t n);
 
-/* Adds the tokens of TOKEN [n] that are not in the index yet. TOKEN begins with the tokens that are. The
- * tokens from the capacity on are left out, and a sequence that is longer has no guesses. */
+/* Adds the tokens of TOKEN [n] that are not in the index yet; TOKEN begins with the indexed tokens. Tokens beyond the
+ * capacity are left out, and a longer sequence gets no guesses. */
 void match_add(struct match *m, const int32_t *token, size_t n);
 
 /* Returns the length of the longest suffix of the indexed tokens that occurred before, and sets *END to
@@ -93,9 +93,9 @@ size_t match_depth(const struct match_rule *rule, size_t length);
 size_t match_guess(const struct match *m, const int32_t *token, size_t n, const struct match_rule *rule,
                    int32_t *guess, size_t *length);
 
-/* Finds a match of at least MATCH_MIN_INTERRUPTED tokens that ended 1 to MATCH_MAX_GAP tokens ago, the latest of them,
- * and sets *END to the position after its occurrence and as many tokens as came since: the text continues there if
- * these tokens have replaced as many others. Returns the length of the match. 0: none. */
+/* Finds the latest match of at least MATCH_MIN_INTERRUPTED tokens that ended G = 1 to MATCH_MAX_GAP tokens ago. Sets
+ * *END to the position G tokens after the end of its occurrence: the text continues there if the last G tokens have
+ * replaced as many others. Returns the length of the match. 0: none. */
 size_t match_interrupted(const struct match *m, size_t *end);
 
 /* Writes ends of occurrences of the longest match to END, at most MATCH_MAX_OCCURRENCES, the most recent first, and

@@ -1,15 +1,15 @@
 /* suffix.h - guesses from a sequence's own tokens (match.h) and those of earlier sequences (history.h), as vLLM's
  * method "suffix".
  *
- * The longest match of both is taken, with up to MATCH_MAX_OCCURRENCES occurrences from each of them that has a match
- * of this length. Each occurrence votes for the token that followed it; the token with the most votes is guessed, and
- * of equal ones that of the first occurrence: its own before others', recent before old. Occurrences that went on with
- * another token drop out. The guesses end where fewer than min_share of all occurrences are left. An occurrence in the
- * own tokens goes on with the guesses (match_rule.repeats); one in the history ends with its sequence.
+ * The longest match in either is taken, with up to MATCH_MAX_OCCURRENCES of its occurrences in each. Each occurrence
+ * votes for the token that followed it; the token with the most votes is guessed, and if votes are equal, the token of
+ * the first occurrence: own tokens before the history, recent before old. Occurrences that went on with another token
+ * drop out. The guesses end where fewer than min_share of all occurrences are left. An occurrence in the own tokens
+ * goes on with the guesses (match_rule.repeats); one in the history ends with its sequence.
  *
  * Where the longest match is shorter than SUFFIX_RESUMED, but a longer one was interrupted by the last tokens
- * (match_interrupted()), the guesses are what followed the tokens in their place. Tables, records and renamed variables
- * differ from what they repeat in single tokens.
+ * (match_interrupted()), the guesses are the tokens that followed the replaced ones. Tables, records and code with
+ * renamed variables repeat earlier text except for single tokens.
  */
 #ifndef GALLOP_ENGINE_GUESS_SUFFIX_H
 #define GALLOP_ENGINE_GUESS_SUFFIX_H

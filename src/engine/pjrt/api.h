@@ -133,7 +133,7 @@ struct pjrt_client_compile {
     struct pjrt_loaded *executable; /* out */
 };
 
-/* When the plugin has copied the memory of the host. */
+/* How long the plugin may read the memory of the host. */
 enum pjrt_semantics { PJRT_DURING_CALL, PJRT_UNTIL_TRANSFERRED, PJRT_ZERO_COPY };
 
 struct pjrt_from_host {
@@ -223,7 +223,7 @@ struct pjrt_deserialize {
     const char *bytes;
     size_t size;
     struct pjrt_loaded *executable; /* out */
-    const char *options;            /* other compile options than the serialized; NULL: none */
+    const char *options;            /* compile options that replace the serialized ones; NULL: none */
     size_t options_size;
 };
 
@@ -293,7 +293,7 @@ enum pjrt_number {
     PJRT_DESERIALIZE_AND_LOAD = 56,
     PJRT_BUFFER_DESTROY = 58,
     PJRT_BUFFER_TO_HOST = 70,
-    PJRT_N_FUNCTIONS = 71 /* the table must have so many functions */
+    PJRT_N_FUNCTIONS = 71 /* minimum number of functions of the table */
 };
 
 struct pjrt_api {

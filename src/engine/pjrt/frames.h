@@ -63,7 +63,8 @@ bool frames_close(struct frames *f);
 /* Initializes *X as the executor F, which it borrows. */
 void frames_executor(struct frames *f, struct executor *x);
 
-/* Two functions that any thread may call: adds the counts of programs to *S; writes the facts of program I to *P. */
+/* frames_state() adds the counts of programs to *S; frames_program() describes program I in *P. Any thread may call
+ * them. */
 void frames_state(const struct frames *f, struct engine_executor *s);
 void frames_program(const struct frames *f, size_t i, struct engine_program *p);
 
@@ -80,6 +81,6 @@ struct frames_stats {
     size_t down_bytes;                /* bytes of results that were copied from the device so far */
 };
 void frames_stats(const struct frames *f,
-                  struct frames_stats *s); /* those of the device are 0 while it is down */
+                  struct frames_stats *s); /* numbers of the device are 0 while it is down */
 
 #endif

@@ -8,7 +8,7 @@
 
 struct needs {
     size_t weight_bytes, cache_bytes;
-    /* the caches have these slots and rows, a scratch slot and a scratch row */
+    /* the caches have these slots and rows, and one scratch slot and one scratch row more */
     size_t n_slots, context;
     size_t memory_bytes, free_bytes; /* of the device; memory_bytes 0: it does not tell */
 };

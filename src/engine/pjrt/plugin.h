@@ -26,7 +26,7 @@ struct plugin {
     const struct pjrt_api *api;
     struct pjrt_client *client;
     struct pjrt_device *device;
-    /* the plugin's process, and the three members above are NULL; NULL: the plugin is in this process */
+    /* the plugin's process; the three members above are then NULL. NULL: the plugin is in this process */
     struct remote *remote;
     size_t device_number, n_devices;
     size_t memory_bytes, free_bytes;            /* when the plugin was opened */
@@ -56,7 +56,7 @@ const char *plugin_compile_options(size_t *n);
 int plugin_compile(struct plugin *p, const char *text, size_t n, const char *what, struct pjrt_loaded **out,
                    struct err *e);
 
-/* Two functions: serializes the compiled PROGRAM to OUT, and loads a program from such bytes. */
+/* plugin_serialize() writes the compiled PROGRAM to OUT, and plugin_load() loads a program from such bytes. */
 int plugin_serialize(struct plugin *p, struct pjrt_loaded *program, struct buf *out, struct err *e);
 int plugin_load(struct plugin *p, const void *bytes, size_t n, struct pjrt_loaded **out, struct err *e);
 void plugin_free_program(struct plugin *p, struct pjrt_loaded *program); /* PROGRAM may be NULL */
@@ -77,7 +77,7 @@ int plugin_download(struct plugin *p, struct pjrt_buffer *buffer, void *to, size
 void plugin_free_buffer(struct plugin *p, struct pjrt_buffer *buffer); /* BUFFER may be NULL */
 
 /* Runs PROGRAM with the arguments ARG [n_args] and writes its N_OUT results, new buffers, to OUT. The program must have
- * exactly so many results. */
+ * exactly N_OUT results. */
 int plugin_run(struct plugin *p, struct pjrt_loaded *program, struct pjrt_buffer *const *arg, size_t n_args,
                struct pjrt_buffer **out, size_t n_out, struct err *e);
 

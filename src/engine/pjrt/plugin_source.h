@@ -12,14 +12,14 @@
 
 struct pjrt_named;
 
-enum { PLUGIN_SOURCE_OPTIONS = 64, PLUGIN_SOURCE_NUMBERS = 4096 }; /* most options, and numbers of a list */
+enum { PLUGIN_SOURCE_OPTIONS = 64, PLUGIN_SOURCE_NUMBERS = 4096 }; /* limits of options and of lists */
 
 struct plugin_source {
     char path[FILE_PATH_MAX]; /* the shared library, or a name that the system's loader looks for */
     size_t device;
     bool has_process;          /* the plugin runs in a process of its own (remote.h) */
     double step_seconds;       /* time limit for a call in a step to that process; 0: the default */
-    _Atomic bool is_stopped;   /* set by any thread: calls into that process are to end soon */
+    _Atomic bool is_stopped;   /* any thread sets it to end calls into that process soon */
     char *json;                /* the text of the options; NULL: there are none */
     struct pjrt_named *option; /* [n_options] */
     size_t n_options;
@@ -35,7 +35,7 @@ struct plugin_source {
  * JSON is the option pjrt_options: an object of strings, integers of 64 bits, other numbers, which become fp32,
  * booleans, and lists of integers. NULL: none.
  *
- * ERR_INPUT: no plugin is named, or JSON is something else; the subject is the option. */
+ * ERR_INPUT: no plugin is named, or JSON has another form; the subject is the option. */
 int plugin_source_read(struct plugin_source *s, const char *plugin, const char *json, size_t device,
                        struct err *e);
 void plugin_source_fini(struct plugin_source *s); /* S may be zeroed */

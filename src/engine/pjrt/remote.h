@@ -1,9 +1,9 @@
 /* remote.h - implements the functions of plugin.h for a plugin in a process of its own.
  *
- * plugin.c calls the function here with the same name. Objects are numbers that the process gave (channel.h), written
- * as pointers. If the process ends, or does not answer in time and is killed, or gives an invalid answer, this call and
- * all later ones fail with an error that says so. Calls make system calls, even inside a step, and allocate nothing
- * through mem.h.
+ * plugin.c calls the function here with the same name. A pointer to an object is the number that the process gave it
+ * (channel.h), cast to a pointer. If the process ends, or does not answer in time and is killed, or gives an invalid
+ * answer, this call and all later ones fail with an error that says so. Calls make system calls, even inside a step,
+ * and allocate nothing through mem.h.
  */
 #ifndef GALLOP_ENGINE_PJRT_REMOTE_H
 #define GALLOP_ENGINE_PJRT_REMOTE_H

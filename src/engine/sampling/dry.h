@@ -2,10 +2,10 @@
  *
  * The tokens of prompt and answer are compared with their own end. If the last N tokens occurred before, N at least
  * dry_allowed_length, then the token that followed them there would continue the repetition, and dry_multiplier *
- * dry_base^(N - dry_allowed_length) is subtracted from its logit; the longest N of a token counts. Names and formula
- * are those of llama.cpp. A repetition ends at a sequence breaker, a text such as a line end: only tokens after the
- * last breaker are compared, and a token that contains a breaker is not penalized. A breaker is searched in the text of
- * the tokens, so it may begin inside one token and end inside another.
+ * dry_base^(N - dry_allowed_length) is subtracted from its logit; if several N apply to a token, the largest counts.
+ * Names and formula are those of llama.cpp. A repetition ends at a sequence breaker, a text such as a line end: only
+ * tokens after the last breaker are compared, and a token that contains a breaker is not penalized. A breaker is
+ * searched in the text of the tokens, so it may begin inside one token and end inside another.
  *
  * The result is a pure function of parameters and tokens. Lengths are found by the Z-algorithm in time proportional to
  * the number of tokens; lengths above DRY_LONGEST count as DRY_LONGEST.

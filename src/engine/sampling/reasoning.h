@@ -32,7 +32,7 @@ enum {
 /* The reasoning limit of a request; constant after reasoning_init(). */
 struct reasoning {
     const struct tok *tok; /* borrowed; NULL: there is no budget */
-    /* MARKS; BEGUN: the same marks for an answer that begins inside reasoning */
+    /* MARKS are those of the request; BEGUN are the same for an answer that begins inside reasoning */
     struct markup_reasoning marks, begun;
     struct markup_calls calls;
     bool begins_inside;
@@ -77,7 +77,7 @@ void reasoning_run_close(struct reasoning_run *s); /* S may be zeroed */
  * instead, the whole closing mark is forced again. */
 int32_t reasoning_run_forced(const struct reasoning_run *s);
 
-/* Returns a number of tokens that can be generated next without a token being forced, whatever they are. SIZE_MAX: no
+/* Returns a number of tokens that can be generated next, whatever they are, before a token is forced. SIZE_MAX: no
  * token will ever be forced. */
 size_t reasoning_run_free(const struct reasoning_run *s);
 

@@ -1,11 +1,11 @@
-/* outage.h - when an executor whose run has failed is opened again, and when its requests no longer wait for it.
+/* outage.h - decides when an executor whose run has failed is opened again, and when the waiting requests are given up.
  *
  * The first try is made at once, the others after 0.1, 0.2, 0.4, ... and at most 10 seconds. The count of tries is
- * reset when a run succeeds, and not already when opening does, so that an executor that fails in each first run is
- * also tried at growing intervals. Before try number OUTAGE_TRIES requests have waited for 12.7 seconds and the times
- * of the tries; if this try or a later one fails, the requests that wait end with its error. They also end if the
- * executor could be opened, but its first run fails after this try or a later one. The executor is tried for as long as
- * the engine is open.
+ * reset when a run succeeds, not when opening succeeds, so that an executor that fails in each first run is also tried
+ * at growing intervals. Before try number OUTAGE_TRIES requests have waited for 12.7 seconds and the duration of the
+ * tries; if this try or a later one fails, the requests that wait end with its error. They also end if the executor
+ * could be opened, but its first run fails after this try or a later one. The executor is tried for as long as the
+ * engine is open.
  *
  * A request may itself be the reason why runs fail. A sequence that has been in OUTAGE_RUNS failed runs, without having
  * computed a new row between them, ends with the error.
@@ -28,15 +28,15 @@ struct outage {
     double since_s, next_s;      /* time of the failed run, and earliest time of the next try */
 };
 
-/* A run has failed at the time NOW_S. */
+/* Records that a run has failed at the time NOW_S. */
 void outage_begin(struct outage *o, double now_s);
 /* Returns the seconds until the next try may begin; 0: it may begin or continue now. */
 double outage_wait_s(const struct outage *o, double now_s);
-/* A try has failed. Returns true if the waiting requests are to end with its error. */
+/* Records a failed try. Returns true if the waiting requests are to end with its error. */
 bool outage_try_failed(struct outage *o, double now_s);
-/* A try has succeeded: the executor computes again. */
+/* Records a successful try: the executor computes again. */
 void outage_end(struct outage *o);
-/* A run has succeeded. */
+/* Records a successful run. */
 void outage_computed(struct outage *o);
 
 #endif

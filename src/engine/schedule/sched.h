@@ -16,7 +16,7 @@ struct cost_step;
 struct sched_seq {
     size_t computed, known; /* number of computed rows and of known tokens; computed < known */
     bool all_wanted;        /* every row needs logits; otherwise only the last row does */
-    /* Sequences that miss one row: number of guessed tokens, whose rows may be computed, too. All of them need
+    /* For a sequence that lacks one row: number of guessed tokens, whose rows may be computed, too. All of them need
      * logits. */
     size_t n_guesses;
     const float *chance; /* [n_guesses] probability that this guess and all before it are right */

@@ -24,7 +24,7 @@ void known_close(struct known *k);              /* K may be zeroed */
 
 bool known_has(struct known *k, struct prefix_key key); /* callable from any thread */
 
-/* The functions below are for the store's thread only. Without memory, known_add() adds nothing. */
+/* The functions below are for the store's thread only. known_add() adds nothing if memory is exhausted. */
 void known_add(struct known *k, struct prefix_key key);
 void known_remove(struct known *k, struct prefix_key key);
 
