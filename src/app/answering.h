@@ -1,5 +1,5 @@
-/* answering.h - what `serve` and `run --batch` open besides an engine, to answer JSON bodies of API requests:
- * the names of the model, its chat template, the markup of its tool calls and reasoning, and its embedder.
+/* answering.h - the data with which `serve` and `run --batch` answer API requests, besides an engine: the names of the
+ * model, its chat template, the markup of its tool calls and reasoning, and its embedder.
  */
 #ifndef GALLOP_APP_ANSWERING_H
 #define GALLOP_APP_ANSWERING_H

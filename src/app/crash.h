@@ -11,11 +11,11 @@ struct crash_line {
     size_t n;
 };
 
-/* From now on SIGSEGV, SIGBUS, SIGABRT, SIGFPE and SIGILL on any thread write a report to standard error:
- * signal, address, thread, version, the lines of DESCRIBE, and the call stack. (An overflow of the stack is
- * reported on the main thread only.) Then they end the program as they do by default. A signal that already
- * has a handler, such as a sanitizer's, keeps this handler. DESCRIBE writes lines with the functions below,
- * and may call only async-signal-safe functions; NULL: no lines are added. */
+/* Makes SIGSEGV, SIGBUS, SIGABRT, SIGFPE and SIGILL on any thread write a report to standard error: signal, address,
+ * thread, version, the lines of DESCRIBE, and the call stack. (An overflow of the stack is reported on the main thread
+ * only.) Then they end the program as they do by default. A signal that already has a handler, such as a sanitizer's,
+ * keeps this handler. DESCRIBE writes lines with the functions below, and may call only async-signal-safe functions;
+ * NULL: no lines are added. */
 void crash_watch(void (*describe)(void));
 
 /* Appends S to L; bytes that are not printable ASCII become '?'. */

@@ -9,8 +9,8 @@
 struct verb {
     const char *name, *summary;
     const char *arguments; /* the usage line after the name: "[options] [\"prompt\"]" */
-    /* For verbs without arguments: what the error "found ..., expected ..." for an argument says after
-     * "expected". NULL: the verb takes arguments. */
+    /* For verbs without arguments: the words after "expected" in the error that an argument causes. NULL: the verb
+     * takes arguments. */
     const char *no_words;
     const char *manual;             /* text of the manual page; manual.c describes its markup */
     const struct opt_part *options; /* the tables of options; an entry without rows ends the list */

@@ -62,8 +62,8 @@ int err_quote(struct err *e, int code, const char *quoted, const char *fmt, ...)
 /* Sets the subject of the error in E. Returns its code. */
 int err_subject(struct err *e, const char *subject);
 
-/* Declares the array NAME with the arguments behind the parameter FMT, formatted: for functions that make the sentence
- * of an error from it. */
+/* Declares the array NAME and formats FMT with the arguments after the parameter FMT into it, for functions that make
+ * an error's sentence. */
 #define ERR_SENTENCE(name, fmt)                      \
     char name[sizeof(((struct err *)0)->msg)];       \
     va_list name##_args;                             \
@@ -77,7 +77,7 @@ void err_text(const struct err *e, char *out, size_t size);
 /* Like err_text(), but without a path at the beginning of the sentence, which clients must not see. */
 void err_text_without_path(const struct err *e, char *out, size_t size);
 
-/* Like err_text_without_path(), but with "..." in place of text that may be a request's, for a log. */
+/* Like err_text_without_path(), but with "..." in place of text that may come from a request, for a log. */
 void err_text_for_log(const struct err *e, char *out, size_t size);
 
 /* Sets the sentence "out of memory: WHAT". Returns ERR_NOMEM. */

@@ -64,7 +64,8 @@ enum mem_charge {
     MEM_CHARGE_OLD, /* charged for an accepted request */
 };
 
-/* Sets how allocations of this thread are charged; they fail over the budget. Returns the old value. */
+/* Sets how allocations of this thread are charged; charged ones fail if they exceed the budget. Returns the old
+ * value. */
 enum mem_charge mem_charge(enum mem_charge c);
 /* Sets the client (shares.h) for which charged allocations of this thread count. Returns the old value. A block that
  * grows still counts for the client that allocated it. */

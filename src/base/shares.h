@@ -23,11 +23,11 @@ struct shares {
     _Atomic size_t of[SHARES_CLIENTS]; /* units that each client holds */
 };
 
-/* Returns the most of MOST units that one client can hold. */
+/* Returns the maximum number of units that one client can hold of a pool of MOST units. */
 size_t shares_most(const struct shares *s, size_t most);
 
 /* Returns whether CLIENT may take N more units of S, which has MOST units. A client that then holds at most ALONE units
- * needs no share. */
+ * is not limited by its share. */
 bool shares_has_room(const struct shares *s, uint32_t client, size_t n, size_t most, size_t alone);
 
 /* Takes N units of S for CLIENT. Returns false, without a change, unless shares_has_room(). */

@@ -16,8 +16,8 @@ enum {
     KERN_CHUNK_TILES = KERN_CHUNK / KERN_TILE,
     KERN_ATTN_ROWS = 48,  /* maximum query rows that a kernel computes together */
     KERN_ATTN_DIM = 512,  /* maximum padded head dim */
-    KERN_I8_QUERY = 127,  /* class "int8 dot": what the largest |q| of a query row is scaled to */
-    KERN_I8_WEIGHT = 255, /* class "int8 dot": what the largest weight of a row is scaled to */
+    KERN_I8_QUERY = 127,  /* class "int8 dot": the integer to which the largest |q| of a row is scaled */
+    KERN_I8_WEIGHT = 255, /* class "int8 dot": the integer to which the largest weight of a row is scaled */
 };
 
 /* The arguments of an attention kernel, which computes M query rows against one chunk of one KV head. */

@@ -32,10 +32,10 @@ int chat_open_text(struct chat **out, const char *text, size_t len, const char *
 
 void chat_close(struct chat *c); /* NULL is fine */
 
-/* False: the folder has no template, and rendering fails. */
+/* Returns false if the folder has no template; rendering then fails. */
 bool chat_has_template(const struct chat *c);
 
-/* The source of the template called NAME ("default", "tool_use" ...), or NULL. */
+/* Returns the source of the template called NAME ("default", "tool_use" ...), or NULL. */
 const char *chat_template_source(const struct chat *c, const char *name);
 
 /* Returns the JSON of the folder's response_template, borrowed; NULL: there is none. */

@@ -34,7 +34,7 @@ struct settings_texts {
     size_t n, cap;
 };
 
-/* Members whose tokens may not count. */
+/* The members that name tokens. The tokens of some members are ignored in certain cases. */
 enum settings_source {
     SETTINGS_OTHERS, /* other members */
     /* additional_special_tokens: its tokens do not count if extra_special_tokens is a list */

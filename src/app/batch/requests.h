@@ -75,7 +75,7 @@ struct batch_request {
 struct requests {
     /* Set by the caller; pointers are borrowed. */
     struct checkpoint *model;                    /* checkpoint whose chat template is used */
-    struct served *served;                       /* what OpenAI's lines share; they are answered with it */
+    struct served *served;                       /* the data that all OpenAI lines share */
     const char *template_file;                   /* file that replaces the model's template; NULL: none */
     const char *system;                          /* system message that precedes a prompt; NULL: none */
     bool wrap;                                   /* prompts are wrapped in the template */

@@ -22,7 +22,7 @@ struct checkpoint;
 struct sampling;
 struct served_request;
 
-/* What all lines of a batch share: the model's names, its chat template and the defaults of requests. */
+/* The data that all lines of a batch share: the model's names, its chat template and the defaults of requests. */
 struct served {
     struct answering answering;
     struct service service;

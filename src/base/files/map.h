@@ -39,7 +39,7 @@ int map_file_of(struct map_file *m, int fd, const char *path, struct err *e);
 void map_reading_begin(sigset_t *old);
 void map_reading_end(const sigset_t *old);
 
-/* Does both for the rest of the block that it stands in. */
+/* Calls map_reading_begin() now, and map_reading_end() at the end of the enclosing block. */
 #define MAP_READING()                                                   \
     sigset_t map_reading_old __attribute__((cleanup(map_reading_end))); \
     map_reading_begin(&map_reading_old)

@@ -1,7 +1,7 @@
-/* errand.h - one function at a time on a thread of its own, so that the caller can do other things until it ends.
+/* errand.h - runs one function at a time on a thread of its own, while the caller does other things.
  *
- * All functions below are called from one thread. The function that runs may use all data that this thread does not use
- * meanwhile.
+ * All functions below are called from one thread. The function that runs may use all data that the calling thread does
+ * not use meanwhile.
  */
 #ifndef GALLOP_BASE_THREADS_ERRAND_H
 #define GALLOP_BASE_THREADS_ERRAND_H

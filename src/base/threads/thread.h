@@ -19,8 +19,7 @@ int thread_start(struct thread *t, void *(*fn)(void *arg), void *arg);
 void thread_join(struct thread *t);
 void thread_detach(struct thread *t); /* in place of thread_join(), for a thread that is left behind */
 
-/* Lowers the priority of the calling thread, which then gives way to the compute threads, for which all sequences
- * wait. */
+/* Lowers the priority of the calling thread, so that the compute threads, for which all sequences wait, run first. */
 void thread_give_way(void);
 
 #endif

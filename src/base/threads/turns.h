@@ -35,8 +35,8 @@ void turns_init(struct turns *t, size_t most);
 
 void turns_add(struct turns *t, struct turns_item *item);
 
-/* Removes and returns the first item of the client whose turn it is. NULL: there is none, or all clients with items
- * have taken as many as they may. */
+/* Removes and returns the first item of the client whose turn it is. NULL: no item waits, or the limit of taken items
+ * is reached by each client with waiting items. */
 struct turns_item *turns_take(struct turns *t);
 
 /* Ends the use of a taken item of CLIENT, so that another one may be taken. */

@@ -1,4 +1,4 @@
-/* wait.h - how compute threads wait for a word that another thread writes: they spin, then sleep on the word. */
+/* wait.h - lets compute threads wait for a word that another thread writes: they spin, then sleep on the word. */
 #ifndef GALLOP_BASE_THREADS_WAIT_H
 #define GALLOP_BASE_THREADS_WAIT_H
 

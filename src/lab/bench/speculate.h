@@ -23,7 +23,7 @@ enum { BENCH_SPECULATE_LIST = 16, BENCH_SPECULATE_REPS = 100 };
 
 /* The values of the options bench_speculate_options. */
 struct bench_speculate_options {
-    /* maximum number of guesses of a sequence in a step; 0: this benchmark is not asked for */
+    /* maximum number of guesses of a sequence in a step; 0: the benchmark is not run */
     size_t guesses;
     double accept; /* chance that a guess is right */
     bool adaptive; /* the engine computes only guesses that are expected to pay */
@@ -31,7 +31,7 @@ struct bench_speculate_options {
 
 extern const struct opt_row bench_speculate_options[];
 
-/* What is measured: every number of sequences at every context. */
+/* The measurements: every number of sequences at every context length. */
 struct bench_speculate {
     struct bench_speculate_options of;
     size_t context[BENCH_SPECULATE_LIST], n_contexts; /* tokens of each prompt, at least 1 */

@@ -106,8 +106,9 @@ const char *const *constraint_warnings(const struct constraint *c, size_t *n);
 /* Returns the memory of C in bytes. */
 size_t constraint_bytes(const struct constraint *c);
 
-/* Returns the code of the limit that C has reached, and sets *E to its message. ERR_UNSUPPORTED: it is a limit of each
- * constraint, which a later attempt would reach, too. ERR_NOSPACE: one of all together. 0: none; *E does not change. */
+/* Returns the code of the limit that C has reached, and sets *E to its message. ERR_UNSUPPORTED: the limit of a single
+ * constraint, which a later attempt would reach, too. ERR_NOSPACE: the common limit of all constraints. 0: no limit; *E
+ * does not change. */
 int constraint_error(const struct constraint *c, struct err *e);
 
 /* True if the last function on a run of C stopped because its steps were used up: see constraint_run.steps. */
@@ -149,18 +150,18 @@ void constraint_run_close(struct constraint_run *r); /* R may be zeroed */
  * or the call is paused, or the constraint has reached a limit, and *E has its constraint_run_error(). */
 size_t constraint_run_mask(struct constraint_run *r, uint32_t *mask, struct err *e);
 
-/* Like constraint_error(). The message begins with the function and the schema that the answer has come to, as far as
- * they are known. */
+/* Like constraint_error(). The message begins with the function and the schema at the end of the answer so far, if they
+ * are known. */
 int constraint_run_error(const struct constraint_run *r, struct err *e);
 
-/* True if tokens that may be wrong can be added to R, and their masks computed: the last token or mask took little
- * work, and the constraint has used less than half of its memory. Otherwise wrong tokens could bring the constraint
- * to a limit that the answer itself does not reach. */
+/* True if guessed tokens may be added to R, and their masks computed: the last token or mask took little work, and the
+ * constraint has used less than half of its memory. Otherwise wrong guesses could exhaust a limit that the answer
+ * itself does not reach. */
 bool constraint_run_may_guess(const struct constraint_run *r);
 
-/* Guesses the next tokens where the constraint leaves no choice of text, only of its division into tokens: the
- * longest token, and so on. Writes at most MOST guesses to TOKEN and returns their number. MASK
- * [constraint_mask_words()] is overwritten; the run does not change. */
+/* Guesses the next tokens where the constraint allows one text only, by dividing this text into tokens, always the
+ * longest token next. Writes at most MOST guesses to TOKEN and returns their number. MASK [constraint_mask_words()] is
+ * overwritten; the run does not change. */
 size_t constraint_run_guess(struct constraint_run *r, uint32_t *mask, int32_t *token, size_t most);
 
 /* True if the answer so far is complete. */

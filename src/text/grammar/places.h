@@ -1,5 +1,5 @@
-/* places.h - from which function and which schema the rules of a grammar come, for the messages of limits that an
- * answer reaches.
+/* places.h - maps the rules of a grammar to the function and the schema that they come from, for the messages of limits
+ * that an answer reaches.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_PLACES_H
 #define GALLOP_TEXT_GRAMMAR_PLACES_H
@@ -9,7 +9,7 @@
 
 struct err;
 
-/* If the texts of all places take more bytes than this, further places of single rules are not kept. */
+/* Maximum bytes of the texts of all places. Beyond it, places of single rules are not stored. */
 enum { PLACES_MOST_BYTES = 64 << 10 };
 
 struct places_range;
@@ -20,8 +20,8 @@ struct places {
     size_t n_bytes;
 };
 
-/* Says that the rules from FIRST up to END, without END, come from the schema at the JSON pointer POINTER, of the
- * function FUNCTION (NULL: of none). Of ranges that overlap, the later one counts. ERR_NOMEM. */
+/* Records that the rules [FIRST, END) come from the schema at the JSON pointer POINTER, of the function FUNCTION (NULL:
+ * no function). Where ranges overlap, the range that was added last counts. ERR_NOMEM. */
 int places_add(struct places *p, uint32_t first, uint32_t end, const char *function, const char *pointer,
                struct err *e);
 

@@ -61,8 +61,8 @@ int token_masks_walk_open(struct token_masks_walk *w, struct grammar *g, uint32_
                           const struct token_trie *trie, struct err *e);
 void token_masks_walk_close(struct token_masks_walk *w); /* W may be zeroed */
 
-/* Uses W, which must outlive M, for REGEX, which is the same expression as W's. The walks of other expressions then
- * visit only the texts after which their states differ. */
+/* Uses the results of W, which must outlive M, for REGEX, the same expression as that of W. Walks of other expressions
+ * then visit only the texts after which their states differ from the states of REGEX. */
 void token_masks_share(struct token_masks *m, uint32_t regex, const struct token_masks_walk *w);
 
 /* Sets the bits of MASK [m->words] for the tokens that may come next at ROW. Returns the number of these

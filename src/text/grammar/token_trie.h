@@ -28,7 +28,7 @@ struct token_trie_node {
     bool has_more; /* more tokens have the same text: see token_trie.same */
 };
 
-/* The most bytes of a token's text. Longer tokens are left out. */
+/* Maximum bytes of a token's text. Longer tokens are left out. */
 enum { TOKEN_TRIE_LONGEST = 4096 };
 
 struct token_trie {

@@ -24,11 +24,12 @@ struct tool_calls_form {
     const struct markup_calls *row;
     const char *name;          /* of the row; NULL: there is no form */
     const char *separator;     /* text between two parallel tool calls */
-    const char *comma, *quote; /* between values that are no JSON, and around their strings */
+    const char *comma, *quote; /* separator of values that are no JSON, and the mark around their strings */
     /* The prefix of the form's texts OPEN and BEFORE that announces tool calls. Free text is allowed before the mark
      * and after the tool calls. NULL: an answer is either tool calls or text, and the row's BARE tells them apart. */
     const char *mark;
-    /* Nothing follows tool calls: without a mark at their end, a parser would take text for another one. */
+    /* Nothing may follow tool calls: they have no closing mark, so a parser would take text after them for another
+     * call. */
     bool is_last;
     const char *spaced;     /* free text must not contain this text followed by blanks and '['; or NULL */
     const char *value_mark; /* the mark that ends or changes a value, up to MARKUP_ANY */
@@ -41,7 +42,8 @@ struct tool_calls_function {
     const char *name;
     const json_t *parameters; /* JSON Schema of the arguments; NULL: any object */
     const char *pointer;      /* JSON pointer to PARAMETERS in the request, for error messages; or NULL */
-    /* PARAMETERS are the schema of a value of any type, which does not contain this mark; NULL: of the arguments */
+    /* If not NULL, PARAMETERS are the schema of one value of any type, which does not contain this mark. NULL:
+     * PARAMETERS are the schema of the arguments */
     const char *value_close;
     bool is_lax; /* unsupported keywords are ignored with a warning instead of refused */
 };

@@ -1,10 +1,10 @@
 /* detect.h - finds the rows of markup that a model writes, from its chat template.
  *
- * A template writes earlier answers in the model's markup. Test conversations with two known tool calls and
- * with known reasoning are rendered, and each row is tried as a parser of the result. The row that returns
- * the calls or the reasoning and leaves the least markup in the content is chosen, the first one if several
- * do. Strings in the template's source, which may tell the model how to call functions, decide only where the
- * template writes no calls in these marks, or no reasoning.
+ * A template writes earlier answers in the model's markup. Test conversations with two known tool calls and with known
+ * reasoning are rendered, and each row is tried as a parser of the result. The row that returns the calls or the
+ * reasoning and leaves the least markup in the content is chosen, the first one if several do. If no row can parse the
+ * renderings, the row whose marks occur in the template's source is chosen, unless the template writes something else
+ * between these marks.
  */
 #ifndef GALLOP_TEXT_MARKUP_DETECT_H
 #define GALLOP_TEXT_MARKUP_DETECT_H

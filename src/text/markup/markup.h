@@ -101,14 +101,14 @@ extern const struct markup_calls markup_calls_rows[];
 extern const struct markup_reasoning markup_reasoning_rows[];
 extern const size_t markup_n_calls_rows, markup_n_reasoning_rows;
 
-/* Returns the number of bytes of S [n] that MARK matches at its beginning; 0: none. *MORE: S ends before it
- * is decided whether it begins with MARK. */
+/* Returns the number of bytes of S [n] that MARK matches at its beginning; 0: none. Sets *MORE if S is too short to
+ * decide whether it begins with MARK. */
 size_t markup_match(const char *s, size_t n, const char *mark, bool *more);
 
 /* Appends a call of f with a = 1 as ROW writes it, for documentation and tests. */
 void markup_example(const struct markup_calls *row, struct buf *out);
 
-/* Returns MARK if its text is fixed, so that it can be searched, and generated, as it stands; otherwise, and for NULL,
+/* Returns MARK if its text is fixed, so that it can be searched and generated literally; otherwise, and for NULL,
  * returns NULL. */
 const char *markup_fixed(const char *mark);
 
@@ -139,9 +139,9 @@ void markup_reasoning_names(struct buf *out);
 
 /* How a row was chosen. */
 enum markup_origin {
-    MARKUP_NO_ORIGIN, /* none was */
+    MARKUP_NO_ORIGIN, /* no row was chosen */
     MARKUP_NAMED_ROW, /* by its name */
-    MARKUP_RENDERED,  /* its parser reads what the chat template renders */
+    MARKUP_RENDERED,  /* its parser reads the text that the chat template renders */
     MARKUP_SHOWN,     /* its marks are in the source of the chat template */
     MARKUP_DESCRIBED, /* the response_template of the checkpoint describes it */
 };

@@ -56,8 +56,8 @@ struct parser_piece {
 struct parser_options {
     const struct markup_calls *calls;         /* NULL: the parser does not look for calls */
     const struct markup_reasoning *reasoning; /* NULL: the parser does not look for reasoning */
-    /* Used by parser_open() only. A mark that begins with a special token of it counts only if this token
-     * wrote that beginning; NULL: marks count wherever they are */
+    /* Used by parser_open() only. A mark that begins with a special token of TOK counts only where the model generated
+     * this token; NULL: marks count everywhere */
     const struct tok *tok;
     const char *prompt; /* the rendered prompt; NULL: an empty prompt */
     size_t prompt_len;
@@ -85,9 +85,8 @@ struct parser;
 int parser_open(struct parser **out, const struct parser_options *o, struct err *e); /* 0 or ERR_NOMEM */
 void parser_close(struct parser *a);                                                 /* A may be NULL */
 
-/* Feeds the next TEXT [n]. Special tokens wrote the bytes whose SPECIAL [n] is not 0; NULL: it is unknown who
- * wrote them, and marks count wherever they are. Pieces that were not taken yet stay available. 0 or
- * ERR_NOMEM. */
+/* Feeds the next TEXT [n]. SPECIAL [n] is not 0 for the bytes that special tokens wrote; NULL: this is unknown, and
+ * marks count everywhere. Pieces that were not taken yet stay available. 0 or ERR_NOMEM. */
 int parser_feed(struct parser *a, const char *text, const char *special, size_t n, struct err *e);
 
 enum parser_end {
@@ -103,8 +102,8 @@ int parser_finish(struct parser *a, enum parser_end end, struct err *e);
 enum parser_place {
     PARSER_BEFORE,       /* outside of reasoning, which may still open */
     PARSER_IN_REASONING, /* inside reasoning */
-    PARSER_AT_CALL, /* inside reasoning, behind a mark of tool calls: what follows shows whether one begins */
-    PARSER_IN_TEXT, /* content has begun, and no reasoning opens in it */
+    PARSER_AT_CALL,      /* inside reasoning, behind a mark of tool calls: later text decides if one begins */
+    PARSER_IN_TEXT,      /* content has begun, and no reasoning opens in it */
 };
 
 enum parser_place parser_place(const struct parser *a);

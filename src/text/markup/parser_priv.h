@@ -106,7 +106,7 @@ struct parser_call {
     struct buf name; /* name of the function; empty: unknown yet */
     struct parser_nesting nesting;
     struct parser_escapes escapes;
-    bool begun;    /* the piece PARSER_CALL was put out */
+    bool begun;    /* the piece PARSER_CALL was emitted */
     bool has_args; /* the arguments have begun */
     bool args_done;
     /* The following members are used by formats that are no JSON. */
@@ -118,7 +118,7 @@ struct parser_call {
      * none) without a schema, in which the values of a repeated key become a list */
     struct buf held;
     size_t holds;
-    bool is_held;           /* the value is put out when it ends, because its type is not decided */
+    bool is_held;           /* the value is emitted when it ends, because its type is not decided */
     bool is_led;            /* a line end at the beginning of the value was dropped */
     bool has_line_end;      /* a line end of the value is held back */
     bool is_key, is_triple; /* call_words.c: IS_KEY: the string is a key. IS_TRIPLE: it has triple quotes */
@@ -241,7 +241,7 @@ unsigned call_types(const json_t *root, const json_t *schema);
 /* Returns the type called WORD [n]; 0: there is none. */
 unsigned call_type_named(const char *word, size_t n);
 
-/* Puts out the call and the beginning of its arguments, unless that has happened. */
+/* Emits the call and the beginning of its arguments, unless they were emitted before. */
 void call_open(struct parser *a);
 
 /* Begins the arguments of the call: its first level is the object of the arguments of c->name. */
@@ -251,7 +251,7 @@ void call_levels(struct parser *a);
 bool call_push(struct parser *a, char open, char close, char end);
 void call_pop(struct parser *a);
 
-/* Puts out the arguments that are held. */
+/* Emits the arguments that are held back. */
 void call_release(struct parser *a);
 
 /* Writes the key S [n] and the JSON syntax before it (in a list, only a comma), and sets c->types to the

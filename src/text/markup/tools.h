@@ -53,8 +53,9 @@ int tools_check(const json_t *list, const char **names, struct err *e);
 int tools_copy_names(const json_t *list, struct arena *a, const char *const **names, size_t *n,
                      struct err *e);
 
-/* Sets *OUT to a new list of the functions TOOLS for the template: what is null is left out, and what the style S needs
- * is filled in, as an empty description or parameters without properties. TOOLS is not modified. ERR_NOMEM. */
+/* Sets *OUT to a new list of the functions TOOLS for the template: null members are left out, and members that the
+ * style S needs are added, as an empty description or parameters without properties. TOOLS is not modified.
+ * ERR_NOMEM. */
 int tools_complete(const struct tools_style *s, const json_t *tools, json_t **out, struct err *e);
 
 /* Reads tool_choice in the forms of chat completions and of Responses: a word, which may be the type of an

@@ -41,8 +41,8 @@ void decode_run_free(struct decode_run *r); /* NULL is fine */
 int decode_put(struct decode_run *r, const char *token, size_t n, bool special, struct buf *out,
                struct err *e);
 
-/* Returns the number of bytes at the end of what the last decode_put() or decode_end() appended that come
- * from a special token. */
+/* Returns how many bytes at the end of the text that the last decode_put() or decode_end() appended come from a special
+ * token. */
 size_t decode_n_special(const struct decode_run *r);
 
 /* Ends the sequence: appends the text that was held back, and resets R for another sequence. */

@@ -142,8 +142,8 @@ int tok_stream_put(struct tok_stream *d, int32_t id, struct buf *out, struct err
 /* Ends the sequence: appends the text that was held back. The next tok_stream_put() begins a new sequence. */
 int tok_stream_end(struct tok_stream *d, struct buf *out, struct err *e);
 
-/* Returns the number of bytes at the end of what the last tok_stream_put() or tok_stream_end() appended that
- * a special token wrote. A character that such a token cuts short counts as its text. */
+/* Returns how many bytes at the end of the text that the last tok_stream_put() or tok_stream_end() appended come from a
+ * special token. A character that such a token cuts short counts as text of this token. */
 size_t tok_stream_n_special(const struct tok_stream *d);
 
 /* Makes TO, a stream of the same tokenizer, a copy of the state of FROM. The only possible error is ERR_NOMEM. */

@@ -14,7 +14,7 @@
 
 enum {
     VOCAB_MAX_ID = (1 << 22) - 1, /* larger ids are refused; real vocabularies are far smaller */
-    VOCAB_BATCH = 64,             /* the most queries of vocab_find_all() */
+    VOCAB_BATCH = 64,             /* maximum number of queries of vocab_find_all() */
 };
 
 #define VOCAB_NONE UINT32_MAX

@@ -1,17 +1,17 @@
 /* regex.h - regular languages over bytes: expressions, whose derivatives are the states of a lazy DFA.
  *
- * An expression is a number in a store. Equal expressions have equal numbers, so the derivative by a byte
- * (Brzozowski 1964; Owens, Reppy, Turon 2009) is the next state of a deterministic automaton, which is
- * computed when a text reaches it. Expressions include counted repetition, intersection and complement:
- * a{0,1000000} is one node, and its derivative is another one.
+ * An expression is a number in a store. Equal expressions have equal numbers, so the derivative by a byte (Brzozowski
+ * 1964; Owens, Reppy, Turon 2009) is the next state of a deterministic automaton, which is computed when a text reaches
+ * it. Expressions include counted repetition, intersection and complement: a{0,1000000} is one node, and its derivative
+ * is another one.
  *
- * No state is a dead end: a derivative with an empty language is REGEX_NOTHING. For intersections and
- * complements, detecting an empty language needs a search.
+ * No state is a dead end: a derivative with an empty language is REGEX_NOTHING. For intersections and complements,
+ * detecting an empty language needs a search.
  *
- * A store has limits of memory and work. When a limit is reached or an allocation fails, `fault` is set
- * permanently, and functions return REGEX_NOTHING. Work that takes long can be divided: at `pause_steps` the fault is
- * REGEX_PAUSED, which the caller takes back to begin the same call again (regex_allow()). What the call has computed
- * until then is kept, and nothing that is incomplete. Not thread-safe.
+ * A store has limits of memory and work. When a limit is reached or an allocation fails, `fault` is set permanently,
+ * and functions return REGEX_NOTHING. Work that takes long can be divided: at `pause_steps` the fault is REGEX_PAUSED.
+ * The caller clears it with regex_allow() and repeats the same call, which reuses the results that were complete. Not
+ * thread-safe.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_REGEX_H
 #define GALLOP_TEXT_GRAMMAR_REGEX_H
@@ -67,10 +67,10 @@ struct regex_store {
     /* The work so far, its limit, and where it pauses. A step is a derivative, which takes about 100 ns; everything
      * else that takes time is counted in steps too: regex_charge(). */
     size_t steps, max_steps, pause_steps;
-    size_t most_steps; /* what the last regex_allow() has allowed */
-    /* The processor time of the thread also limits the work. It is read every so many steps, next at
-     * LOOK_STEPS. BEGAN_NS: when the work began (0: not read yet). PAUSE_NS, MAX_NS: the times after which
-     * the work pauses and ends. */
+    size_t most_steps; /* number of steps that the last regex_allow() allowed */
+    /* The processor time of the thread also limits the work. It is read once in many steps, next at step LOOK_STEPS.
+     * BEGAN_NS: when the work began (0: not read yet). PAUSE_NS, MAX_NS: the times after which the work pauses and
+     * ends. */
     size_t look_steps;
     uint64_t began_ns, pause_ns, max_ns;
     enum regex_fault fault;
@@ -90,8 +90,8 @@ bool regex_reserve(struct regex_store *s, void **array, size_t *cap, size_t used
 /* Counts N steps of work. False: a limit is exceeded, or there is another fault. */
 bool regex_charge(struct regex_store *s, size_t n);
 
-/* Allows MOST further steps, with a pause after the first NOW of them, and ends a pause. The work also pauses after the
- * time of NOW steps, and ends after ten times that of MOST, so that steps which take long do not add up. */
+/* Ends a pause, and allows MOST further steps, with a pause after the first NOW of them. So that slow steps do not add
+ * up, the work also pauses after the usual time of NOW steps, and ends after ten times the usual time of MOST steps. */
 void regex_allow(struct regex_store *s, size_t now, size_t most);
 
 /* ---- constructors ---- */

@@ -1,8 +1,8 @@
-/* key_tree.h - the names of an object's properties as a tree of their common prefixes, and expressions for one of
- * these names and what follows it.
+/* key_tree.h - the names of an object's properties as a tree of their common prefixes, and expressions for one of these
+ * names and what follows it.
  *
- * A position in an object at which any of N names can come would have N alternatives, each with a regular expression
- * for one name. The expression of the tree has few alternatives at each place instead. It is built from the last
+ * At a position where any of N names can come, a plain expression has N alternatives, each with a regular expression
+ * for one name. The expression of the tree has only a few alternatives at each position. It is built from the last
  * property to the first: each step adds a name, and makes new expressions only on the way from the name to the root.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_KEY_TREE_H

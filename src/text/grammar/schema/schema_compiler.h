@@ -80,7 +80,7 @@ struct schema_compiler {
     bool has_recursive_anchors; /* the document contains a `$recursiveAnchor` that is true */
     bool is_loose;              /* unsupported keywords are ignored with a warning */
     bool is_open;               /* objects may have properties that no keyword describes */
-    /* The texts of names of `properties` and of values of `enum` and `const` */
+    /* The spelling of names of `properties` and of values of `enum` and `const` */
     enum json_spelling spelling;
     /* JSON pointer to the root: prefix of the pointers in faults and warnings; or NULL */
     const char *pointer;
@@ -125,8 +125,8 @@ struct buf;
 /* Looks at the object or array V at the JSON pointer B. True: it was found. */
 typedef bool schema_visit(void *ctx, const json_t *v, struct buf *b);
 
-/* Calls VISIT for FROM and for the objects and arrays inside it until it returns true, and then returns true. B has the
- * JSON pointer to FROM, and then that to the value that was found. */
+/* Calls VISIT for FROM and for the objects and arrays inside it until VISIT returns true; then returns true. B has the
+ * JSON pointer to FROM at first, and the pointer to the value that was found at the end. */
 bool schema_walk(struct buf *b, const json_t *from, schema_visit *visit, void *ctx);
 
 /* Reports that KEYWORD of the schema AT is malformed: ERR_INPUT. */

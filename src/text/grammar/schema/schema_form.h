@@ -76,8 +76,8 @@ struct schema_form {
     /* A superset of `string`. It differs for `format`, where `string` has only some of the strings of the
      * format: the complement must exclude all strings that may have the format. */
     uint32_t string_bound;
-    /* Subsets of `number` and `string`: the spellings that answers have. A value that the set has must not be lost by
-     * them, for instance by the intersection of integers, which are written in digits only, and the constant 1.0. */
+    /* Subsets of `number` and `string`: the spellings that answers have. Every value of the set must keep a spelling,
+     * even in an intersection such as that of integers, which are written in digits only, and the constant 1.0. */
     uint32_t written_number, written_string;
     struct schema_arrays arrays;
     struct schema_objects objects;

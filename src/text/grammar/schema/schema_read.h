@@ -7,7 +7,7 @@
 /* Returns the form of TERM, or NULL after an error. */
 const struct schema_form *schema_form_of(struct schema_compiler *c, uint32_t term);
 
-/* The depth that finds most schemas without a value. */
+/* The depth of schema_is_empty() that detects most schemas without a value. */
 enum { SCHEMA_EMPTY_DEPTH = 5 };
 
 /* True if TERM certainly has no value. Examines elements and properties DEPTH levels deep. */

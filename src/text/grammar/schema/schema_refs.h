@@ -7,7 +7,7 @@
 /* Determines the draft, registers all identifiers, and sets *HAS_MULTIPLES if `multipleOf` occurs. */
 void schema_refs_scan(struct schema_compiler *c, bool *has_multiples);
 
-/* Returns the resource against which `$ref` in JSON is resolved. RESOURCE: that of the enclosing schema. */
+/* Returns the resource against which `$ref` in JSON is resolved. RESOURCE is the resource of the enclosing schema. */
 uint32_t schema_resource_of(const struct schema_compiler *c, const json_t *json, uint32_t resource);
 
 /* Returns the term of JSON, a subschema of a schema that belongs to the resource RESOURCE. */

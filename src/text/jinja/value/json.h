@@ -8,7 +8,7 @@
 
 struct builtin_call;
 
-/* The filter tojson. */
+/* Implements the filter tojson. */
 struct value jinja_to_json(struct rendering *r, struct value v, const struct builtin_call *g);
 
 /* Returns the value of J. Strings are borrowed, or copied if origins are recorded. */
