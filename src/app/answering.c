@@ -1,4 +1,4 @@
-/* answering.c - opens what is needed besides an engine to answer JSON bodies of API requests. */
+/* answering.c - opens the data with which API requests are answered, besides an engine. */
 #include "app/answering.h"
 
 #include <string.h>

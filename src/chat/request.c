@@ -1,4 +1,4 @@
-/* request.c - opens and closes requests, and tells their properties. */
+/* request.c - opens and closes requests, adds events to their answers, and writes complete answers. */
 #include "chat/request.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* template_cache.c - see template_cache.h. Templates are parsed without holding the lock. */
+/* template_cache.c - looks up, parses and evicts templates, which are parsed without holding the lock. */
 #include "chat/template_cache.h"
 
 #include <string.h>

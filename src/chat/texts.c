@@ -220,7 +220,7 @@ static int describe_all(struct texts *t, const struct engine_info *engine, struc
     return t->tok ? describe_tokens(t, e) : 0;
 }
 
-/* ---- all of it ---- */
+/* ---- opening ---- */
 
 /* Initializes t->service, with which gallop_answer() answers request bodies, from the model's files. */
 static void open_service(struct texts *t, struct gallop *g)
@@ -284,7 +284,7 @@ int texts_need_tok(struct texts *t, struct err *e)
 
 int texts_give(struct buf *b, char **text, size_t *len, struct err *e)
 {
-    buf_str(b, ""); /* an empty text is an empty string */
+    buf_str(b, ""); /* makes an empty buffer an empty string */
     if (b->oom)
         return err_nomem(e, "a text");
     *text = b->data;

@@ -51,8 +51,8 @@ void draw_masks(struct step *g, size_t n)
 
 /* ---- tokens ---- */
 
-/* Fills g->row with the rows of the N sequences that need logits or a hidden state. Rows with the same `task` are
- * sampled in order by one thread: those of a sequence whose penalties count the guesses before each row. */
+/* Fills g->row with the rows of the N sequences that need logits or a hidden state. One thread samples the rows with
+ * the same `task` in order: those of a sequence whose penalties count the guesses before each row. */
 static void list_rows(struct step *g, size_t n)
 {
     size_t task = 0;

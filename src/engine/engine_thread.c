@@ -1,7 +1,7 @@
-/* engine_thread.c - computes steps, and measures since when the current one runs.
+/* engine_thread.c - computes steps, and stores the time at which the current one began.
  *
- * gallop_step() without a waiting time returns 0 only if the engine has no request. Then the loop
- * sleeps until a submission or, if the executor has failed, until the next try to open it again.
+ * gallop_step() without a waiting time returns 0 only if the engine has no request. Then the loop sleeps until a
+ * submission or, if the executor has failed, until the next try to open it again.
  */
 #include "engine/engine_thread.h"
 

@@ -65,8 +65,8 @@ struct gallop {
     struct arena config_arena;
     struct texts *texts; /* NULL in engines that gallop_open() did not open; closed by CLOSE_TEXTS */
     void (*close_texts)(struct texts *t);
-    struct embedder embedder;    /* of engine_read_embedder() */
-    struct err embedder_missing; /* why it cannot be used; code 0: it can */
+    struct embedder embedder;    /* result of engine_read_embedder() */
+    struct err embedder_missing; /* why `embedder` cannot be used; code 0: it can */
     _Atomic uint64_t last_id;    /* id of the newest request; also read by gallop_cancel() */
     struct rng_seeds seeds;      /* seeds for requests that give none */
     _Atomic(struct seq *) inbox; /* list of submitted sequences that no step has accepted, newest first */

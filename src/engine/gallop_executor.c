@@ -38,7 +38,7 @@ struct gallop_executor {
     struct executor x;
     struct sampling config; /* values of generation_config.json */
     struct arena arena;     /* memory of the arrays of `config` and of the histories */
-    struct rng_seeds seeds; /* of picks without a seed */
+    struct rng_seeds seeds; /* seeds of picks that give none */
     uint64_t n_runs;
     uint64_t *last_use;             /* [n_slots or n_blocks] last user: run number << USE_SHIFT | sequence */
     size_t *n_rows;                 /* [n_slots] number of computed rows */
@@ -231,8 +231,8 @@ static int check_prompts(const struct executor_caps *c, const struct gallop_rows
     return 0;
 }
 
-/* Records that sequence S uses U, a slot or a written block. Returns false if sequence *BEFORE of this run
- * uses it already. */
+/* Records that sequence S uses U, a slot or a written block. If another sequence of this run uses U already, sets
+ * *BEFORE to it and returns false. */
 static bool use(struct gallop_executor *x, size_t u, size_t s, size_t *before)
 {
     if (x->last_use[u] >> USE_SHIFT == x->n_runs) {
@@ -374,8 +374,8 @@ static int check_history(const struct gallop_executor *x, const struct sampling 
     return 0;
 }
 
-/* Reads P, whose owner error messages call WHAT, into *OUT, merged with the sampling parameters of
- * generation_config.json. Does not allocate. */
+/* Reads P into *OUT, merged with the sampling parameters of generation_config.json. WHAT names the owner of P in error
+ * messages. Does not allocate. */
 static int read_pick(struct gallop_executor *x, const struct gallop_sampling *p, const char *what,
                      struct sampling *out, struct err *e)
 {

@@ -1,5 +1,5 @@
-/* llm.c - opens model, tokenizer, scratch and KV cache, and implements struct executor. They are opened in
- * this order, because each needs sizes of the earlier ones. */
+/* llm.c - opens model, tokenizer, scratch and KV cache, and implements struct executor. The parts are opened in this
+ * order, because each needs sizes of the earlier ones. */
 #include "engine/llm.h"
 
 #include <stdio.h>

@@ -261,7 +261,8 @@ static void leave_reading(struct step *g, struct seq *s)
             (--g->n_reading - at) * sizeof(struct seq *));
 }
 
-/* Queues the siblings of S with the time of arrival of S, when the prompt of S is computed or S has ended before. */
+/* Queues the siblings of S with the time of arrival of S. Called when the prompt of S is computed, or S ends before
+ * that. */
 static void release_siblings(struct step *g, struct seq *s)
 {
     while (s->sibling && !lanes_search(s)) {
@@ -728,8 +729,8 @@ static void wait_for_rows(struct step *g)
 
 /* ---- masks ---- */
 
-/* Returns true unless S must sit out this step, because its constraint is lent or the mask of its next token is not
- * made. */
+/* Returns true if S can take part in this step: no thread of late.h has its constraint, and the mask of its next token
+ * is made. */
 static bool has_mask(const struct seq *s)
 {
     return !s->mask || !s->stop.limit ||
@@ -765,7 +766,7 @@ static void take_mask(struct step *g, struct seq *s)
         end(g, s);
 }
 
-/* Lends the constraints of the sequences in g->masks whose masks are late to the threads of late.h. Sequences with the
+/* Gives the constraints of the sequences in g->masks whose masks are late to the threads of late.h. Sequences with the
  * same constraint are adjacent in g->masks. */
 static void lend_late(struct step *g)
 {
@@ -787,8 +788,8 @@ static void lend_late(struct step *g)
     }
 }
 
-/* Makes the masks that running sequences lack, within the work limit of a step (MASKS_STEPS), and lends the constraints
- * of the others. */
+/* Makes the masks that running sequences lack, within the work limit of a step (MASKS_STEPS). Gives the constraints
+ * whose masks need more work to the threads of late.h. */
 static void make_masks(struct step *g)
 {
     struct masks *m = &g->masks;
@@ -1037,7 +1038,7 @@ static size_t step_plan(struct step *g)
     }
     if (g->guesser && caps->guesses && !is_without_guesses(g))
         step_guess(g);
-    /* after trial_depth() has subtracted the time of the draft */
+    /* read after trial_depth() has subtracted the time of the draft */
     lim.trial_s = g->n_steps % TRIAL == 0 ? g->trial_s : 0;
     g->n_lacking = g->n_late = 0;
     for (size_t i = 0; i < g->n_running; i++)
@@ -1282,7 +1283,7 @@ static bool step_compute(struct step *g, size_t n)
 
 /* Advances the constraint of S by its new token ID. If the answer may be complete, the mask of the next token is made
  * now, because an answer ends when no further token is allowed; otherwise it is made before the next step. Returns
- * false if the work limit of the step is reached before that is known; S then sits out steps until it is. */
+ * false if the work limit of the step is reached first; S is then left out of steps until the mask is complete. */
 static bool follow_constraint(struct step *g, struct seq *s, int32_t id)
 {
     struct late_mask *x = s->next_mask;

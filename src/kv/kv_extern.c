@@ -91,7 +91,7 @@ static int extern_truncate(struct kv *c, size_t seq, size_t n)
     return 0;
 }
 
-/* Always fails: a caller that shares rows lends the same blocks to both sequences instead of a fork. */
+/* Always fails: a caller that shares rows gives both sequences the same blocks instead. */
 static int extern_fork(struct kv *c, size_t from, size_t n, size_t to)
 {
     (void)c;

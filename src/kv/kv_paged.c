@@ -186,7 +186,7 @@ static void free_unreachable(const struct kv *c, struct paged *s, uint32_t i)
     }
 }
 
-/* Returns whether a node without a block in group G can never be adopted: G is group 0 and keeps all rows. */
+/* Returns whether a node without a block in group G can never be adopted (reused): G is group 0 and keeps all rows. */
 static bool decides_adoption(const struct kv *c, size_t g)
 {
     return g == 0 && c->group[0].window == 0;
@@ -210,8 +210,8 @@ static uint32_t evict_block(struct kv *c, size_t g)
     return b;
 }
 
-/* Returns a block of group G with one holder: a free block, or else the cached block that is evicted first. A
- * free or cached block must exist. */
+/* Returns a block of group G with one reference: a free block, or else the cached block that is evicted first. A free
+ * or cached block must exist. */
 static uint32_t allocate_block(struct kv *c, size_t g)
 {
     struct paged *s = c->state;
@@ -221,7 +221,8 @@ static uint32_t allocate_block(struct kv *c, size_t g)
     return b;
 }
 
-/* Removes a holder of block B of group G. Without holders it becomes cached if adoptable, otherwise free. */
+/* Removes one reference to block B of group G. Without references it becomes cached if kv_adopt() can reuse it,
+ * otherwise free. */
 static void release_block(struct kv *c, size_t g, uint32_t b)
 {
     struct paged *s = c->state;
@@ -238,7 +239,7 @@ static void release_block(struct kv *c, size_t g, uint32_t b)
         kvpool_push(&s->pool, g, b);
 }
 
-/* Adds a holder to block B of group G, which is held or cached. */
+/* Adds a reference to block B of group G, which is held or cached. */
 static void hold_block(struct paged *s, size_t g, uint32_t b)
 {
     struct paged_block *p = &s->blocks[g].block[b];

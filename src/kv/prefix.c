@@ -153,7 +153,7 @@ uint32_t prefix_add(struct prefix *p, uint32_t parent, struct prefix_key seed, c
     return i;
 }
 
-/* Frees node I if it has no block, child or holder; then treats its parent in the same way, and so on. */
+/* Frees node I if it has neither block nor child and is not held; then treats its parent in the same way, and so on. */
 static void prune(struct prefix *p, uint32_t i)
 {
     while (i != PREFIX_NONE && !p->node[i].n_children && !p->node[i].n_holders && !p->node[i].n_places) {

@@ -78,8 +78,8 @@ uint32_t prefix_add(struct prefix *p, uint32_t parent, struct prefix_key seed, c
                     size_t n);
 
 uint32_t prefix_place(const struct prefix *p, uint32_t node, size_t group);
-/* Sets the block of NODE in GROUP; PREFIX_NONE removes it. If NODE then has no block, child or holder, frees
- * it, and treats its parent in the same way, and so on. */
+/* Sets the block of NODE in GROUP; PREFIX_NONE removes it. If NODE then has neither block nor child and is not held,
+ * frees it, and treats its parent in the same way, and so on. */
 void prefix_set_place(struct prefix *p, uint32_t node, size_t group, uint32_t place);
 void prefix_hold(struct prefix *p, uint32_t node); /* does nothing for PREFIX_NONE */
 void prefix_unhold(struct prefix *p, uint32_t node);

@@ -497,8 +497,7 @@ static int read_tokenizer_files(struct reader *r)
 
 /* ---- the classes of transformers ---- */
 
-/* The classes that build their own steps from the vocabulary of a tokenizer.json, and what follows from
- * them. */
+/* The classes that build their own steps from the vocabulary of a tokenizer.json, and their default special tokens. */
 static const struct class
 {
     const char *names;          /* without "Fast", with a blank before and after each */
@@ -561,7 +560,7 @@ static const struct class *class_called(const char *name, size_t n)
     return NULL;
 }
 
-/* Sets *OUT to whether the tokenizer.json has a step ByteLevel, as transformers looks for it. */
+/* Sets *OUT to whether the tokenizer.json has a ByteLevel step, by the same search as in transformers. */
 static int has_byte_level(struct reader *r, bool *out)
 {
     static const char sign[] = "\"ByteLevel\"";

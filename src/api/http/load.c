@@ -25,7 +25,7 @@ void load_gauges(const struct api *a, struct metrics_now *now)
     now->max_request_bytes = a->opt.max_request_bytes;
     now->n_over_memory = atomic_load(&a->n_over_memory);
     now->engine = a->opt.service.engine;
-    if (a->opt.service.engine) /* tests compute gauges without one */
+    if (a->opt.service.engine) /* tests compute gauges without an engine */
         engine_executor_state(a->opt.service.engine, &now->executor);
     now->bodies_bytes = a->server ? server_bodies_bytes(a->server) : 0;
     now->n_failed_handshakes = a->server ? server_n_failed_handshakes(a->server) : 0;

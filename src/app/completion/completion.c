@@ -164,7 +164,7 @@ static bool is_file(const char *arg)
     return found;
 }
 
-/* Appends what the value of the option ROW is (a file, a folder or words), and the words that it accepts. */
+/* Appends the kind of values of the option ROW (a file, a folder or words), and the words that it accepts. */
 static void write_value(struct search *s, const struct opt_row *row)
 {
     const char *words = row->type == PARAM_TEXT || row->type == PARAM_CHOICE ? row->values : NULL;

@@ -1,4 +1,4 @@
-/* cache.c - see cache.h. */
+/* cache.c - composes paths in the cache folder, and creates their folders. */
 #include "base/files/cache.h"
 
 #include <stdio.h>

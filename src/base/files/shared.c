@@ -1,4 +1,4 @@
-/* shared.c - see shared.h. */
+/* shared.c - creates, grows and maps shared memory. */
 #include "base/files/shared.h"
 
 #include <errno.h>

@@ -692,7 +692,7 @@ static void put_begin(const struct dialect_writer *w, struct buf *out)
     buf_str(out, ",\"message\":{");
     put_head(w->q, out);
     buf_str(out, ",\"content\":[],\"stop_reason\":null,\"stop_sequence\":null,");
-    /* cached and output tokens are 0: what is known about them by now depends on timing */
+    /* cached and output tokens are 0, because their present numbers depend on timing */
     put_counts(w->q->n_prompt_tokens, 0, 0, out);
     buf_str(out, "}}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n");
 }

@@ -1,4 +1,4 @@
-/* ask.c - the fields of a request that concern beam search. */
+/* ask.c - reads and checks the fields of a request that concern beam search. */
 #include "engine/beams/ask.h"
 
 #include "engine/beams/beam.h"

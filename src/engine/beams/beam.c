@@ -1,4 +1,4 @@
-/* beam.c - the rules of beam.h. */
+/* beam.c - implements the rules of beam.h. */
 #include "engine/beams/beam.h"
 
 #include <math.h>
@@ -62,8 +62,8 @@ static float score_of(const struct beam_search *b, float sum, size_t n)
     return sum / (float)pow((double)n, b->rules.length_penalty);
 }
 
-/* Adds the continuation C of the hypothesis PARENT, which ends there, to the finished hypotheses, unless `width` better
- * ones are finished. */
+/* Adds the hypothesis PARENT, which the continuation C ends, to the finished hypotheses, unless `width` better ones are
+ * finished. */
 static void add_finished(struct beam_search *b, const struct beam_next *c, const struct beam_text *parent)
 {
     float score = score_of(b, c->sum, b->n_output + 1);

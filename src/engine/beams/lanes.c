@@ -7,7 +7,7 @@
 #include "engine/executor.h"
 #include "text/tok/tok.h"
 
-/* ---- every sequence ---- */
+/* ---- sequences with or without beam search ---- */
 
 struct seq *lanes_head(struct seq *s)
 {

@@ -13,7 +13,7 @@
 #include "text/markup/tools.h"
 #include "text/tok/tok.h"
 
-/* ---- which functions ---- */
+/* ---- the functions that may be called ---- */
 
 /* Returns the member `strict` of function I as the client sent it; NULL: it is absent. */
 static const json_t *strict_of(const struct constrain_calls *c, size_t i)
@@ -163,7 +163,7 @@ int constrain_calls(struct gallop_structured_outputs *s, const struct constrain_
     return 0;
 }
 
-/* ---- where the constraint begins ---- */
+/* ---- the start of the constraint ---- */
 
 /* Makes the constraint of S apply to a message in harmony's channels (GPT-OSS). The prompt must end with the header of
  * the answer's message. */

@@ -11,8 +11,8 @@ struct constraints_entry {
     struct constraints_entry *next, *before;
     struct constraint *constraint;
     uint8_t digest[DIGEST_BYTES]; /* of its source */
-    size_t n_users;               /* number of requests that use the entry, and 1 while it is lent */
-    bool is_lent;                 /* a thread of late.h works on it; used by the engine's thread only */
+    size_t n_users; /* number of requests that use the entry, plus 1 while a thread of late.h has it */
+    bool is_lent;   /* a thread of late.h works on it; used by the engine's thread only */
 };
 
 void constraints_open(struct constraints *c, const struct tok *tok)

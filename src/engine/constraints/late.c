@@ -1,4 +1,4 @@
-/* late.c - the threads that make late masks, and their queue of lent constraints. */
+/* late.c - the threads that compute deferred masks, and their queue of lent constraints. */
 #include "engine/constraints/late.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ struct late_job {
     struct late_job *next; /* next finished job */
     struct constraints_entry *entry;
     struct late_mask *mask; /* list of all masks */
-    struct late_mask *at;   /* the next to be made; NULL: none */
+    struct late_mask *at;   /* the next mask to make; NULL: none */
 };
 
 struct late_mask *late_mask_new(size_t mask_words)
@@ -108,7 +108,7 @@ static void *late_run(void *ctx)
     return NULL;
 }
 
-/* Starts the threads, unless they run. Returns false if there is none. */
+/* Starts the threads, unless they run. Returns false if no thread could be started. */
 static bool start_threads(struct late_work *w, struct constraints *c)
 {
     if (w->constraints)

@@ -1,4 +1,4 @@
-/* structured.c - a reader for each field, and the check that at most one constraint is given. */
+/* structured.c - reads each field of a constraint, and checks that at most one constraint is given. */
 #include "engine/constraints/structured.h"
 
 #include <string.h>

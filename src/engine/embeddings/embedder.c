@@ -141,8 +141,8 @@ static int read_length(const json_t *object, const char *key, const char *file, 
     return 0;
 }
 
-/* Reads from tokenizer_config.json and config.json how many tokens sentence-transformers keeps of a text.
- * GIVEN: the number is known from sentence_bert_config.json, 0: it is not. */
+/* Reads from tokenizer_config.json and config.json how many tokens sentence-transformers keeps of a text. GIVEN: the
+ * number in sentence_bert_config.json; 0: none. */
 static int read_limit(struct embedder *x, struct folder in, size_t given, struct err *e)
 {
     size_t position = 0;

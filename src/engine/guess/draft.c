@@ -479,8 +479,8 @@ static int32_t *add_rows(struct draft *d, struct draft_seq *t, size_t pos, size_
     return id;
 }
 
-/* Adds the rows of known tokens that T lacks to the run. If these are more than a step adds, at most *LEFT of them are
- * added and subtracted from *LEFT. If T then lacks none, a guess is drawn from the last row, and PARD adds rows of mask
+/* Adds the rows of known tokens that T lacks to the run. If it lacks many, adds at most *LEFT of them, and subtracts
+ * their number from *LEFT. If T then lacks none, a guess is drawn from the last row, and PARD adds rows of mask
  * tokens. */
 static void add_known(struct draft *d, struct draft_seq *t, size_t *left)
 {

@@ -1,4 +1,4 @@
-/* history.c - the ring of history.h. */
+/* history.c - writes and searches the ring of history.h. */
 #include "engine/guess/history.h"
 
 #include <string.h>

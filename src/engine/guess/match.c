@@ -1,4 +1,4 @@
-/* match.c - the index of match.h. */
+/* match.c - builds and searches the index of match.h. */
 #include "engine/guess/match.h"
 
 #include "base/err.h"
@@ -142,8 +142,8 @@ static size_t search(const struct match *m, const int32_t *token, const int32_t 
     return depth;
 }
 
-/* Adds the token before index END of TOKEN with the tokens before it to the tree, and records the longest match
- * there. */
+/* Adds token END - 1 of TOKEN, in the context of the tokens before it, to the tree, and records the longest match that
+ * ends there. */
 static void ending_add(struct match *m, const int32_t *token, size_t end)
 {
     size_t most = end < m->max_length ? end : m->max_length, depth = 0;

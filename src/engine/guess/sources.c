@@ -48,8 +48,8 @@ static size_t look_up(struct guess_sources *g, struct seq *s, enum guess_source 
                         guess, &s->guess.match);
 }
 
-/* Adds the tokens of TOKEN [n] that the index M lacks. If these are more than a step adds, at most *LEFT of them are
- * added and subtracted from *LEFT. */
+/* Adds the tokens of TOKEN [n] that the index M lacks. If it lacks many, adds at most *LEFT of them, and subtracts
+ * their number from *LEFT. */
 static void index_tokens(struct match *m, const int32_t *token, size_t n, size_t *left)
 {
     size_t lacks = n - m->n_tokens;

@@ -1,4 +1,4 @@
-/* suffix.c - the votes of suffix.h. */
+/* suffix.c - collects and counts the votes of suffix.h. */
 #include "engine/guess/suffix.h"
 
 #include "engine/guess/match.h"

@@ -1,4 +1,4 @@
-/* artifacts.c - see artifacts.h. */
+/* artifacts.c - loads compiled programs from files, or compiles and stores them. */
 #include "engine/pjrt/artifacts.h"
 
 #include <fcntl.h>

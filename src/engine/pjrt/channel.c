@@ -1,4 +1,4 @@
-/* channel.c - see channel.h. */
+/* channel.c - sends and receives the messages of channel.h. */
 #include "engine/pjrt/channel.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* child.c - see child.h. */
+/* child.c - starts and ends the process of a plugin, and logs its output. */
 #include "engine/pjrt/child.h"
 
 #include <ctype.h>

@@ -1,4 +1,4 @@
-/* frames.c - see frames.h. */
+/* frames.c - opens the device and computes steps on it as frames, and implements struct executor. */
 #include "engine/pjrt/frames.h"
 
 #include <stdatomic.h>
@@ -490,7 +490,7 @@ int frames_open(struct frames **out, struct llm *m, const struct frames_options 
         rc = open_device(f, o->progress, e);
     f->pool = NULL;
     if (rc)
-        frames_close(f); /* if it abandons a call of the plugin, that uses nothing of M and O */
+        frames_close(f); /* an abandoned call of the plugin uses nothing of M and O */
     else
         *out = f;
     return rc;

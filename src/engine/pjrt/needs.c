@@ -1,4 +1,4 @@
-/* needs.c - see needs.h. */
+/* needs.c - compares the memory that weights and caches need with that of the device. */
 #include "engine/pjrt/needs.h"
 
 #include <stdio.h>
@@ -26,8 +26,8 @@ static void say_needs(const struct needs *n, char *out, size_t size)
              amount(n->weight_bytes, weights), n->n_slots, n->context, amount(n->cache_bytes, caches));
 }
 
-/* Returns how many slots, or rows of a slot, fit into ROOM bytes in addition to the scratch one, where CACHE_BYTES are
- * those of N and the scratch one. */
+/* Returns how many slots, or rows of a slot, fit into ROOM bytes beside the scratch slot or row. CACHE_BYTES is the
+ * size of N of them and the scratch one. */
 static size_t fit(size_t room, size_t cache_bytes, size_t n)
 {
     size_t part = cache_bytes / (n + 1), parts = part ? room / part : n + 1;

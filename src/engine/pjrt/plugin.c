@@ -29,7 +29,7 @@ static struct pjrt_error *call(const struct plugin *p, enum pjrt_number which, v
     return p->api->function[which](args);
 }
 
-/* Makes a sentence of the plugin's ERROR, which is freed: "pjrt: WHAT: message". Returns ERR_OS, or 0 if ERROR is
+/* Writes the plugin's ERROR to E as the sentence "pjrt: WHAT: message", and frees it. Returns ERR_OS, or 0 if ERROR is
  * NULL. */
 static int check(const struct plugin *p, struct pjrt_error *error, const char *what, struct err *e)
 {

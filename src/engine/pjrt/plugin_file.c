@@ -1,4 +1,4 @@
-/* plugin_file.c - see plugin_file.h. ELF: https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html. */
+/* plugin_file.c - reads the segments of an ELF file (https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html). */
 #include "engine/pjrt/plugin_file.h"
 
 #include <elf.h>

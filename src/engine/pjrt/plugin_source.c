@@ -1,4 +1,4 @@
-/* plugin_source.c - see plugin_source.h. */
+/* plugin_source.c - finds the file of a plugin, and reads its options from JSON. */
 #include "engine/pjrt/plugin_source.h"
 
 #include <jansson.h>

@@ -1,4 +1,4 @@
-/* process.c - see process.h. */
+/* process.c - executes the calls of the engine in the process of a plugin. */
 #include "engine/pjrt/process.h"
 
 #include <poll.h>

@@ -1,4 +1,4 @@
-/* remote.c - see remote.h. */
+/* remote.c - sends the calls of plugin.h to the process of a plugin. */
 #include "engine/pjrt/remote.h"
 
 #include <stdatomic.h>

@@ -10,7 +10,8 @@
 
 _Static_assert((int)GALLOP_EARLY_NEVER == (int)SAMPLING_EARLY_NEVER, "the numbers of early_stopping");
 
-/* As the column ACCESS of a row, PUBLIC applies the macro `row` to the other arguments, PRIVATE expands to nothing. */
+/* The column ACCESS of sampling.def: PUBLIC applies the macro `row` to the other arguments, PRIVATE expands to
+ * nothing. */
 #define PUBLIC(row, ...) row(__VA_ARGS__)
 #define PRIVATE(...)
 

@@ -92,7 +92,7 @@ int reasoning_init(struct reasoning *r, const struct reasoning_request *q, const
     return read_forced(r, a, e);
 }
 
-/* Begins to parse, inside reasoning if IS_INSIDE. Returns 0 or ERR_NOMEM. */
+/* Opens the parser of S, whose text begins inside reasoning if IS_INSIDE. Returns 0 or ERR_NOMEM. */
 static int open_parser(struct reasoning_run *s, bool is_inside)
 {
     const struct parser_options o = {.calls = &s->r->calls,

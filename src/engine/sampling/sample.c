@@ -312,7 +312,7 @@ float sample_select_near(const struct kern *k, float *v, float *scratch, size_t 
 
 /* ---- the chain of stages ---- */
 
-/* One run of all stages. */
+/* The state of one run of all stages. */
 struct chain {
     struct sample_scratch *s;
     const struct sampling *p;

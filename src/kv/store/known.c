@@ -45,7 +45,8 @@ static uint64_t mark_of(struct prefix_key key)
     return key.w[0] > GONE ? key.w[0] : key.w[0] + 2;
 }
 
-/* Returns the cell of MARK, or an empty cell for it (linear probing). At most half of the cells are used. */
+/* Returns the cell with MARK, 64 bits of a key, or an empty cell for it (linear probing). At most half of the cells are
+ * used. */
 static _Atomic uint64_t *cell_of(struct known_table *t, uint64_t mark)
 {
     for (size_t at = mark & (t->n_cells - 1);; at = (at + 1) & (t->n_cells - 1)) {

@@ -311,7 +311,7 @@ static void wait_until(sem_t *sem, double clock)
 
     while (sem_clockwait(sem, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
         ;
-    /* Clears the remaining posts, because the caller looks at all slots anyway. */
+    /* Clears the remaining posts of the semaphore, because the caller looks at all slots anyway. */
     while (sem_trywait(sem) == 0)
         ;
 }

@@ -24,8 +24,7 @@
 
 /* The limits of steps. A step computes one new transition, in about 100 ns. */
 enum {
-    COMPILE_STEPS =
-        20000000, /* for compiling a source: about 2 s, which are the limit of processor time, too */
+    COMPILE_STEPS = 20000000, /* for compiling a source: about 2 s, also the limit of processor time */
     /* A mask or token that takes more is not followed by guesses. Successive tokens take similar work, so guesses stay
      * far from CONSTRAINT_MASK_STEPS. */
     GUESS_STEPS = CONSTRAINT_MASK_STEPS / 64,
@@ -504,7 +503,7 @@ void constraint_share(struct constraint *c, struct constraint_budget *budget)
     count_bytes(c);
 }
 
-/* The memory accounting of a thread before it worked on an answer, to be restored behind it. */
+/* The memory accounting of a thread, which is saved before it works on an answer and restored afterwards. */
 struct payer {
     enum mem_charge charge;
     uint32_t client;
@@ -550,7 +549,7 @@ static void note_use(const struct constraint_run *r)
         r->steps->left -= c->last_steps < r->steps->left ? c->last_steps : r->steps->left;
         r->steps->done += c->last_steps;
     }
-    if (is_paused) /* how much it takes is not known */
+    if (is_paused) /* the steps that it needs are not known */
         c->last_steps = SIZE_MAX;
     if (c->budget)
         count_bytes(c);
@@ -610,7 +609,7 @@ int constraint_run_error(const struct constraint_run *r, struct err *e)
 /* Returns the longest token of MASK if the texts of all its tokens are beginnings of this token's text, else -1. */
 static int32_t longest_of_one_text(const struct token_trie *t, const uint32_t *mask)
 {
-    uint32_t last = 0; /* the deepest node so far; node 0 is not a token's if none was found */
+    uint32_t last = 0; /* the deepest node so far; its value is unused until FOUND is set */
     int32_t found = -1;
 
     for (size_t id = 0; id < t->n_vocab; id++) {

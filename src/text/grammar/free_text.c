@@ -1,4 +1,4 @@
-/* free_text.c - text without marks is the complement of the texts in which a search finds a mark. */
+/* free_text.c - builds text without marks as the complement of the texts in which a search finds a mark. */
 #include "text/grammar/free_text.h"
 
 #include "text/grammar/automata/pattern_set.h"

@@ -363,7 +363,7 @@ static uint32_t finish_dispatch(struct reader *r, const struct dispatch *d)
     return d->loops ? grammar_sequence(g, d->first, more) : d->first;
 }
 
-/* Reads TAG, and adds the expression of what follows its trigger to BEHIND [index of the trigger]. */
+/* Reads TAG, and adds the expression that follows its trigger to BEHIND [index of the trigger]. */
 static void read_triggered_tag(struct reader *r, const json_t *tag, const json_t *triggers, bool legacy,
                                uint32_t *behind, struct dispatch *d)
 {

@@ -500,7 +500,7 @@ static const struct token_masks_term *counted_term_of(struct token_masks *m, uin
         t->counting = count_term(m, state, loop, c->element, t) ? COUNTED : NOT_COUNTABLE;
         if (t->counting == NOT_COUNTABLE)
             forget_counts(t);
-        if (s->fault != REGEX_FINE) /* it is not known */
+        if (s->fault != REGEX_FINE) /* the result is not known after a fault */
             t->counting = NOT_COUNTED;
     }
     return t && t->counting == COUNTED ? t : NULL;

@@ -68,7 +68,7 @@ static uint32_t word(struct regex_store *s, const char *pattern)
     uint32_t x = REGEX_NOTHING;
 
     if (pattern_read(s, pattern, strlen(pattern), regex_characters, PATTERN_WHOLE, &x, NULL) != 0)
-        s->fault = s->fault ? s->fault : REGEX_NO_MEMORY; /* these patterns are constants */
+        s->fault = s->fault ? s->fault : REGEX_NO_MEMORY; /* the patterns are valid: memory ran out */
     return x;
 }
 

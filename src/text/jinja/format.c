@@ -29,8 +29,8 @@ enum { MOST_DIGITS = 1000, NUMBER_BYTES = MOST_DIGITS + 400 };
 struct format {
     struct rendering *r;
     const struct builtin_call *g;
-    bool escapes;           /* the format string is escaped, so what is put into it is escaped, too */
-    int64_t next;           /* the next number of a field without name */
+    bool escapes; /* the format string is escaped, so values that are put into it are escaped, too */
+    int64_t next; /* the next number of a field without name */
     bool counts, is_manual; /* a field without name, or with a number, was seen */
 };
 

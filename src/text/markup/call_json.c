@@ -155,7 +155,7 @@ static bool is_key(const struct parser_call *c, const char *name)
     return name && c->word.len == strlen(name) && memcmp(c->word.data, name, c->word.len) == 0;
 }
 
-/* Finds what the key in c->word is. Returns false if it is not valid. */
+/* Recognizes the key in c->word. Returns false if it is not valid. */
 static bool key_ends(struct parser *a)
 {
     struct parser_call *c = &a->call;
@@ -246,7 +246,7 @@ static bool close_byte(struct parser *a, char ch)
     return row->no_mark && c->named && more_calls && call_is_name(row, ch) && begins_name(a, a->at);
 }
 
-/* Reads the first byte of a call. Returns false if none begins with it. */
+/* Reads the first byte of a call. Returns false if no call begins with it. */
 static bool head_byte(struct parser *a, char ch)
 {
     struct parser_call *c = &a->call;

@@ -268,7 +268,7 @@ void call_string(struct parser *a, const char *s, size_t n)
     parser_args(a, s + from, n - from);
 }
 
-/* Writes S [n] as an integer. Returns false if it is none. */
+/* Writes S [n] as an integer. Returns false if it is not an integer. */
 static bool put_integer(struct parser *a, const char *s, size_t n)
 {
     size_t i = n && (*s == '-' || *s == '+');
@@ -304,7 +304,7 @@ static bool is_json(const char *s, size_t n)
     return is_valid;
 }
 
-/* Writes S [n] as a number; a whole one without a fraction. Returns false if it is none. */
+/* Writes S [n] as a number, without a fraction if it is whole. Returns false if it is not a number. */
 static bool put_number(struct parser *a, const char *s, size_t n)
 {
     struct buf out = {.tag = MEM_TEXT};

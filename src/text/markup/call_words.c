@@ -136,8 +136,8 @@ static bool string_step(struct parser *a)
     return true;
 }
 
-/* Reads what follows the opening bracket or a comma of an object or of the call's arguments: a key, or the
- * closing bracket. Returns false if more text is needed. */
+/* Reads a key, or the closing bracket, after the opening bracket or a comma of an object or of the call's arguments.
+ * Returns false if more text is needed. */
 static bool key_step(struct parser *a)
 {
     struct parser_call *c = &a->call;
@@ -284,7 +284,7 @@ static void after_byte(struct parser *a, char ch)
     }
 }
 
-/* Reads a byte behind a call in Python: what separates it from the next one, or the end of the list. */
+/* Reads a byte after a call in Python: a separator, or the end of the list. */
 static void next_byte(struct parser *a, char ch)
 {
     struct parser_call *c = &a->call;

@@ -128,7 +128,7 @@ static enum parser_found tree_match(const struct parser *a, size_t *at)
     return call_xml_key(a, *at, &len);
 }
 
-/* Reads what stands before the first byte of a value. Returns false if more text is needed. */
+/* Reads the text before the first byte of a value. Returns false if more text is needed. */
 static bool begin_step(struct parser *a)
 {
     static const char cdata[] = "<![CDATA[";
@@ -200,8 +200,7 @@ static void end(struct parser *a, size_t behind, bool complete)
     parser_end_call(a, behind, complete);
 }
 
-/* Reads what follows the name or a value: a key, or the end of the call. Returns false if more text is
- * needed. */
+/* Reads a key, or the end of the call, after the function's name or a value. Returns false if more text is needed. */
 static bool next_step(struct parser *a)
 {
     struct parser_call *c = &a->call;

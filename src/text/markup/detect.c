@@ -77,7 +77,7 @@ static bool render(struct detector *d, json_t *answer, bool has_results)
     return probe_render(&d->p, given);
 }
 
-/* ---- what an answer is ---- */
+/* ---- the text of an answer ---- */
 
 /* Returns the offset of the last occurrence of WHAT in B; B->len: there is none. */
 static size_t last_of(const struct buf *b, const char *what)

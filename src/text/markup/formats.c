@@ -14,8 +14,7 @@
 #define NUMBER(EXAMPLE) "\3" EXAMPLE
 #define TYPE            "\2"
 
-/* The texts of markup_calls.form: what stands around names and JSON arguments, or around all keys and
- * values. */
+/* The texts of markup_calls.form: around names and JSON arguments, or around all keys and values. */
 #define FORM(OPEN, BEFORE, BETWEEN, AFTER, CLOSE) .form = {OPEN, BEFORE, BETWEEN, AFTER, CLOSE}
 
 #define TAG(NAME) .open = {"<" NAME ">"}, .close = {"</" NAME ">"}

@@ -152,8 +152,8 @@ static bool shows_parts(const char *template, const char *mark)
     return true;
 }
 
-/* Returns the number of bytes of the marks of ROW if TEMPLATE has them all; 0: it does not, or they are too
- * few to tell. */
+/* Returns the number of bytes of the marks of ROW if TEMPLATE has them all; 0: some are missing, or they are too short
+ * to decide. */
 static size_t n_shown(const char *template, const struct markup_calls *row)
 {
     const char *const marks[] = {row->open[0], row->call[0],
@@ -246,7 +246,7 @@ json_t *markup_json(const struct markup *m)
                      markup_origin_name(m->reasoning_origin));
 }
 
-/* Says in E that NAME of the option SUBJECT is none of the names that WRITE_NAMES writes. */
+/* Sets E to an error: NAME, the value of the option SUBJECT, is none of the names that WRITE_NAMES writes. */
 static int name_refuse(const char *subject, const char *name, void (*write_names)(struct buf *),
                        struct err *e)
 {

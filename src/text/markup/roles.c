@@ -9,7 +9,7 @@
 
 static const char one[] = "probe_first_instruction", other[] = "probe_other_instruction";
 
-/* ---- what a template supports ---- */
+/* ---- the roles that a template supports ---- */
 
 /* Returns a new conversation with the roles ROLES, a string of letters: s(ystem), d(eveloper), u(ser),
  * a(ssistant). The first s or d has the text `one`, later ones have `other`. NULL: out of memory. */

@@ -15,7 +15,7 @@
 
 enum { SHORT_ID = 9 };
 
-/* ---- what a template supports ---- */
+/* ---- the tools that a template supports ---- */
 
 static const char probe_id[] = "abcdefgh1", probe_long_id[] = "call_abcdefghijklmn1";
 

@@ -290,7 +290,7 @@ static int strip(struct decode_run *r, size_t k, const char *s, size_t n)
 {
     struct state *x = &r->state[k];
 
-    if (!x->fragments) { /* each token has the limit of its own */
+    if (!x->fragments) { /* the limit applies to each token */
         x->count = 0;
         x->done = false;
     }

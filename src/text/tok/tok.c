@@ -183,7 +183,7 @@ size_t tok_special_prefix(const struct tok *t, const char *text)
     return n;
 }
 
-/* bytes; a hostile word of this size needs 30 times as much memory to encode. */
+/* In bytes. A hostile word of this size needs 30 times as much memory to encode. */
 enum { LARGE_TEXT = 1 << 20 };
 
 /* The state of one encoding. */

@@ -6,7 +6,7 @@
 #include "base/utf8.h"
 #include "text/tok/ids.h"
 
-enum { UNK_PENALTY = 10 }; /* SentencePiece's: how far the unknown piece's score is below the lowest score */
+enum { UNK_PENALTY = 10 }; /* SentencePiece's distance of the unknown piece's score below the lowest score */
 
 int unigram_seal(struct unigram *u, const struct vocab *v, struct err *e)
 {

@@ -38,7 +38,7 @@ struct compiler {
     pattern_alphabet *alphabet;
     bool is_wide; /* \w includes the letters and digits of Unicode */
     uint32_t all; /* matches any text */
-    /* A word character, another character; REGEX_NOTHING before the first assertion that tells them apart */
+    /* Expressions of a word character and of another character; REGEX_NOTHING until an assertion needs them */
     uint32_t word, other;
     uint32_t *work; /* [n_work] stack: members of unions under construction */
     size_t n_work, cap_work;

@@ -26,8 +26,8 @@ struct regex_node {
     bool is_plain;      /* contains no intersection, complement or multiple, so it matches some text */
     uint8_t known;      /* enum knowledge */
     uint16_t depth;     /* 1 + that of the deepest operand; a concatenation adds nothing to its second part */
-    /* If the expression is plain: bytes of its shortest text, and of the longest that is needed to complete a beginning
-     * of a text. */
+    /* If the expression is plain: bytes of its shortest text, and the maximum number of bytes that complete the
+     * beginning of a text. */
     uint32_t shortest, reach;
     uint32_t clamped; /* the result of regex_clamp() for store.clamp_most; REGEX_NOTHING: not known */
     /* The operands. BYTES: set[a]. LITERAL: text[a, a + b). CONCAT: a, then b. UNION, INTERSECTION: list[a, a
@@ -1089,9 +1089,8 @@ static uint32_t clamp_concat(struct regex_store *s, uint32_t r, uint32_t most)
     return r;
 }
 
-/* Returns whether B does not limit A, which is plain, as far as the first MOST bytes of a text show:
- * repetition bounds of B do not count if neither such a beginning nor its completion in A can reach them, and
- * without these bounds B matches all texts of A. */
+/* Returns whether B excludes no text of A, which is plain, as far as the first MOST bytes of a text show. Repetition
+ * bounds of B are ignored if neither these bytes nor their completion in A can reach them. */
 static bool is_within(struct regex_store *s, uint32_t a, uint32_t b, uint32_t most)
 {
     uint32_t most_kept = s->clamp_most, wide;

@@ -111,7 +111,7 @@ static uint32_t fraction(struct json_number *j, uint32_t most)
     return regex_concat(j->s, character(j, '.'), digits(j, 1, most));
 }
 
-/* Adds to the matches of *R those of A followed by B. */
+/* Adds the texts of A followed by B to the matches of *R. */
 static void also(struct json_number *j, uint32_t *r, uint32_t a, uint32_t b)
 {
     *r = regex_or(j->s, *r, regex_concat(j->s, a, b));

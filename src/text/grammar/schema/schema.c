@@ -35,7 +35,7 @@ static void define_rules(struct schema_compiler *c)
     }
 }
 
-/* ---- where rules come from ---- */
+/* ---- the places of rules ---- */
 
 /* The rule of a schema. */
 struct origin {

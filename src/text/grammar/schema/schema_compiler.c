@@ -45,7 +45,7 @@ bool schema_walk(struct buf *b, const json_t *from, schema_visit *visit, void *c
     return false;
 }
 
-/* What place_set() looks for, and how many values it has visited. */
+/* The search of place_set(): the schema AT, and the number of values that were visited. */
 struct search {
     const json_t *at;
     size_t n_visited;

@@ -11,7 +11,7 @@ struct value jinja_fail(struct rendering *r, const char *format, ...)
 
     if (r->rc)
         return value_none;
-    /* raise_exception() and the errors of filters may repeat variables */
+    /* messages of raise_exception() and of filters may repeat variables */
     r->rc = err_quote(r->e, ERR_INPUT, text, "%s line %u", r->name, r->line);
     return value_none;
 }
