@@ -470,7 +470,7 @@ static void end_stream(struct flight *f, struct buf *out)
     server_end(take_exchange(f));
 }
 
-/* Writes what a stream contains before its first token, unless it was written before. */
+/* Writes the beginning of a stream, before its first token, unless it was written before. */
 static void introduce(struct flight *f, struct buf *out)
 {
     if (f->state == FLIGHT_BEGUN && f->q.dialect->introduce)
@@ -478,8 +478,8 @@ static void introduce(struct flight *f, struct buf *out)
     f->state = FLIGHT_STREAMING;
 }
 
-/* Writes what choice I has generated since its last event. For a choice that failed, this is the output
- * before the failure. The end of the stream then reports the error. */
+/* Writes the output of choice I since its last event. For a choice that failed, this is the output before the failure.
+ * The end of the stream then reports the error. */
 static void write_part(struct flight *f, size_t i, struct buf *out)
 {
     struct answer_choice *h = &f->q.answer.choice[i];

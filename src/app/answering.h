@@ -54,7 +54,7 @@ void answering_name(struct answering *a, const struct load *l);
  * a template is no error. */
 int answering_read(struct answering *a, struct checkpoint *model, const char *file, struct err *e);
 
-/* Checks what A has read against the model of ENGINE. */
+/* Checks the contents of A against the model of ENGINE. */
 int answering_check(const struct answering *a, const struct gallop *engine, struct err *e);
 
 /* Fills S from A, and sets its engine. S borrows from A. */

@@ -194,7 +194,7 @@ int input_template_open(struct input_template *t, struct checkpoint *model, cons
 
     if (t->is_open)
         return 0;
-    input_template_close(t); /* what an earlier call opened before it failed */
+    input_template_close(t); /* closes a template that an earlier, failed call opened */
     if ((rc = checkpoint_chat(&t->chat, model, e)) != 0)
         return rc;
     t->text.tag = MEM_APP;

@@ -130,8 +130,8 @@ static int print_completion(const char *shell)
     return 2;
 }
 
-/* Prints the page for `gallop help WHAT MORE...` if WHAT is an option such as --man. Returns the exit status,
- * or -1 if WHAT is none of these options. */
+/* Prints the page for `gallop help WHAT MORE...` if WHAT is an option such as --man. Returns the exit status, or -1 if
+ * WHAT is not such an option. */
 static int print_help_of(const char *what, char **more, int n_more)
 {
     struct buf page = {.tag = MEM_APP};

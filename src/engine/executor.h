@@ -44,7 +44,7 @@ struct executor_caps {
     bool guesses;
     bool shares;  /* fork() shares the KV blocks of the forked rows instead of copying them */
     size_t block; /* rows of a KV block, which are reserved together */
-    /* Maximum number of rows of all slots together. 0: there is none, since windows drop rows. */
+    /* Maximum number of rows of all slots together. 0: no limit, since windows drop rows. */
     size_t pool_rows;
     /* Number of KV blocks that the caller owns, including block 0, which contains zeros and is never written.
      * 0: the executor has slots. */

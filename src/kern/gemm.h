@@ -30,8 +30,8 @@ enum {
     KERN_PART = 64,           /* minimum rows of each part if rows are split (parts below) */
 };
 
-/* The epilogue of a gemm: what it stores, computed from the sums after the bias. The result goes to the
- * member c, or to the member out if c is NULL. */
+/* The epilogue of a gemm: the function of the sums (after the bias) that it stores. The result goes to the member c, or
+ * to the member out if c is NULL. */
 enum kern_gemm_end {
     KERN_SUMS, /* Stores the sums. Needs c. */
     KERN_ACT,  /* Stores act(sum). */

@@ -130,8 +130,7 @@ static int compile(struct grammar_job *j, const struct constraint_source *s)
     return rc == ERR_NOMEM ? err_set(j->e, rc, "%s", j->error.msg) : 0;
 }
 
-/* Records that a limit, E, was reached in the line WHAT: its result does not tell what the constraint
- * accepts. */
+/* Records that a limit, E, was reached in the line WHAT: its result does not show whether the constraint accepts it. */
 static void note_limit(struct grammar_job *j, const char *what, const struct err *e)
 {
     if (!j->error.code)

@@ -144,7 +144,7 @@ static int detect(struct job *j)
 
 /* ---- texts ---- */
 
-/* A text and what is known of its request. */
+/* A text, and the known facts of its request. */
 struct text {
     struct buf text, special; /* SPECIAL: for each byte, whether a special token wrote it; empty: unknown */
     const json_t *tools;      /* NULL: none */

@@ -1,5 +1,5 @@
-/* linear_backend.h - what a backend of linears is, and what the backends share: columns of panels, elements of W,
- * gemm arguments, epilogues.
+/* linear_backend.h - the interface of a backend of linears, and functions that backends share: columns of panels,
+ * elements of W, gemm arguments, epilogues.
  *
  * backends.def lists the backends, best first. Only the files linear*.c and the code that shows or measures backends
  * need this header.

@@ -1,5 +1,5 @@
-/* completion.c - finds completions in the tables of verbs and options. The completion scripts for shells only
- * show what it finds. */
+/* completion.c - finds completions in the tables of verbs and options. The completion scripts for shells only show the
+ * results. */
 #include "app/completion/completion.h"
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* completion.h - completes the command line of gallop in shells.
  *
- * The script of a shell asks the program, `gallop help --complete WORD...`, and shows what it prints. */
+ * The script of a shell asks the program, `gallop help --complete WORD...`, and shows its output. */
 #ifndef GALLOP_APP_COMPLETION_COMPLETION_H
 #define GALLOP_APP_COMPLETION_COMPLETION_H
 

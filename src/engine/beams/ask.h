@@ -1,4 +1,4 @@
-/* ask.h - reads from a request whether it asks for beam search, and refuses what beam search does not support. */
+/* ask.h - finds out whether a request asks for beam search, and refuses fields that beam search does not support. */
 #ifndef GALLOP_ENGINE_BEAMS_ASK_H
 #define GALLOP_ENGINE_BEAMS_ASK_H
 

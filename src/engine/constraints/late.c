@@ -7,8 +7,9 @@
 #include "base/mem.h"
 #include "engine/constraints/constraints.h"
 
-/* A constraint that is lent, with the masks to make. After each mask the job waits for its next turn, so that no
- * constraint waits for all masks of another one. It waits as an item of the client whose answer needs the next mask. */
+/* A constraint that is lent to a thread, with the masks to make. After each mask the job waits for its next turn, so
+ * that no constraint waits for all masks of another one. It waits as an item of the client whose answer needs the next
+ * mask. */
 struct late_job {
     struct turns_item turn;
     struct late_job *next; /* next finished job */

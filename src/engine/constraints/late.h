@@ -37,8 +37,8 @@ struct late_mask {
     struct late_mask *next;      /* next mask of the same job */
     bool is_lent;                /* RUN and the members below it belong to a thread */
     bool was_lent;               /* a thread has given it back, and no step has read it yet */
-    bool is_orphan;              /* lent, and the sequence has ended */
-    struct constraint_run run;   /* the sequence's run while it is lent */
+    bool is_orphan;              /* a thread has it, and the sequence has ended */
+    struct constraint_run run;   /* the sequence's run while the constraint is lent */
     struct constraint_run *home; /* the member of the sequence to which RUN is given back */
     bool has_token;              /* the run lacks TOKEN, the last known token of the sequence */
     bool is_made;                /* the members below are set for all known tokens */
@@ -69,7 +69,7 @@ struct late_work {
 };
 
 struct late_mask *late_mask_new(size_t mask_words);
-void late_mask_free(struct late_mask *x); /* X may be NULL; if X is lent, it is freed when it comes back */
+void late_mask_free(struct late_mask *x); /* X may be NULL; while a thread has X, it is freed later */
 
 /* Adds x->token to RUN if RUN lacks it, and computes the mask of X. Returns false if the work limit of RUN ends the
  * computation; otherwise sets x->is_made, and x->err if the constraint has reached one of its own limits. */

@@ -46,8 +46,8 @@ void masks_add(struct masks *m, struct seq *s);
  * seq.mask_s. The calls may allocate. */
 void masks_run(struct masks *m, struct pool *pool);
 
-/* Adds to MASK, which has the tokens that the constraint of S allows next, the end and stop tokens if the answer may
- * end, and removes what the request does not allow. */
+/* MASK has the tokens that the constraint of S allows next. Adds the end and stop tokens if the answer may end, and
+ * removes tokens that the request excludes. */
 void masks_finish(struct seq *s, uint32_t *mask);
 
 /* Computes the MASK of the token after the guesses of S, completed as by masks_finish(). Returns false if the

@@ -122,7 +122,7 @@ static int spawn_with(struct child *c, const char *program, int socket, int memo
     return rc;
 }
 
-/* ---- what the process writes ---- */
+/* ---- the output of the process ---- */
 
 /* Logs LINE. Lines of XLA ("I0000 00:00:00 ...") have the level of their first letter; others are warnings. */
 static void log_line(const char *line)

@@ -1,4 +1,4 @@
-/* needs.h - whether weights and caches fit into the memory of a device, and what fits if they do not. */
+/* needs.h - compares the memory that weights and caches need with that of a device, and names sizes that fit. */
 #ifndef GALLOP_ENGINE_PJRT_NEEDS_H
 #define GALLOP_ENGINE_PJRT_NEEDS_H
 

@@ -61,7 +61,7 @@ static uint64_t object_number(const struct process *p, size_t i)
     return (uint64_t)p->object[i].generation << 32 | (uint64_t)(i + 1);
 }
 
-/* Returns the index in p->object of the object NUMBER, or SIZE_MAX if there is none of this KIND. */
+/* Returns the index in p->object of the object NUMBER, or SIZE_MAX if no object of this KIND has the number. */
 static size_t place_of(const struct process *p, uint64_t number, enum object_kind kind)
 {
     size_t i = (size_t)(number & UINT32_MAX) - 1;

@@ -53,7 +53,7 @@ struct writer {
     const struct markup_calls *row; /* of the form */
     tool_calls_schema *schema;
     void *context;
-    char value_mark[MOST_MARK]; /* without what follows MARKUP_ANY */
+    char value_mark[MOST_MARK]; /* up to MARKUP_ANY */
     uint32_t function;          /* expression of a call of any function, from the function's name on */
 };
 

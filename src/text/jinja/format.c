@@ -166,7 +166,7 @@ static void put_string(struct text *t, struct value s, const struct spec *p, str
 
 /* ---- numbers ---- */
 
-/* A number as text: SIGN PREFIX DIGITS REST, where REST has what follows the digits before the point. */
+/* A number as text: SIGN PREFIX DIGITS REST, where REST follows the digits before the point. */
 struct number {
     const char *sign, *prefix, *digits, *rest;
     size_t n_digits, n_rest, group; /* GROUP: digits between separators */

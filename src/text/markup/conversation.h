@@ -25,7 +25,7 @@ struct conversation {
     json_t *tools;             /* a list of functions; tools in another format stay as they are; NULL: none */
     json_t *messages;          /* a list of messages; NULL: it is among the variables */
 
-    bool verbatim;              /* messages and tools are not converted to what the template accepts */
+    bool verbatim;              /* messages and tools are not converted for the template */
     bool add_generation_prompt; /* the text ends with the beginning of the assistant's answer */
     bool is_open;               /* the answer continues the last message, with whose text the prompt ends */
     const struct tm *now;       /* NULL: the current time */

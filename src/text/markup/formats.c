@@ -1,4 +1,5 @@
-/* formats.c - the rows of the two tables of markup. A new format is a new row here; macros write what rows share. */
+/* formats.c - the rows of the two tables of markup. A new format is a new row here; macros write the common parts of
+ * rows. */
 #include "text/markup/markup.h"
 
 /* A row of either table. */

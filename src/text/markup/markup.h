@@ -15,7 +15,7 @@
 struct buf;
 struct err;
 
-/* Bits: what may follow the marks that open tool calls. */
+/* Bits: the forms of the text after the marks that open tool calls. */
 enum markup_shape {
     MARKUP_OBJECT =
         1, /* {"name": "f", "arguments": {...}} in any order; `parameters` is read like `arguments` */

@@ -161,7 +161,7 @@ struct parser {
     unsigned n_calls;
     struct parser_call call;
     size_t source;         /* offset in `in` of the text behind the mark that opens tool calls */
-    struct buf echo;       /* what the model may repeat now, behind its calls (markup_calls.echoes) */
+    struct buf echo;       /* text that the model may repeat now, behind its calls (markup_calls.echoes) */
     const char *text_mark; /* the mark that ended content right before a call that has not begun; or NULL */
     /* put a line end before further content, because a tool call, a mark or a message separates it from
      * earlier */
@@ -216,8 +216,8 @@ bool call_name_step(struct parser *a);
 /* Returns whether C may be part of a name in the calls of ROW. */
 bool call_is_name(const struct markup_calls *row, char c);
 
-/* Sets *WORD to the text in c->word without white space around it or, if names are attributes (row->quoted),
- * to the first value in it without quotes, and *REST to what follows. Returns the length of *WORD. */
+/* Sets *WORD to the text in c->word without white space around it or, if names are attributes (row->quoted), to the
+ * first value in it without quotes, and *REST to the text after it. Returns the length of *WORD. */
 size_t call_word(struct parser *a, char **word, const char **rest);
 
 /* Returns whether a mark before a key begins at offset AT, and its length in *LEN. With MARKUP_TREE, a mark
@@ -272,7 +272,7 @@ void call_text(struct parser *a, char ch);
 void call_text_end(struct parser *a);
 void call_text_cut(struct parser *a);
 
-/* Writes the number or literal S [n] of JSON or Python. Returns false if it is none. */
+/* Writes the number or literal S [n] of JSON or Python. Returns false if S is neither. */
 bool call_literal(struct parser *a, const char *s, size_t n);
 
 /* ---- channels.c ---- */

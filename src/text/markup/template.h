@@ -1,5 +1,5 @@
-/* template.h - a chat template with what its renderings of test conversations show: which tools and system messages it
- * accepts, and which markup it writes.
+/* template.h - a chat template, and the results of rendering test conversations with it: which tools and system
+ * messages it accepts, and which markup it writes.
  */
 #ifndef GALLOP_TEXT_MARKUP_TEMPLATE_H
 #define GALLOP_TEXT_MARKUP_TEMPLATE_H

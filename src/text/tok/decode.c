@@ -237,8 +237,8 @@ static int end_bytes(struct decode_run *r, size_t k)
     return rc;
 }
 
-/* A run of byte pieces that is no valid UTF-8 becomes U+FFFD for each of its bytes, as in the Hugging Face library.
- * Where its characters are passed on as they are complete, this begins at the first byte that is no character. */
+/* A run of byte pieces that is no valid UTF-8 becomes U+FFFD for each of its bytes, as in the Hugging Face library. If
+ * complete characters are passed on at once, U+FFFD begins at the first byte that is not part of a character. */
 static int byte_fallback(struct decode_run *r, size_t k, const char *s, size_t n)
 {
     struct state *x = &r->state[k];

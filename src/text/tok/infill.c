@@ -68,8 +68,8 @@ int infill_refuse(struct err *e)
 }
 
 /* Appends the ids of TEXT as if it continued a text. Models that are not byte-level put a blank before a text, which is
- * not wanted here; so a character is put before TEXT, and its ids are removed. If these are not the first ids, TEXT is
- * encoded as it is. */
+ * wrong here; so a character is put before TEXT, and its ids are removed. If the ids do not begin with those of the
+ * character, TEXT is encoded alone. */
 static int encode_inside(const struct tok *t, const char *text, size_t n, struct tok_ids *out, struct err *e)
 {
     static const char other[] = "\xe2\x98\xba"; /* U+263A, as in Meta's code for CodeLlama */

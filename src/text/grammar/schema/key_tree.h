@@ -1,5 +1,5 @@
 /* key_tree.h - the names of an object's properties as a tree of their common prefixes, and expressions for one of these
- * names and what follows it.
+ * names and the text after it.
  *
  * At a position where any of N names can come, a plain expression has N alternatives, each with a regular expression
  * for one name. The expression of the tree has only a few alternatives at each position. It is built from the last

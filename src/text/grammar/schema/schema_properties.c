@@ -240,8 +240,8 @@ static bool begin_states(struct properties *p, struct state *state, size_t n_sta
     return key && !p->c->rc;
 }
 
-/* Moves X from the state after member I to the state before it. AFTER is the expression of what follows the
- * member. FIRST: no property is written yet in X. */
+/* Moves X from the state after member I to the state before it. AFTER is the expression that follows the member. FIRST:
+ * no property is written yet in X. */
 static void put_member(struct properties *p, struct state *x, size_t i, bool first, uint32_t after)
 {
     struct schema_compiler *c = p->c;
