@@ -1,5 +1,5 @@
-/* opt.h - command-line options as arrays of rows. One row describes an option completely: a parameter (param.h), and
- * what the command line, --help and the manual page say of it.
+/* opt.h - command-line options as arrays of rows. One row describes an option completely: its parameter (param.h),
+ * its names on the command line, and its text in --help and the manual page.
  *
  * A command's table is a list of such arrays, so that several commands can share an array. The value of an
  * option comes from the command line, else from the row's environment variable, else from its default.

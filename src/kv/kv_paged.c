@@ -1,10 +1,9 @@
 /* kv_paged.c - the pooled types slab_pool and paged, whose KV blocks several sequences may hold at once. A
- * fork shares blocks, the prefix cache gives a sequence the rows of an earlier sequence with the same
- * beginning, and a shared block is copied before a sequence writes into it. The two types differ in the size
- * of a block.
+ * fork shares blocks, the prefix cache gives a sequence the rows of an earlier sequence with the same beginning, and
+ * a shared block is copied before a sequence writes into it. The two types differ in the size of a block.
  *
  * A block is free, held by sequences (refs > 0), or cached: no sequence holds it, but a node of the prefix
- * index names it, so that a sequence may adopt it.
+ * index names it, so that a sequence may reuse it.
  *
  *              allocate_block()           release_block(), refs = 0, in the index
  *     free -----------------------> held ----------------------------------------> cached
@@ -16,13 +15,12 @@
  *      +-------------------------------------------------------------------------------+
  *        free_unreachable(): the node has lost its block in group 0
  *
- * hold_block() and release_block() also add and remove holders of a held block. unindex_block() removes a
- * held block from the index before its rows change.
+ * hold_block() and release_block() also count the references to a held block. unindex_block() removes a held block
+ * from the index before its rows change.
  *
  * Cached blocks form an LRU ring. A sequence releases its last block first, so that the end of a prefix is
  * evicted before its beginning. If group 0 keeps all rows, a node without a block in group 0 cannot be
- * adopted, and its cached blocks of other groups are freed. kvpool.h describes regions and tables, prefix.h
- * the index.
+ * reused, and its cached blocks of other groups are freed. kvpool.h describes regions and tables, prefix.h the index.
  *
  * With a store (store/store.h) a block is written to the store when it is full, or when it is evicted if the
  * store still lacks it. Blocks that are read ahead become cached blocks, as if another sequence had computed
