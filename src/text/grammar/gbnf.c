@@ -323,7 +323,7 @@ static uint32_t read_bound(struct reader *r, bool *is_there)
     return v;
 }
 
-/* Reads the quantifiers behind PART. Returns the quantified part. */
+/* Reads the quantifiers after PART. Returns the quantified part. */
 static uint32_t read_quantifiers(struct reader *r, uint32_t part)
 {
     for (;;) {

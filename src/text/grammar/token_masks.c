@@ -182,7 +182,7 @@ static bool end_walk(struct token_masks *m, struct token_masks_term *out, size_t
     return s->fault == REGEX_FINE;
 }
 
-/* Sets AT[1] to the state behind BYTE, and returns it. REGEX_NOTHING: there is none, and AT[1] does not change. */
+/* Sets AT[1] to the state after BYTE, and returns it. REGEX_NOTHING: there is none, and AT[1] does not change. */
 static inline uint32_t advance(struct regex_store *s, struct token_masks_place *at, uint8_t byte)
 {
     uint32_t state = s->tables.table[at->node][byte];

@@ -1,10 +1,10 @@
 /* token_masks.h - computes which tokens may follow the text so far, as a mask with one bit per token.
  *
  * A mask depends only on a row of the recognizer. A walk over the whole trie of the vocabulary takes about a
- * millisecond if many tokens are allowed, so the work is divided. For each state of a regular expression, one
- * walk finds the tokens that stay inside the expression, and the trie nodes at which it may end. This depends
- * on that state alone and is cached. The tokens that continue behind an end depend on the row, and need a
- * walk over small subtrees for each row. The masks of rows are cached as well, up to a limit.
+ * millisecond if many tokens are allowed, so the work is divided. For each state of a regular expression, one walk
+ * finds the tokens that stay inside the expression, and the trie nodes at which the expression may end. This result
+ * depends on the state alone and is cached. Tokens that continue after such a node depend on the row, and need a walk
+ * over small subtrees for each row. The masks of rows are cached as well, up to a limit.
  *
  * Not thread-safe: a walk adds rows to the recognizer.
  */
@@ -22,9 +22,8 @@ struct token_masks_place;
 struct token_masks_set;
 struct token_masks_term;
 
-/* The result of a walk inside one regular expression, which outlives the grammar that it was made with.
- * Schemas whose strings or property names are not limited contain the same expression, and share this result
- * if they have the same vocabulary. */
+/* The result of a walk inside one regular expression. It outlives the grammar of the walk. Schemas with strings or
+ * property names without limits contain the same expression, and share the result if they have the same vocabulary. */
 struct token_masks_walk {
     struct token_masks_term *term; /* owned; NULL: none */
 };
@@ -61,7 +60,7 @@ int token_masks_walk_open(struct token_masks_walk *w, struct grammar *g, uint32_
                           const struct token_trie *trie, struct err *e);
 void token_masks_walk_close(struct token_masks_walk *w); /* W may be zeroed */
 
-/* Uses the results of W, which must outlive M, for REGEX, the same expression as that of W. Walks of other expressions
+/* Uses the results of W, which must outlive M, for REGEX, which must be the expression of W. Walks of other expressions
  * then visit only the texts after which their states differ from the states of REGEX. */
 void token_masks_share(struct token_masks *m, uint32_t regex, const struct token_masks_walk *w);
 

@@ -10,7 +10,7 @@
 #include "text/grammar/preface.h"
 
 enum {
-    MOST_DEPTH = 20, /* of objects and lists in arguments that are no JSON */
+    MOST_DEPTH = 20, /* depth of objects and lists in arguments that are not JSON */
     MOST_MARK = 64   /* bytes of the mark that ends a value */
 };
 
@@ -50,10 +50,10 @@ struct writer {
     const struct token_trie *trie;
     const struct tool_calls *calls;
     const struct tool_calls_form *form;
-    const struct markup_calls *row; /* of the form */
+    const struct markup_calls *row; /* the form's row */
     tool_calls_schema *schema;
     void *context;
-    char value_mark[MOST_MARK]; /* up to MARKUP_ANY */
+    char value_mark[MOST_MARK]; /* the form's mark, cut before MARKUP_ANY */
     uint32_t function;          /* expression of a call of any function, from the function's name on */
 };
 
@@ -146,7 +146,7 @@ static bool is_plain(const char *key)
     return strspn(key, plain) == strlen(key);
 }
 
-/* ---- arguments that are no JSON ---- */
+/* ---- arguments that are not JSON ---- */
 
 /* Returns whether the schema V has no keywords but TEXTS [n], its type and annotations. */
 static bool has_only(const json_t *v, const char *const *texts, size_t n)

@@ -18,13 +18,12 @@
 #include "text/grammar/token_trie.h"
 #include "text/markup/markup.h"
 
-/* How a model writes tool calls: a row of the table of markup (markup.h), and values that follow from the
- * row. */
+/* How a model writes tool calls: a row of the table of markup (markup.h), and values derived from the row. */
 struct tool_calls_form {
     const struct markup_calls *row;
-    const char *name;          /* of the row; NULL: there is no form */
+    const char *name;          /* name of the row; NULL: no form */
     const char *separator;     /* text between two parallel tool calls */
-    const char *comma, *quote; /* separator of values that are no JSON, and the mark around their strings */
+    const char *comma, *quote; /* separator of values that are not JSON, and the mark around their strings */
     /* The prefix of the form's texts OPEN and BEFORE that announces tool calls. Free text is allowed before the mark
      * and after the tool calls. NULL: an answer is either tool calls or text, and the row's BARE tells them apart. */
     const char *mark;
@@ -32,18 +31,17 @@ struct tool_calls_form {
      * call. */
     bool is_last;
     const char *spaced;     /* free text must not contain this text followed by blanks and '['; or NULL */
-    const char *value_mark; /* the mark that ends or changes a value, up to MARKUP_ANY */
+    const char *value_mark; /* the mark that ends or changes a value, cut before MARKUP_ANY */
 };
 
-/* Sets *FORM to that of the row of markup called NAME. Returns false if there is no such row. */
+/* Sets *FORM to the form of the row called NAME. Returns false if there is no such row. */
 bool tool_calls_form_named(const char *name, struct tool_calls_form *form);
 
 struct tool_calls_function {
     const char *name;
     const json_t *parameters; /* JSON Schema of the arguments; NULL: any object */
     const char *pointer;      /* JSON pointer to PARAMETERS in the request, for error messages; or NULL */
-    /* If not NULL, PARAMETERS are the schema of one value of any type, which does not contain this mark. NULL:
-     * PARAMETERS are the schema of the arguments */
+    /* If not NULL, PARAMETERS are the schema of one value of any type, and no string of the value contains this mark */
     const char *value_close;
     bool is_lax; /* unsupported keywords are ignored with a warning instead of refused */
 };

@@ -1,4 +1,4 @@
-/* call_json.c - the state machine of calls whose arguments are JSON: objects, lists of objects, and arguments behind a
+/* call_json.c - the state machine of calls whose arguments are JSON: objects, lists of objects, and arguments after a
  * name. */
 #include <string.h>
 

@@ -165,7 +165,7 @@ static bool key_step(struct parser *a)
     return true;
 }
 
-/* Reads a byte of a key without quotes, or the '=' or ':' behind a key. */
+/* Reads a byte of a key without quotes, or the '=' or ':' after a key. */
 static void key_byte(struct parser *a, char ch)
 {
     struct parser_call *c = &a->call;

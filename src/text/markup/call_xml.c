@@ -6,7 +6,7 @@
 
 enum {
     MAX_KEY = 1024,
-    /* bytes of white space behind a value that are skipped to find the mark that ends the value */
+    /* bytes of white space after a value that are skipped to find the mark that ends the value */
     MAX_AHEAD = 64
 };
 
@@ -249,7 +249,7 @@ static bool next_step(struct parser *a)
     return true;
 }
 
-/* Reads a byte of a key, or the mark behind it. Returns false if more text is needed. */
+/* Reads a byte of a key, or the mark after it. Returns false if more text is needed. */
 static bool key_step(struct parser *a)
 {
     struct parser_call *c = &a->call;

@@ -178,8 +178,8 @@ static bool header_step(struct parser *a)
     return true;
 }
 
-/* Returns whether the mark of LEN bytes at the current position, inside a JSON string of arguments, ends the
- * message: the answer must end or the next message must begin behind it. */
+/* Returns whether the mark of LEN bytes at the current position, inside a JSON string of arguments, ends the message:
+ * the answer must end or the next message must begin after it. */
 static enum parser_found ends_string(const struct parser *a, size_t len)
 {
     static const char *const next[] = {start_mark, channel_mark};

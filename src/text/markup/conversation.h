@@ -19,17 +19,17 @@ struct tm;
 /* The arguments of conversation_render(). JSON values are borrowed and not modified. */
 struct conversation {
     const struct template *template;
-    const char *template_name; /* of the model's templates; NULL: "tool_use" with tools, else "default" */
+    const char *template_name; /* name of a template; NULL: "tool_use" with tools, else "default" */
     const char *file;          /* path of the file that the messages were read from, for errors; NULL: none */
     json_t *variables;         /* an object, whose members TOOLS and MESSAGES replace; NULL: none */
     json_t *tools;             /* a list of functions; tools in another format stay as they are; NULL: none */
-    json_t *messages;          /* a list of messages; NULL: it is among the variables */
+    json_t *messages;          /* a list of messages; NULL: VARIABLES has them */
 
     bool verbatim;              /* messages and tools are not converted for the template */
     bool add_generation_prompt; /* the text ends with the beginning of the assistant's answer */
-    bool is_open;               /* the answer continues the last message, with whose text the prompt ends */
-    const struct tm *now;       /* NULL: the current time */
-    struct buf *origin; /* gets the origin of each byte of the text (jinja_render_marked()); NULL: none */
+    bool is_open; /* the answer continues the last message: the prompt ends with this message's text */
+    const struct tm *now; /* NULL: the current time */
+    struct buf *origin;   /* gets the origin of each byte of the text (jinja_render_marked()); NULL: none */
 };
 
 /* Appends the rendered conversation C to OUT. ERR_INPUT, ERR_UNSUPPORTED, ERR_NOMEM. */

@@ -143,7 +143,7 @@ static bool are_meant(const struct message_calls *c, size_t n)
     return same;
 }
 
-/* Returns the number of bytes in B that are no white space. */
+/* Returns the number of bytes in B that are not white space. */
 static int n_text(const struct buf *b)
 {
     int n = 0;

@@ -16,8 +16,8 @@ struct err;
 struct jinja;
 struct tools_style;
 
-/* Sets *OUT to the markup of TEMPLATE (NULL: CHAT's own), whose source text is SOURCE and which expects tools
- * as STYLE says. SOURCE NULL: there is no template, and no markup. ERR_NOMEM. */
+/* Sets *OUT to the markup of TEMPLATE (NULL: CHAT's own). SOURCE is its text, and STYLE says how it expects tools.
+ * SOURCE NULL: there is no template, and no markup. ERR_NOMEM. */
 int markup_detect(const struct chat *chat, const struct jinja *template, const char *source,
                   const struct tools_style *style, struct markup *out, struct err *e);
 

@@ -21,7 +21,7 @@ enum markup_shape {
         1, /* {"name": "f", "arguments": {...}} in any order; `parameters` is read like `arguments` */
     MARKUP_LIST = 2,     /* [object, object ...] */
     MARKUP_KEYED = 4,    /* the objects are {"f": {...}} */
-    MARKUP_NAMED = 8,    /* a name, a mark behind it, and the arguments as JSON */
+    MARKUP_NAMED = 8,    /* a name, a mark after it, and the arguments as JSON */
     MARKUP_XML = 16,     /* a name, and keys and values between marks */
     MARKUP_TREE = 32,    /* with MARKUP_XML: a value may consist of keys and values */
     MARKUP_PYTHON = 64,  /* f(a="x", b=1), perhaps in a list */
@@ -49,31 +49,31 @@ struct markup_calls {
     unsigned shapes;
     const char *open[MARKUP_MAX_OPEN];  /* marks that open tool calls */
     const char *call[MARKUP_MAX_MARKS]; /* marks before each call; they open tool calls, too */
-    /* Marks behind a call, optional in an answer; with MARKUP_XML the first ends the call */
+    /* Marks after a call, optional in an answer; with MARKUP_XML the first ends the call */
     const char *call_close[MARKUP_MAX_MARKS];
     const char *close[MARKUP_MAX_MARKS];    /* marks that close tool calls, optional in an answer */
     const char *name_key, *args_key;        /* OBJECT, LIST: further names of the members */
     const char *name_open;                  /* a prefix of names that is dropped */
-    const char *name_end[MARKUP_MAX_MARKS]; /* marks behind a name */
+    const char *name_end[MARKUP_MAX_MARKS]; /* marks after a name */
     const char *key_open[MARKUP_MAX_MARKS], *key_end, *value_open, *value_close; /* XML */
-    /* XML: marks with the type of a value, MARKUP_ANY, between them; optional before VALUE_OPEN */
+    /* XML: an optional mark before VALUE_OPEN, with the type of the value in the place of MARKUP_ANY */
     const char *value_type;
     const char *type_attribute; /* XML: the attribute of a key that gives the type of its value */
     const char *quote;          /* BRACES: the mark around strings */
     /* '{' or '[': an answer that begins with it may consist of calls without marks, separated by ';' */
     char bare;
-    bool needs_open;  /* the marks CALL count only behind OPEN */
+    bool needs_open;  /* the marks CALL count only after OPEN */
     bool quoted;      /* names and keys are attributes: "f", 'f' or f, and further attributes may follow */
     bool is_numbered; /* NAMED: names end in ":" and a number */
     bool trims_lines; /* XML: one line end on both sides of a value belongs to the markup */
-    bool echoes;  /* behind CLOSE, models may repeat the calls without their first byte; this is dropped */
-    bool no_mark; /* NAMED: the arguments may follow the function's name without a mark */
-    bool special; /* marks may be special tokens, so special tokens must be kept in the text */
+    bool echoes;      /* after CLOSE, models may repeat the calls without their first byte; this is dropped */
+    bool no_mark;     /* NAMED: the arguments may follow the function's name without a mark */
+    bool special;     /* marks may be special tokens, so special tokens must be kept in the text */
     /* OpenAI's harmony format: a header before each message states its channel and recipient */
     bool channels;
     bool short_id; /* ids of calls have 9 letters and digits, as the family's templates require */
     /* How a call is written: OPEN (BEFORE name BETWEEN arguments AFTER) SEPARATOR (BEFORE name ...) CLOSE. Arguments
-     * that are no JSON have, for each key, its mark, the key, KEY_BETWEEN, the value and VALUE_AFTER. */
+     * that are not JSON have, for each key, its mark, the key, KEY_BETWEEN, the value and VALUE_AFTER. */
     struct {
         const char *open, *before, *between, *after, *close;
     } form;
@@ -171,9 +171,9 @@ int markup_choose(struct markup *out, const char *calls, const char *reasoning, 
 /* Where an answer begins. */
 enum markup_place {
     MARKUP_BEFORE,  /* before any text: reasoning may open */
-    MARKUP_OPENED,  /* behind the mark that opens reasoning */
+    MARKUP_OPENED,  /* after the mark that opens reasoning */
     MARKUP_INSIDE,  /* inside reasoning that has text */
-    MARKUP_CLOSED,  /* behind the mark that closes reasoning */
+    MARKUP_CLOSED,  /* after the mark that closes reasoning */
     MARKUP_CONTENT, /* in content */
 };
 

@@ -107,8 +107,8 @@ enum parser_place parser_place(const struct parser *a)
 
 /* ---- plain text ---- */
 
-/* Emits the white space that was held back as content. If a->separate is set, emits one line end instead,
- * because the white space behind a tool call belongs to the markup. */
+/* Emits the white space that was held back as content. If a->separate is set, emits one line end instead, because the
+ * white space after a tool call belongs to the markup. */
 static void put_blanks(struct parser *a)
 {
     size_t skip = 0;
@@ -164,7 +164,7 @@ static void plain(struct parser *a, char c)
 
 /* ---- marks ---- */
 
-/* Adds MARK (NULL: none) to a->special if it begins with a special token, or has one behind MARKUP_ANY. */
+/* Adds MARK (NULL: none) to a->special if it begins with a special token, or has one after MARKUP_ANY. */
 static void add_special_mark(struct parser *a, const char *mark)
 {
     size_t from = 0, n = mark ? tok_special_prefix(a->o.tok, mark) : 0;
@@ -178,8 +178,8 @@ static void add_special_mark(struct parser *a, const char *mark)
         a->special[a->n_special++] = (struct parser_mark){mark, from, n};
 }
 
-/* Returns whether special tokens wrote those of the first N bytes at offset AT of `in` for which MARK
- * requires it. */
+/* Of the first N bytes at offset AT of `in`, MARK requires some to be written by special tokens. Returns whether they
+ * are. */
 static bool is_written(const struct parser *a, size_t at, const char *mark, size_t n)
 {
     for (size_t i = 0; i < a->n_special; i++) {
@@ -188,7 +188,7 @@ static bool is_written(const struct parser *a, size_t at, const char *mark, size
 
         if (s->mark != mark)
             continue;
-        if (skip) { /* the token begins where its first byte occurs behind the text for MARKUP_ANY */
+        if (skip) { /* the token begins where its first byte occurs after the text for MARKUP_ANY */
             const char *found = memchr(a->in.data + at + skip - 1, mark[skip], n < skip ? 0 : n - skip + 1);
 
             if (!found)
@@ -447,7 +447,7 @@ static bool streaming(const struct parser_call *c)
     return c->begun && !c->args_done;
 }
 
-/* Reads a mark behind a call: one that closes it, or all calls. */
+/* Reads a mark after a call: one that closes the call, or one that closes all calls. */
 static enum parser_found close_match(struct parser *a)
 {
     const struct markup_calls *row = a->o.calls;
@@ -468,7 +468,7 @@ static enum parser_found close_match(struct parser *a)
     return m;
 }
 
-/* Reads the mark of a call behind the mark that opens calls. */
+/* Reads the mark of a call after the mark that opens calls. */
 static enum parser_found open_match(struct parser *a)
 {
     size_t len;

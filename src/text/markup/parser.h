@@ -102,8 +102,8 @@ int parser_finish(struct parser *a, enum parser_end end, struct err *e);
 enum parser_place {
     PARSER_BEFORE,       /* outside of reasoning, which may still open */
     PARSER_IN_REASONING, /* inside reasoning */
-    PARSER_AT_CALL,      /* inside reasoning, behind a mark of tool calls: later text decides if one begins */
-    PARSER_IN_TEXT,      /* content has begun, and no reasoning opens in it */
+    PARSER_AT_CALL, /* inside reasoning, after a mark of tool calls: later text decides if a call begins */
+    PARSER_IN_TEXT, /* content has begun, and no reasoning opens in it */
 };
 
 enum parser_place parser_place(const struct parser *a);

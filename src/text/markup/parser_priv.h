@@ -15,7 +15,7 @@
 enum {
     PARSER_MAX_BLANKS = 4096,
     PARSER_MAX_SPECIAL = 40, /* marks of two rows that begin with a special token */
-    PARSER_MAX_DEPTH = 32,   /* of lists and objects in formats that are no JSON; deeper ones end the call */
+    PARSER_MAX_DEPTH = 32,   /* depth of lists and objects in arguments that are not JSON */
 };
 
 enum parser_machine { TEXT, CALL, HEADER, BODY, BETWEEN };
@@ -37,7 +37,7 @@ enum parser_call_state {
     IN_QUOTED,   /* inside arguments that are a string with JSON text */
     AFTER_VALUE, /* ',' or '}' must follow */
     AFTER_ITEM,  /* ',' or ']' must follow */
-    AT_ARGS,     /* after the mark behind a name: '{' must follow */
+    AT_ARGS,     /* after the mark that ends a name: '{' must follow */
     /* call_xml.c */
     XML_NEXT,  /* a key or the end of the call follows */
     XML_KEY,   /* inside a key */
@@ -80,7 +80,7 @@ enum parser_type {
     VALUE_OBJECT = 16,
     VALUE_ARRAY = 32,
     VALUE_STRING = 64,
-    VALUE_ANY = 63, /* all but strings */
+    VALUE_ANY = 63, /* all types but strings */
 };
 
 /* An object or a list of the arguments that is being written. */
@@ -89,7 +89,8 @@ struct parser_level {
     char close;           /* '}' or ']'; 0: not known yet (MARKUP_TREE) */
     char end;             /* the byte that ends it in the markup, for call_words.c */
     bool has_member;
-    /* In an object that is held: where the last key and its value are in `held`, and whether the key was repeated */
+    /* In an object that is held back: offsets of the last key and its value in `held`, and whether the key was
+     * repeated */
     size_t key, n_key, value;
     bool is_repeated;
 };
@@ -109,11 +110,11 @@ struct parser_call {
     bool begun;    /* the piece PARSER_CALL was emitted */
     bool has_args; /* the arguments have begun */
     bool args_done;
-    /* The following members are used by formats that are no JSON. */
+    /* The following members are used for arguments that are not JSON. */
     struct parser_level level[PARSER_MAX_DEPTH];
     size_t depth;         /* number of levels */
-    unsigned types;       /* of the value that is being read */
-    const json_t *schema; /* of this value */
+    unsigned types;       /* types of the value that is being read */
+    const json_t *schema; /* schema of this value */
     /* Arguments that are held back: those that precede the function's name, and the value at level HOLDS (0:
      * none) without a schema, in which the values of a repeated key become a list */
     struct buf held;
@@ -156,12 +157,12 @@ struct parser {
     bool after_reasoning; /* drop line ends now: they belong to the mark that closed the reasoning */
     bool ended_by_call;   /* a call ended the reasoning, whose closing mark may still follow */
     bool in_text;         /* between the marks around content */
-    bool in_section;      /* behind a mark that opens tool calls */
+    bool in_section;      /* after a mark that opens tool calls */
     size_t line_ends;     /* number of line ends held back in reasoning: the closing mark may follow */
     unsigned n_calls;
     struct parser_call call;
-    size_t source;         /* offset in `in` of the text behind the mark that opens tool calls */
-    struct buf echo;       /* text that the model may repeat now, behind its calls (markup_calls.echoes) */
+    size_t source;         /* offset in `in` of the text after the mark that opens tool calls */
+    struct buf echo;       /* text that the model may repeat now, after its calls (markup_calls.echoes) */
     const char *text_mark; /* the mark that ended content right before a call that has not begun; or NULL */
     /* put a line end before further content, because a tool call, a mark or a message separates it from
      * earlier */
@@ -180,8 +181,8 @@ void parser_put_call_end(struct parser *a, bool complete);
 
 enum parser_found { NO_MATCH, MAY_MATCH, IS_MATCH };
 
-/* Returns whether MARK (NULL: no) begins at offset AT of `in`, and its length in *LEN. MAY_MATCH is not
- * returned when no more text follows. */
+/* Returns whether MARK (NULL: NO_MATCH) begins at offset AT of `in`, and its length in *LEN. MAY_MATCH is not returned
+ * when no more text follows. */
 enum parser_found parser_match(const struct parser *a, size_t at, const char *mark, size_t *len);
 
 /* Does the same for the first of MARKS [n] that matches. */
@@ -220,8 +221,8 @@ bool call_is_name(const struct markup_calls *row, char c);
  * first value in it without quotes, and *REST to the text after it. Returns the length of *WORD. */
 size_t call_word(struct parser *a, char **word, const char **rest);
 
-/* Returns whether a mark before a key begins at offset AT, and its length in *LEN. With MARKUP_TREE, a mark
- * that `/` follows ends a value, and is no match. */
+/* Returns whether a mark before a key begins at offset AT, and its length in *LEN. With MARKUP_TREE, a mark followed by
+ * `/` ends a value and does not match. */
 enum parser_found call_xml_key(const struct parser *a, size_t at, size_t *len);
 
 /* Begins an object of call_json.c. */
@@ -280,6 +281,6 @@ bool call_literal(struct parser *a, const char *s, size_t n);
 bool channels_step(struct parser *a);
 void channels_finish(struct parser *a); /* no more text follows */
 int channels_read_prompt(struct parser *a, struct err *e);
-extern const char *const channels_marks[]; /* all marks, NULL behind the last one */
+extern const char *const channels_marks[]; /* all marks, then NULL */
 
 #endif

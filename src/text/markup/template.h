@@ -16,7 +16,7 @@ struct template
 {
     const struct chat *chat; /* borrowed; NULL: there is no usable template */
     struct jinja *jinja;     /* owned; NULL: the model's own template, which CHAT owns */
-    const char *source; /* borrowed; with several templates of CHAT, that of the one for tools; NULL: none */
+    const char *source;      /* borrowed; template text (for tools, if CHAT has several); NULL: none */
 
     /* set by template_examine(); zeroed: all roles, no tools, no markup */
     struct tools_style tools;
@@ -24,7 +24,7 @@ struct template
     struct markup markup;
 };
 
-/* Sets the members of T behind CHAT, JINJA and the source of JINJA. ERR_NOMEM. */
+/* Sets the members of T from `tools` on. The caller has set the others. ERR_NOMEM. */
 int template_examine(struct template *t, struct err *e);
 
 #endif

@@ -49,7 +49,7 @@ int tools_probe(const struct chat *chat, const struct jinja *template, struct to
 /* Checks that each tool in LIST is a function with a name. NAMES (or NULL) gets the names, borrowed. */
 int tools_check(const json_t *list, const char **names, struct err *e);
 
-/* Checks LIST likewise, and sets *NAMES [*n] to copies of the names in A. LIST may be NULL. ERR_NOMEM, too. */
+/* Like tools_check(), and sets *NAMES [*n] to copies of the names in A. LIST may be NULL. Also fails with ERR_NOMEM. */
 int tools_copy_names(const json_t *list, struct arena *a, const char *const **names, size_t *n,
                      struct err *e);
 

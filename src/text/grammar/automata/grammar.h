@@ -19,7 +19,7 @@
 #include "text/grammar/automata/regex.h"
 #include "text/grammar/automata/tuples.h"
 
-/* Expressions that every grammar has. */
+/* Predefined expressions. */
 enum {
     GRAMMAR_END,   /* matches the empty text only */
     GRAMMAR_NEVER, /* matches no text */
@@ -94,7 +94,7 @@ size_t grammar_heads(struct grammar *g, uint32_t position, const struct grammar_
 /* True if POSITION is nullable: the rule may end there. */
 bool grammar_may_end(const struct grammar *g, uint32_t position);
 
-/* Returns POSITION without the repetition bounds that MOST bytes cannot reach: see regex_clamp(). */
+/* Returns POSITION without the repetition bounds that a text of MOST bytes cannot reach: see regex_clamp(). */
 uint32_t grammar_clamp(struct grammar *g, uint32_t position, uint32_t most);
 
 #endif

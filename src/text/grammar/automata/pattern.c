@@ -120,7 +120,7 @@ static struct edged edged_concat(struct compiler *c, const struct edged *a, cons
         for (unsigned k = 0; k < N_EDGES; k++) {
             uint32_t x = a->of[i], y = b->of[k];
 
-            /* The text before ^ and the text behind $ must be empty. */
+            /* The text before ^ and the text after $ must be empty. */
             if (k & FROM_START)
                 x = regex_matches_empty(c->s, x) ? REGEX_EMPTY : REGEX_NOTHING;
             if (i & TO_END)

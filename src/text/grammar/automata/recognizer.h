@@ -21,7 +21,7 @@
 #include "text/grammar/automata/grammar.h"
 #include "text/grammar/automata/tuples.h"
 
-/* Rows that every recognizer has: the row without items, and the row before the first byte. */
+/* Predefined rows: the row without items, and the row before the first byte. */
 enum { RECOGNIZER_DEAD, RECOGNIZER_BEGIN };
 
 struct recognizer_row;

@@ -25,7 +25,7 @@ struct regex_node {
     bool matches_empty; /* nullable: the expression matches the empty text */
     bool is_plain;      /* contains no intersection, complement or multiple, so it matches some text */
     uint8_t known;      /* enum knowledge */
-    uint16_t depth;     /* 1 + that of the deepest operand; a concatenation adds nothing to its second part */
+    uint16_t depth; /* 1 + depth of the deepest operand; the second part of a concatenation adds nothing */
     /* If the expression is plain: bytes of its shortest text, and the maximum number of bytes that complete the
      * beginning of a text. */
     uint32_t shortest, reach;

@@ -22,7 +22,7 @@
 
 #include "text/grammar/automata/edges.h"
 
-/* Expressions that every store has. */
+/* Predefined expressions. */
 enum {
     REGEX_NOTHING,  /* matches no text */
     REGEX_EMPTY,    /* matches the empty text only */
@@ -147,9 +147,9 @@ struct regex_counter {
 };
 bool regex_counter(const struct regex_store *s, uint32_t r, struct regex_counter *out);
 
-/* For an R with a regex_counter(), returns P A* Q: R without the bounds. Sets *LOOP to A* Q. Returns
- * REGEX_NOTHING if A* is stored as a repetition of another element, as (b+)* is stored as b*: its derivatives do
- * not show where an A begins. */
+/* For an R with a regex_counter(), returns P A* Q: R without the bounds. Sets *LOOP to A* Q. Returns REGEX_NOTHING if
+ * A* is stored as a repetition of another element, as (b+)* is stored as b*, because then derivatives do not show where
+ * an A begins. */
 uint32_t regex_without_counts(struct regex_store *s, uint32_t r, uint32_t *loop);
 
 /* Sets *IS_OPEN to whether R is TAIL or a concatenation that ends with TAIL. Returns true if repetitions can

@@ -248,7 +248,7 @@ static uint32_t rest_of_fraction(struct json_number *j, const struct json_decima
                                  bool begun, uint32_t most)
 {
     uint32_t zero = character(j, '0'), r = REGEX_NOTHING, more;
-    int64_t n = (int64_t)d->n - d->point; /* number of digits of D behind the point */
+    int64_t n = (int64_t)d->n - d->point; /* number of digits of D after the point */
     uint32_t left = most == REGEX_NO_LIMIT ? most : i > most ? 0 : most - (uint32_t)i;
 
     if (!begun && i < n) /* a number without a fraction is below D */

@@ -1,11 +1,10 @@
 /* json_number.h - regular expressions for sets of numbers, compared by value.
  *
- * A number has two kinds of spelling. Without an exponent, as in -12.50: at most JSON_NUMBER_PLACES digits
- * behind the point, so that a model cannot write zeros for ever. With an exponent, as in -1.25e+1: one digit
- * other than 0 before the point, at most JSON_NUMBER_FRACTION digits behind it, of which the last is not 0,
- * and an exponent of at most JSON_NUMBER_EXPONENT. A set contains both kinds for each of its numbers, so
- * complements within `all` are exact. Sets of multiples contain no exponents: if they are used,
- * has_exponents must be false.
+ * A number has two kinds of spelling. Without an exponent, as in -12.50: at most JSON_NUMBER_PLACES digits after the
+ * point, so that a model cannot write zeros for ever. With an exponent, as in -1.25e+1: one digit other than 0 before
+ * the point, at most JSON_NUMBER_FRACTION digits after it, of which the last is not 0, and an exponent of at most
+ * JSON_NUMBER_EXPONENT. A set contains both kinds for each of its numbers, so complements within `all` are exact. Sets
+ * of multiples contain no exponents: if they are used, has_exponents must be false.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_JSON_NUMBER_H
 #define GALLOP_TEXT_GRAMMAR_JSON_NUMBER_H

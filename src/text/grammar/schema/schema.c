@@ -47,7 +47,7 @@ struct origins {
     struct schema_compiler *c;
     struct origin *of; /* [n] sorted by JSON */
     size_t n, n_visited;
-    size_t n_bytes; /* of the pointers */
+    size_t n_bytes; /* bytes of the pointers so far */
 };
 
 static int compare_origins(const void *a, const void *b)
@@ -151,7 +151,7 @@ static void set_space(struct schema_compiler *c, const char *text)
                     "the white space between tokens: %.200s matches no white space that JSON allows", text);
 }
 
-/* Returns the expression of the values of TERM, which is that of the whole schema. */
+/* Returns the expression of the values of TERM, the term of the whole schema. */
 static uint32_t whole(struct schema_compiler *c, uint32_t term, bool is_object)
 {
     if (!c->rc && schema_is_empty(c, term, SCHEMA_EMPTY_DEPTH))

@@ -537,7 +537,7 @@ static struct schema_objects objects_and(struct schema_compiler *c, struct schem
     return objects_of(&list);
 }
 
-/* Sets the members of R to those of O, optional and with any value. */
+/* Gives R the members of O, each optional and with any value. */
 static bool same_members(struct schema_compiler *c, struct schema_object *r, const struct schema_object *o)
 {
     struct schema_member *member = schema_alloc(c, o->n_members, sizeof(*member));

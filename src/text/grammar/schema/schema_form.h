@@ -84,12 +84,11 @@ struct schema_form {
     bool is_partial; /* some objects of the set are left out, so the complement is unknown */
 };
 
-/* These functions return NULL, or an incomplete form, after an error. The caller may change the forms of the first two.
- */
+/* These return NULL, or an incomplete form, after an error. The caller may change the results of the first two. */
 struct schema_form *schema_form_any(struct schema_compiler *c);
 struct schema_form *schema_form_none(struct schema_compiler *c);
-/* Returns the intersection. In objects, A's names come first or, if B_FIRST, B's names. A name that is free
- * in one form takes its place from the order of the other form. */
+/* Returns the intersection. In objects, A's names come first or, if B_FIRST, B's names. A name that is free in one form
+ * has the position that it has in the other form. */
 const struct schema_form *schema_form_and(struct schema_compiler *c, const struct schema_form *a,
                                           const struct schema_form *b, bool b_first);
 const struct schema_form *schema_form_or(struct schema_compiler *c, const struct schema_form *const *of,

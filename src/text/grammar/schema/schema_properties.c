@@ -135,8 +135,8 @@ static uint32_t others_with_some(struct properties *p, bool first, uint32_t leas
     return grammar_choice(g, of, n);
 }
 
-/* Returns the expression of the rest of the object behind its members: LEAST to MOST properties that are not
- * members, and the closing brace. */
+/* Returns the expression of the rest of the object after its members: LEAST to MOST properties that are not members,
+ * and the closing brace. */
 static uint32_t rest(struct properties *p, bool first, uint32_t least, uint32_t most)
 {
     struct schema_compiler *c = p->c;
@@ -297,8 +297,8 @@ static void take_free(struct properties *p, struct free_members *f)
     p->n = n;
 }
 
-/* Returns the expression of a choice: ONE, or a free member outside SET and the rest of the object behind it.
- * FIRST: no comma precedes the member. */
+/* Returns the expression of a choice: ONE, or a free member outside SET and the rest of the object after it. FIRST: no
+ * comma precedes the member. */
 static uint32_t or_free(struct properties *p, struct free_members *f, unsigned set, bool first, uint32_t one)
 {
     struct schema_compiler *c = p->c;

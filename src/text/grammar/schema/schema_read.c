@@ -399,7 +399,7 @@ static void read_required(struct reading *r, struct schema_object *o, struct sch
     json_t *one;
     size_t i;
 
-    if (!v || json_is_boolean(v)) /* see refuse_draft_3(); false asks for nothing */
+    if (!v || json_is_boolean(v)) /* refuse_draft_3() handles true; false has no effect */
         return;
     if (!json_is_array(v)) {
         schema_wrong(r->c, r->json, "required", "expected an array of strings");

@@ -326,8 +326,8 @@ static size_t decode_token(char *text, size_t n)
     return out;
 }
 
-/* Returns the value in JSON to which the JSON pointer TEXT [n] leads. *RESOURCE is the resource of JSON
- * before the call, and that of the result afterwards. */
+/* Returns the value in JSON to which the JSON pointer TEXT [n] leads. Changes *RESOURCE from the resource of JSON to
+ * the resource of the result. */
 static const json_t *follow(const struct schema_compiler *c, const json_t *json, char *text, size_t n,
                             uint32_t *resource)
 {
