@@ -27,8 +27,8 @@ struct workers_job {
     struct turns_item turn;               /* entry of a waiting job in its client's list */
     struct workers_job *next;             /* next finished job */
     void (*run)(struct workers_job *job); /* does the job, on a worker thread */
-    /* RUN sets this if the job has a second half, which a thread that compiles constraints then runs. NULL:
-     * the job is finished when RUN returns. */
+    /* RUN sets this to a second part of the job, which a thread for constraints then runs. NULL: the job is finished
+     * when RUN returns. */
     void (*then)(struct workers_job *job);
     uint32_t client; /* number of the job's client (base/shares.h) */
     bool is_large;   /* the job may take long */

@@ -15,9 +15,9 @@
 
 struct step;
 
-/* Sets seq.mask of those of the N sequences of the plan that have a constraint and sample a token in this step: the
- * mask of the next token, copied from seq.next_mask, and a mask after each guess. A guess after which no mask can be
- * computed is dropped from seq.guess, with all later ones. */
+/* Sets seq.mask of each of the N planned sequences that has a constraint and samples a token in this step: the mask of
+ * the next token (from seq.next_mask), and a mask after each guess. If the mask after a guess cannot be computed, this
+ * guess and all later ones are dropped from seq.guess. */
 void draw_masks(struct step *g, size_t n);
 
 /* Called after the executor has run the N sequences of the plan: fills g->row with the rows that need results, and

@@ -170,8 +170,8 @@ static int take_path(char *out, size_t size, const char *model, const struct fin
     return n >= 0 && (size_t)n < size ? 0 : err_set(e, ERR_INPUT, "%.200s...: the path is too long", model);
 }
 
-/* Appends to the error of a hub, which has the code RC, that there is no folder MODEL either, because MODEL may be a
- * mistyped path. Returns RC. */
+/* Appends to E, the error of a hub with the code RC, that the folder MODEL does not exist either, because MODEL may be
+ * a mistyped path. Returns RC. */
 static int add_path(int rc, const char *model, struct err *e)
 {
     size_t n = e ? strlen(e->msg) : 0;

@@ -1,4 +1,4 @@
-/* find_model.h - finds a model by a path, or by its name or address on a hub, from which it is downloaded. */
+/* find_model.h - finds a model by its path, or downloads it by its name or address on a hub. */
 #ifndef GALLOP_ENGINE_FIND_MODEL_H
 #define GALLOP_ENGINE_FIND_MODEL_H
 

@@ -546,7 +546,7 @@ static int describe_constraint(const struct gallop_request *r, struct constraint
     return rc;
 }
 
-/* Compiles the constraint of R, if it has one, or finds it compiled, and sets it in SR. */
+/* Compiles the constraint of R, if any, or takes it from the cache, and sets it in SR. */
 static int read_constraint(struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
                            struct err *e)
 {

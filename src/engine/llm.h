@@ -85,8 +85,8 @@ void llm_executor(struct llm *m, struct executor *x);
 /* Returns ERR_UNSUPPORTED if M cannot compute on this machine, because its weights are on a device only. */
 int llm_check_computes(const struct llm *m, struct err *e);
 
-/* Returns the name of a backend of M whose results for a row may differ in bits with the number of rows that
- * are computed together, or NULL if M has none. */
+/* Returns the name of a backend of M whose results for a row may depend, in bits, on the number of rows computed
+ * together. NULL: M has none. */
 const char *llm_loose_backend(const struct llm *m);
 
 /* Returns the name of the number format of the KV cache: "fp32", "bf16", "int8" or "int4". */

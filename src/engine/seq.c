@@ -52,7 +52,7 @@ static bool copy_texts(struct seq_common *c, struct sampling_str *list, size_t n
     return true;
 }
 
-/* Copies FROM and its arrays to c->sampling, except the allowed tokens, of which only a bit mask is kept. */
+/* Copies FROM and its arrays to c->sampling. Of the allowed tokens only a bit mask is kept. */
 static int copy_sampling(struct seq_common *c, const struct sampling *from)
 {
     struct sampling *to = &c->sampling;

@@ -844,8 +844,8 @@ static size_t room_for_guesses(const struct step *g, const struct seq *s)
     return most;
 }
 
-/* Drops the guesses of S from the first one that its constraint excludes, and those after a guess that would end the
- * answer. */
+/* Drops the first guess of S that its constraint excludes, and all later ones. Drops all guesses after one that would
+ * end the answer. */
 static void cut_guesses(const struct step *g, struct seq *s)
 {
     const struct sampling *p = &s->sampling;
@@ -956,7 +956,8 @@ static void step_guess(struct step *g)
     }
 }
 
-/* Returns true if the next step must compute no guesses, so that the time of steps without them stays known. */
+/* Returns true if the next step must compute no guesses, because the time of such steps must be measured now and
+ * then. */
 static bool is_without_guesses(const struct step *g)
 {
     return g->guesser->adaptive &&
@@ -992,8 +993,8 @@ static void add_rows(struct step *g, struct seq *s, size_t known)
     g->lacking[g->n_lacking++] = s;
 }
 
-/* Adds S, or its lanes, to the planner's input. If all lanes of a beam search lack one row, they are decoding
- * sequences, and the planner takes all of them or none. */
+/* Adds S, or its lanes, to the planner's input. If each lane of a beam search lacks only one row, the lanes are
+ * decoding sequences, and the planner takes all of them or none. */
 static void add_lacking(struct step *g, struct seq *s)
 {
     if (!has_mask(s)) {

@@ -143,10 +143,9 @@ static struct hlo_value store(struct hlo_writer *w, struct hlo_value cache, stru
         hlo_type_text(w->places.s).s, hlo_type_text(x.s).s, hlo_type_text(cache.s).s);
 }
 
-/* Stores the keys K and values V [T, n_kv, D] in the caches of number I. A value that is not finite would
- * spoil rows that do not see it, because the weight 0 of a masked key times NaN or infinity is NaN. Such a
- * value is therefore stored as 0, and its key as NaN: rows that see the key get NaN, and for others the mask
- * removes its score. */
+/* Stores the keys K and values V [T, n_kv, D] in the caches of number I. A value that is not finite would spoil even
+ * rows that do not see it: its masked weight 0 times NaN or infinity is NaN. Such a value is therefore stored as 0, and
+ * its key as NaN: rows that see the key get NaN, and for others the mask removes its score. */
 static void store_rows(struct hlo_writer *w, size_t i, struct hlo_value k, struct hlo_value v)
 {
     struct hlo_shape condition;

@@ -189,8 +189,8 @@ void kv_release(struct kv *c, size_t seq); /* drops all rows of SEQ */
  * a query at position N sees. Returns KV_GONE in the same cases as kv_truncate(). */
 int kv_fork(struct kv *c, size_t from, size_t n, size_t to);
 
-/* Promises that SEQ will have no query before POS, so that the cache may drop rows that only such queries
- * see. POS is at most the length of SEQ, unless SEQ is empty. dynamic and bmc keep all rows. */
+/* Promises that SEQ will have no query before POS, so that the cache may drop rows that only earlier queries see. POS
+ * is at most the length of SEQ, unless SEQ is empty. dynamic and bmc keep all rows. */
 void kv_advance(struct kv *c, size_t seq, size_t pos);
 
 /* Returns whether all rows that a query at position N of SEQ sees are in the cache. */

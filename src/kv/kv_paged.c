@@ -37,8 +37,8 @@
 
 #define NONE UINT32_MAX
 
-/* The version of the records of a store. A larger number makes the program ignore those that an earlier one wrote,
- * which may hold rows under tokens of another hypothesis of a beam search. */
+/* The version of the records of a store. A larger number makes the program ignore records of earlier versions, which
+ * may hold rows under tokens of another hypothesis of a beam search. */
 enum { RECORDS = 2 };
 
 struct paged_block {

@@ -29,9 +29,9 @@ static size_t first_block(const struct kv *c, size_t g, size_t pos)
     return first > sink_blocks(c, g) ? first : 0;
 }
 
-/* Returns the maximum number of blocks that a sequence holds in group G, which has a window, without the
- * blocks for the rows of a step, which the caller adds. In a step of n rows a sequence holds window + n rows,
- * which touch at most ceil(window / block) + ceil(n / block) + 1 blocks, and the blocks of the sink. */
+/* Returns the maximum number of blocks that a sequence holds in group G, which has a window. The caller adds the blocks
+ * for the rows of a step. In a step of n rows a sequence holds window + n rows, which touch at most ceil(window /
+ * block) + ceil(n / block) + 1 blocks, and the blocks of the sink. */
 static size_t seq_blocks(const struct kv *c, size_t g)
 {
     return sink_blocks(c, g) + blocks_of(c, c->group[g].window) + 2;

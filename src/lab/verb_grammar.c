@@ -225,8 +225,8 @@ static int add_mask(struct grammar_job *j, struct constraint_run *run, json_t *a
     return rc;
 }
 
-/* Appends to j->masks the masks before, between and after the tokens of LINE, a JSON array of token ids, up to the
- * first token that the constraint forbids, or up to a limit that the constraint reaches. */
+/* Appends to j->masks the masks before, between and after the tokens of LINE, a JSON array of token ids. Stops at the
+ * first token that the constraint forbids, or at a limit of the constraint. */
 static int mask_line(void *ctx, const char *line, size_t n, const char *what)
 {
     struct grammar_job *j = ctx;

@@ -40,7 +40,7 @@ int quant_read(struct quant_map *q, const char *text, struct err *e);
 /* Writes Q to OUT as a single name or a JSON object. STORED is the name for QUANT_AS_STORED. */
 void quant_text(const struct quant_map *q, const char *stored, char out[QUANT_TEXT_MAX]);
 
-/* Returns whether Q is the map that quant_read() makes of the single name of ALL. */
+/* Returns whether Q equals the map that quant_read() makes of the name of ALL. */
 bool quant_is(const struct quant_map *q, enum quant all);
 
 #endif

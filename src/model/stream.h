@@ -21,8 +21,8 @@ struct pool;
  * packed or mapped. */
 const struct model_todo *stream_of(const struct model *m, const struct linear *l);
 
-/* Packs the linear of T, which has integers, on the threads of POOL, so that they can be read, unless it is
- * packed already. */
+/* Packs the linear of T, which has integers, on the threads of POOL unless it is packed already. Then its integers can
+ * be read. */
 int stream_pack(const struct model_todo *t, struct pool *pool, struct err *e);
 void stream_unpack(const struct model_todo *t);
 

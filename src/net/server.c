@@ -214,8 +214,8 @@ static void linger(struct connection *c)
     c->end_s = c->s->opt.seconds() + c->s->opt.request_s;
 }
 
-/* Drops N bytes that C sends while it closes. The client may send a body that is too large to its end, but not without
- * end: otherwise it would see a broken connection in place of the answer. */
+/* Drops N bytes that C sends while it closes. A client may send the rest of a refused body, because it would otherwise
+ * see a broken connection in place of the answer. The number of these bytes is limited. */
 static void drop_lingering(struct connection *c, size_t n)
 {
     size_t most = 2 * c->s->opt.max_body_bytes;

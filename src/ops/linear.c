@@ -152,8 +152,8 @@ static size_t piece_columns(const struct linear_desc *d, int n_threads)
     return n ? n : KERN_NR;
 }
 
-/* Gives the mapped pages from which the columns [begin, end) were packed back to the operating system, if
- * their rows are contiguous, so that a matrix is never in memory twice. */
+/* Returns the mapped pages from which the columns [begin, end) were packed to the operating system, if their rows are
+ * contiguous. So a matrix is never in memory twice. */
 static void give_back(const struct linear_desc *d, size_t begin, size_t end)
 {
     size_t first[LINEAR_MAX_PARTS], stop[LINEAR_MAX_PARTS] = {0}, p;

@@ -33,8 +33,8 @@ static bool is_in_groups(const struct view *v)
            v->shape[1] % GROUP == 0 && !v->zipped;
 }
 
-/* Returns true if each part of D has groups that can be copied unchanged, or if all weights are to be rounded
- * to MXFP4, which does not change weights that are MXFP4. */
+/* Returns true if each part of D has groups that can be copied unchanged, or if all weights are to be rounded to MXFP4
+ * (MXFP4 weights stay unchanged). */
 static bool is_taken(const struct linear_desc *d)
 {
     for (size_t p = 0; p < d->n_parts; p++)

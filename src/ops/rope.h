@@ -90,8 +90,8 @@ size_t rope_switch_length(const struct rope *r);
 /* Returns true if the frequencies of R depend on the length of a sequence: types dynamic and longrope. */
 bool rope_by_length(const struct rope *r);
 
-/* Returns a number that tells which frequencies the ropes R [n] use for a sequence of N_TOTAL tokens, the
- * first N_PROMPT of which are its prompt. Cached rows may be shared only by sequences with equal numbers. */
+/* Returns a number that identifies the frequencies of the ropes R [n] for a sequence of N_TOTAL tokens, of which the
+ * first N_PROMPT are its prompt. Only sequences with equal numbers may share cached rows. */
 uint64_t rope_regime(const struct rope *r, size_t n, size_t n_prompt, size_t n_total);
 
 /* Returns true if a sequence that had LAST_TOTAL tokens and now has TOTAL must be computed again, because the

@@ -39,8 +39,8 @@ enum settings_source {
     SETTINGS_OTHERS, /* other members */
     /* additional_special_tokens: its tokens do not count if extra_special_tokens is a list */
     SETTINGS_ADDITIONAL,
-    /* model_specific_special_tokens: its tokens do not count if another member sets an attribute of this
-     * model only */
+    /* model_specific_special_tokens: its tokens do not count if another member sets an attribute that only this model
+     * has */
     SETTINGS_SPECIFIC,
 };
 

@@ -249,8 +249,8 @@ static bool is_blank(const char *p, size_t n)
     return n == 0;
 }
 
-/* Sets *LINE to the next line that is not blank, without its line end, or to NULL if no line is available now
- * or the file ended. */
+/* Sets *LINE to the next line that is not blank, without its line end. NULL: no line is available now, or the file
+ * ended. */
 static int next_line(struct requests *r, bool wait, char **line, size_t *len, struct err *e)
 {
     struct requests_lines *l = r->lines;

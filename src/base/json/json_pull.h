@@ -94,9 +94,9 @@ int json_pull_load(json_t **out, const char *text, size_t n, const char *path, s
  * and integers that do not fit into 64 bits keep all their digits (json_tree.h). */
 int json_pull_load_exact(json_t **out, const char *text, size_t n, const char *path, struct err *e);
 
-/* Like json_pull_load_exact(), but large integers become reals if they are the value itself or a member of
- * the outermost object, so that the reader of a request's fields can name a field that is out of range. The member
- * EXACT of the outermost object keeps its digits; NULL: none does. */
+/* Like json_pull_load_exact(), but large integers become reals if they are the whole value or a member of the outermost
+ * object. The reader of a request can then name the field that is out of range. The member EXACT of the outermost
+ * object keeps its digits; NULL: none does. */
 int json_pull_load_large(json_t **out, const char *text, size_t n, const char *path, const char *exact,
                          struct err *e);
 

@@ -14,8 +14,8 @@
 /* Reads BODY [n], a JSON object, into the fields of Q, and chooses its id. */
 int prepare_read(struct request *q, const char *body, size_t n);
 
-/* Refuses a stream that the body asks for, and turns off one that is the default of its API, for callers that return
- * whole answers only. Call it between prepare_read() and prepare_check(). */
+/* For callers that only return whole answers. Refuses Q if its body asks for a stream, and turns off streaming that is
+ * the default of its API. Call it between prepare_read() and prepare_check(). */
 int prepare_whole(struct request *q);
 
 /* Checks the fields, answers a request that needs no engine, and sets the numbers of prompts and answers. */

@@ -71,8 +71,8 @@ static size_t shared_rows(const struct seq *a, const struct seq *b)
     return same;
 }
 
-/* Gives LANE, which has no KV rows, those of the prefix cache, or those that it shares with a running lane if these are
- * more. */
+/* Gives LANE, which has no KV rows, the rows of the prefix cache or the rows that it shares with a running lane,
+ * whichever are more. */
 static void find_rows(struct seq *head, struct seq *lane, const struct executor *x)
 {
     const struct seq_beams *b = head->beams;

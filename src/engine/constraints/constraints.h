@@ -27,8 +27,8 @@ enum {
     CONSTRAINTS_MAX_IN_USE = 1 << 30,  /* above this total, no constraint may grow any more */
 };
 
-/* The number of refused constraints that are remembered, so that a client that repeats one does not have it compiled
- * again. */
+/* The number of refused constraints that are remembered. A client that repeats one then causes no further
+ * compilation. */
 enum { CONSTRAINTS_REFUSALS = 64 };
 
 struct constraints_refusal;

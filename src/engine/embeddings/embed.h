@@ -14,7 +14,7 @@ struct tok_ids;
 
 /* Encodes TEXT [n] with the default prompt, and appends its tokens to IDS, which is empty. SPECIAL: add BOS and similar
  * tokens; no effect on texts that a chat template renders, because the template writes them. A text that is too long is
- * cut, but not the tokens that the tokenizer or the template puts around it. Sets *N_CUT to the number of tokens that
+ * cut; the tokens that the tokenizer or the template puts around it are kept. Sets *N_CUT to the number of tokens that
  * were cut. */
 int embed_text(const struct embedder *x, const struct tok *tok, const char *text, size_t n, bool special,
                struct tok_ids *ids, size_t *n_cut, struct err *e);

@@ -17,9 +17,9 @@ static const char *const unbuilt[] = {
     "dspark", "mlp_speculator", "ngram_gpu",    "peagle", "extract_hidden_states",
     "custom", "ngram-mod",      "ngram-simple", NULL};
 
-/* Members of vLLM's configuration without an effect, and their accepted values, which request the only behaviour that
- * Gallop has: a draft model runs on the threads of the target, guesses are verified exactly, so that the tokens of an
- * answer do not depend on how guesses are drawn, and there are neither graphs nor kernels to choose. */
+/* Members of vLLM's configuration that have no effect, with the values that are accepted because Gallop always behaves
+ * so: a draft model runs on the threads of the target; guesses are verified exactly, so the way of drawing guesses does
+ * not change answers; and there are no graphs or kernels to choose. */
 static const struct {
     const char *name, *value[2];
 } idle[] = {{"draft_tensor_parallel_size", {"1"}},

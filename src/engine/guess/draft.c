@@ -316,7 +316,7 @@ static void settle(struct draft *d, const struct draft_seq *t, size_t n)
     t->slot->n_fed = 0;
 }
 
-/* Keeps the rows of guesses that were right, but never the row of the last known token, which must be computed again
+/* Keeps the rows of correct guesses. The row of the last known token is never kept, because it must be computed again
  * for its logits. */
 static void keep_right_rows(struct draft *d, const struct draft_seq *t)
 {
@@ -340,7 +340,7 @@ static void close_slot(struct draft *d, const struct draft_seq *t)
 }
 
 /* Prepares the slot of T and sets t->length: drops rows that are no longer valid, and starts an empty slot with rows of
- * the prefix cache. Of a sequence that exceeds the limit, only half as many rows as the limit are used: those of its
+ * the prefix cache. If a sequence exceeds the limit, only half as many rows as the limit are used: the rows of its
  * DRAFT_SINK first tokens and of its last tokens. */
 static void prepare_sequence(struct draft *d, struct draft_seq *t)
 {
@@ -502,7 +502,7 @@ static void add_known(struct draft *d, struct draft_seq *t, size_t *left)
         id[i] = token_at(d, t, slot->n_rows + i);
     for (size_t i = 0; i < n_masks; i++)
         id[n + i] = d->mask;
-    slot->n_rows += n; /* draft_propose() settles these rows after the run */
+    slot->n_rows += n; /* draft_propose() calls settle() for these rows after the run */
 }
 
 /* Adds the row of the last guess of T to the run. */

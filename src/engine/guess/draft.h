@@ -51,8 +51,8 @@ void draft_leave(struct draft *d, const struct seq *seq);
 
 enum guess_source draft_source(const struct draft *d); /* GUESS_DRAFT or GUESS_PARD */
 size_t draft_most(const struct draft *d);              /* the maximum number of guesses of a sequence */
-/* Returns the mean time in seconds of a pass that gives guesses, without those that compute rows of long prompts. 0:
- * not known yet. */
+/* Returns the mean time in seconds of a pass that gives guesses; passes that compute rows of long prompts do not count.
+ * 0: not known yet. */
 double draft_pass_s(const struct draft *d);
 const struct llm *draft_llm(const struct draft *d); /* for measurements of memory and time */
 

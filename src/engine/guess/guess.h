@@ -48,7 +48,7 @@ struct guess_counts {
     uint64_t n_steps; /* of a sequence only: steps that generated tokens of it */
     /* number of times that guesses were verified, one for each step of a sequence with guesses */
     uint64_t n_drafts;
-    uint64_t n_guessed, n_accepted; /* guesses that were verified, and those of them that were right */
+    uint64_t n_guessed, n_accepted; /* verified guesses, and the correct ones among them */
 };
 
 void guess_counts_add(struct guess_counts *c, size_t n_guessed, size_t n_accepted);

@@ -26,7 +26,7 @@ void guess_draw_lanes(struct seq **seq, size_t n)
 }
 
 /* Computes the mask of the token after the guesses of S, and first adds the last guess to the constraint if it lacks
- * it. New states of the constraint are allocated, so the guards against allocations are down meanwhile. */
+ * it. New states of the constraint are allocated, so the guards against allocations are lifted meanwhile. */
 static bool make_mask(struct seq *s)
 {
     size_t n = seq_n_output(s) + s->guess.n, n_guards = 0;

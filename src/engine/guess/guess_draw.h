@@ -8,8 +8,8 @@
 struct sample_scratch;
 struct seq;
 
-/* Sets guess.part of SEQ [n] to numbers below N. Sequences with the same constraint get the same one, since they share
- * its cached states. */
+/* Assigns SEQ [n] to parts for guess_draw(), each of which one thread draws: sets guess.part to numbers below N.
+ * Sequences with the same constraint get the same part, because they share its cached states. */
 void guess_draw_lanes(struct seq **seq, size_t n);
 
 /* Draws the token after the guesses of S from LOGITS [N_VOCAB], with the parameters, the seed, the number and the mask
@@ -18,7 +18,7 @@ void guess_draw_lanes(struct seq **seq, size_t n);
  * takes too much work. Guesses of one part are drawn by one thread. */
 bool guess_draw(struct sample_scratch *sampler, struct seq *s, const float *logits, size_t n_vocab);
 
-/* Takes the guesses of S out of the counts of its tokens and out of its constraint. */
+/* Removes the guesses of S from the counts of its tokens and from its constraint. */
 void guess_draw_undo(struct seq *s);
 
 #endif

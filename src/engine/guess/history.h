@@ -70,8 +70,8 @@ size_t history_capacity(const struct history *h);
  * first N_SKIPPED tokens are not written (another sequence writes the same prompt). */
 struct history_writer history_writer(const uint64_t realm[2], size_t n_skipped);
 
-/* Writes the tokens of TOKEN [n], which are all tokens of the sequence so far, that are not written yet and fill whole
- * chunks. ENDS: writes the remaining ones, too. */
+/* Writes those of the sequence's tokens TOKEN [n] that are not written yet, in whole chunks. ENDS: writes the
+ * incomplete last chunk, too. */
 void history_write(struct history *h, struct history_writer *w, const int32_t *token, size_t n, bool ends);
 
 /* Searches the history of other sequences of W's realm for the last tokens of TOKEN [n], at most MAX_LENGTH. Returns

@@ -1,4 +1,4 @@
-/* suffix.c - collects and counts the votes of suffix.h. */
+/* suffix.c - collects and counts votes for the next tokens, as suffix.h describes. */
 #include "engine/guess/suffix.h"
 
 #include "engine/guess/match.h"

@@ -8,7 +8,7 @@
 
 struct tok;
 
-/* Checks that every id which both tokenizers have is the same token, unless it is special in one of them. The sizes may
+/* Checks that every id in both vocabularies is the same token, unless it is special in one of them. The sizes may
  * differ. ERR_INPUT names the first token that differs. */
 int vocabulary_same(const struct tok *draft, const struct tok *target, struct err *e);
 

@@ -32,7 +32,7 @@ enum channel_kind {
     CHANNEL_HELLO,     /* what: the version of Gallop */
     CHANNEL_OPEN,      /* object: device, n: bytes of the path, bytes of the options or 0; data: both texts.
                           Answer: struct channel_facts */
-    CHANNEL_COMPILE,   /* what; data: the program's text. Answer: object */
+    CHANNEL_COMPILE,   /* what: name for errors; data: the program's text. Answer: object */
     CHANNEL_LOAD,      /* data: a compiled program. Answer: object */
     CHANNEL_SERIALIZE, /* object. Answer: data */
     CHANNEL_UPLOAD,    /* type, n_dims, dims; data. Answer: object */

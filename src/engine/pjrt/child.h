@@ -20,10 +20,10 @@ struct child {
     struct thread reader;
 };
 
-/* Starts the process, which inherits the shared memory with the descriptor MEMORY. The program is $GALLOP_PROGRAM, or
- * else the running program if its name is `gallop`, or else `gallop` beside the library or the program, in a folder
- * `bin` there or one or two folders above, or in PATH. C must not move until child_end(). ERR_OS: there is no such
- * program, or it cannot be started. */
+/* Starts the process, which inherits the shared memory with the descriptor MEMORY. The program is the first of these
+ * that exists: $GALLOP_PROGRAM; the running program if its name is `gallop`; `gallop` beside the library or the
+ * program, or in a folder `bin` there or one or two folders above; `gallop` in PATH. C must not move until child_end().
+ * ERR_OS: there is no such program, or it cannot be started. */
 int child_start(struct child *c, int memory, struct err *e);
 
 /* Closes the socket and waits up to SECONDS for the process to end. If it does not, kills it and waits a second more.

@@ -33,9 +33,9 @@ struct plugin {
     char platform[64], version[256], kind[128]; /* names of platform and device */
 };
 
-/* Loads the shared library of S, which is borrowed, in a process of its own if S says so, makes a client with its
- * options, and takes its device. ERR_INPUT: the file is no plugin, or there is no such device; ERR_UNSUPPORTED: its
- * interface has another major version or lacks functions. */
+/* Loads the shared library of S, which is borrowed, creates a client with its options, and takes its device. If S says
+ * so, the library is loaded in a process of its own. ERR_INPUT: the file is not a plugin, or the device does not exist;
+ * ERR_UNSUPPORTED: its interface has another major version or lacks functions. */
 int plugin_open(struct plugin *p, const struct plugin_source *s, struct err *e);
 
 /* Frees the client; the library stays loaded, because plugins leave threads behind. P may be zeroed. */

@@ -55,8 +55,8 @@ static void put_numbers(void *to, enum dtype type, size_t at, const float *x, si
         ((uint16_t *)to)[at + i] = dtype_f32_to_bf16(x[i]);
 }
 
-/* Writes one array of the int8 or int4 linear L, such as its integers or its scales (PIECE), to TO, in which it is
- * matrix number AT. ROW is a buffer for a row. */
+/* Writes the array PIECE (such as the integers or the scales) of the int8 or int4 linear L to TO, as matrix number AT.
+ * ROW is a buffer for a row. */
 static void put_ints(void *to, enum stablehlo_piece piece, size_t at, const struct linear *l, void *row)
 {
     bool is_int4 = linear_ints_of(l) == LINEAR_INT4;

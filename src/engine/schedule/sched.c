@@ -90,7 +90,7 @@ static struct sched_pick *likeliest(const struct plan *p)
  * The fitted cost of a row can be 0 or negative, and guesses that are never right would then be computed forever. */
 static const double least_added = 1.0 / 256;
 
-/* Returns whether a guess pays that is right with probability CHANCE and changes the work of the step to WITH: its
+/* Returns whether to add a guess that is right with probability CHANCE and makes WITH the work of the step: whether its
  * expected tokens per second of added time exceed those of the decoding sequences. Prompts in the step do not count,
  * because their time is needed anyway. Sets *ADDED to the added seconds. */
 static bool pays(const struct plan *p, double chance, const struct cost_step *with, double *added)

@@ -52,9 +52,9 @@ struct sched_pick {
 
 /* Plans a step for SEQ [n], in order of precedence. With SCHED_DECODES_FIRST, decoding sequences (which miss one row)
  * come first, so that they never wait for a prompt; prompts get the remaining rows. Beside decoding sequences the first
- * prompt gets SCHED_LEAST rows even if target_s allows fewer, so that it makes progress. Guesses get the rows that then
- * remain: the likeliest one is added while its probability, divided by the time that it adds, exceeds the expected
- * tokens per second of the decoding sequences without it, so that speculation ends by itself under load. Then other
+ * prompt gets SCHED_LEAST rows even if target_s allows fewer, so that it makes progress. The remaining rows go to
+ * guesses, the likeliest first: a guess is added while its probability, divided by the time that it adds, exceeds the
+ * expected tokens per second of the decoding sequences without it. So speculation ends by itself under load. Then other
  * guesses are added until they have added trial_s. Writes the picks to OUT [max_seqs] in ascending order of `seq` and
  * their total work to *STEP (may be NULL). Returns the number of picks. */
 enum { SCHED_LEAST = 16 };

@@ -397,8 +397,7 @@ SIMD512_INLINE size_t avx512_attn_lead(const struct avx512_attn *o)
     return tiles > least ? tiles : least;
 }
 
-/* Makes the query rows [row, end) those that O computes next, and sets [t0, t1) to the range of tiles that
- * they see. */
+/* Makes [row, end) the query rows that O computes next, and sets [t0, t1) to the range of tiles that they see. */
 SIMD512_INLINE void avx512_attn_take(struct avx512_attn *o, size_t row, size_t end)
 {
     const struct kern_attn *a = o->a;

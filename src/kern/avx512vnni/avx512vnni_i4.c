@@ -62,9 +62,9 @@ SIMD512_INLINE __m512i weights_at(const uint8_t *b, int part, int h, const struc
     return expanded(part % 2 ? _mm512_srli_epi16(codes, 4) : codes, x[h]);
 }
 
-/* Multiplies four k of ROWS rows of A with the weights W and adds the products to the sums. Replaces W by the
- * next weights, part PART of the unit at B. They are expanded between the products, so that no product waits
- * for them, except with 12 rows, which leave no registers for that. */
+/* Multiplies four k of ROWS rows of A with the weights W and adds the products to the sums. Replaces W by the next
+ * weights, part PART of the unit at B. The next weights are expanded between the products, so that no product waits for
+ * them. With 12 rows, no registers are left for that. */
 SIMD512_INLINE void add_part(__m512i acc[AVX512_ROWS][2], const uint32_t *a, __m512i w[2], const uint8_t *b,
                              int part, const struct expand x[2], int rows)
 {

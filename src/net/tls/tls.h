@@ -39,8 +39,8 @@ void tls_close(struct tls *t); /* leaves accepted sockets open; T may be NULL */
  * function of bufferevents. Returns NULL if memory is exhausted; the caller then still owns FD. */
 struct bufferevent *tls_accept(struct tls *t, struct event_base *base, int fd);
 
-/* Sends close_notify on BEV, once. Returns false if the socket has no room for it now, and true if it was
- * sent or need not be sent, as on a socket without TLS. */
+/* Sends close_notify on BEV, once. Returns false if the socket has no room for it now, and true if it was sent or is
+ * not needed (no TLS). */
 bool tls_finish(struct bufferevent *bev);
 
 /* Causes of a failed handshake. */

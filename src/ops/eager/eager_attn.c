@@ -128,8 +128,8 @@ static size_t largest_task(const struct attn_job *j)
 }
 
 /* Plans all sequences of the batch. Returns the number of partial results that they need. A sequence with one row is
- * split if possible. One with a few rows (guesses that are verified) is split only if its heads are too few to keep
- * all threads busy, because it has a partial result to write and to fold for each of its rows. */
+ * split if possible. A sequence with a few rows (guesses that are verified) is split only if it has too few heads to
+ * keep all threads busy, because each row then has a partial result to write and to fold. */
 static size_t plan(struct attn_job *j, struct eager_attn_plan *p)
 {
     size_t G = j->w->n_heads / j->w->n_kv, n_kv = j->w->n_kv, partials = 0, stored = 0, want;

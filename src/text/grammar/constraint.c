@@ -606,7 +606,7 @@ int constraint_run_error(const struct constraint_run *r, struct err *e)
     return place && e ? err_prefix(e, "%s", place) : rc;
 }
 
-/* Returns the longest token of MASK if the texts of all its tokens are beginnings of this token's text, else -1. */
+/* Returns the longest token of MASK if the text of every other token of MASK is a prefix of its text, else -1. */
 static int32_t longest_of_one_text(const struct token_trie *t, const uint32_t *mask)
 {
     uint32_t last = 0; /* the deepest node so far; its value is unused until FOUND is set */

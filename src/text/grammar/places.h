@@ -1,6 +1,4 @@
-/* places.h - maps the rules of a grammar to the function and the schema that they come from, for the messages of limits
- * that an answer reaches.
- */
+/* places.h - maps the rules of a grammar to the function and schema that they come from, for messages about limits. */
 #ifndef GALLOP_TEXT_GRAMMAR_PLACES_H
 #define GALLOP_TEXT_GRAMMAR_PLACES_H
 

@@ -15,9 +15,9 @@
 
 struct token_trie;
 
-/* Returns the regular expression of TEXT. In TEXT, the name of a control token of TRIE matches only this token, a tab
- * matches an optional blank, and a tag with MARKUP_ANY before its '>' matches the control tokens that have a suffix
- * there, or, if there are none, the tag without a suffix. TRIE NULL: there are no control tokens. */
+/* Returns the regular expression of TEXT. In TEXT, the name of a control token of TRIE matches only this token, and a
+ * tab matches an optional blank. A tag with MARKUP_ANY before its '>' matches the control tokens that have any suffix
+ * there; if there are none, it matches the tag without a suffix. TRIE NULL: there are no control tokens. */
 uint32_t preface_mark(struct regex_store *s, const struct token_trie *trie, const char *text);
 
 /* Returns the regular expression of MARK as plain text, with any word in the place of MARKUP_ANY. */

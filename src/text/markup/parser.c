@@ -600,7 +600,7 @@ int parser_feed(struct parser *a, const char *text, const char *special, size_t 
     return check(a, e);
 }
 
-/* Returns whether nothing follows a complete call but separators, the beginning of its closing mark, or the
+/* Returns whether a complete call is followed only by separators, by the beginning of its closing mark, or by the
  * beginning of another call whose mark has been read. */
 static bool behind_call(const struct parser *a)
 {

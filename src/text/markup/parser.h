@@ -65,8 +65,8 @@ struct parser_options {
      * message */
     const char *continued;
     size_t n_continued;
-    /* The names of the request's functions, borrowed. A call without a mark, or a harmony message whose
-     * recipient does not begin with "functions.", is a tool call only if its name is in this list. */
+    /* The names of the request's functions, borrowed. Calls without a mark, and harmony messages to a recipient without
+     * the prefix "functions.", are tool calls only if their name is in this list. */
     const char *const *names;
     size_t n_names;
     /* The request's functions as a JSON array in OpenAI's form; NULL: none. Formats that write values as text

@@ -217,8 +217,8 @@ bool call_name_step(struct parser *a);
 /* Returns whether C may be part of a name in the calls of ROW. */
 bool call_is_name(const struct markup_calls *row, char c);
 
-/* Sets *WORD to the text in c->word without white space around it or, if names are attributes (row->quoted), to the
- * first value in it without quotes, and *REST to the text after it. Returns the length of *WORD. */
+/* Trims the text in c->word or, if names are attributes (row->quoted), takes its first value without quotes. Sets *WORD
+ * to the result and *REST to the text after it. Returns the length of *WORD. */
 size_t call_word(struct parser *a, char **word, const char **rest);
 
 /* Returns whether a mark before a key begins at offset AT, and its length in *LEN. With MARKUP_TREE, a mark followed by

@@ -248,8 +248,8 @@ int grammar_fault(const struct grammar *g, struct err *e)
                    g->regex.most_steps);
 }
 
-/* For each expression, the expressions that depend on it: those that it is an operand of and, if it is the
- * body of a rule, the calls of that rule. */
+/* For each expression, the expressions that depend on it: expressions with it as an operand and, if it is the body of a
+ * rule, the calls of that rule. */
 struct uses {
     uint32_t *first; /* [n + 1] the start of each expression's range in BY */
     uint32_t *by;    /* [n_by] dependent expressions */

@@ -72,8 +72,8 @@ size_t recognizer_scans(const struct recognizer *r, uint32_t row, const struct r
 /* Returns the row that has only the items SCANS [n] of ROW's items. Possibly no text leads to this row. */
 uint32_t recognizer_part(struct recognizer *r, uint32_t row, const struct recognizer_scan *scans, size_t n);
 
-/* Returns one row that represents ROW and all rows that differ from it only in repetition counts so large
- * that MOST bytes cannot exhaust them. */
+/* Returns one row that represents ROW and all rows that allow the same next MOST bytes, because they differ from ROW
+ * only in large repetition counts. */
 uint32_t recognizer_clamp(struct recognizer *r, uint32_t row, uint32_t most);
 
 /* True if the grammar matches TEXT as a whole. */

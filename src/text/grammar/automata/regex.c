@@ -898,8 +898,8 @@ static void see(struct regex_store *s, struct search *f, uint32_t r, uint32_t fr
         f->from[f->seen.n - 1] = from;
 }
 
-/* Marks the states on the path to the one with the index I as HAS_TEXT, so that later searches end when they reach one
- * of them. Without this, each state of an intersection would search all other states again. */
+/* Marks the states on the path to the state with index I as HAS_TEXT, so that later searches end at them. Without this,
+ * each state of an intersection would search all other states again. */
 static void mark_way(struct regex_store *s, const struct search *f, uint32_t i)
 {
     for (; i != 0; i = f->from[i])

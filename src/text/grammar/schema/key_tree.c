@@ -1,5 +1,5 @@
-/* key_tree.c - builds a tree of names, in which a node with many children has them as a balanced binary tree, so that
- * the way from a name to the root is short. */
+/* key_tree.c - builds a tree of names. Many children of a node form a balanced binary tree, so that the way from a name
+ * to the root is short. */
 #include "text/grammar/schema/key_tree.h"
 
 #include <stdlib.h>
