@@ -23,7 +23,7 @@
  * in huge pages (ext4, XFS). With small pages decoding takes a tenth longer. */
 enum { PIECE = 2 << 20 };
 
-/* One of the files of a packed checkpoint, while it is written, and the buffer of its stdio stream. */
+/* A file of a packed checkpoint that is being written, and the buffer of its stdio stream. */
 struct part {
     struct save file;
     char buffer[PIECE];

@@ -44,7 +44,7 @@
 #include "text/chat.h"
 #include "text/markup/markup.h"
 
-/* The options that give client keys, or those that give admin keys. */
+/* The options for client keys, or for admin keys. */
 struct key_options {
     struct param_list keys;
     const char *file; /* path of a file with further keys; NULL: none */

@@ -128,7 +128,7 @@ struct executor {
      * next call starts anew. NULL, like the next function: run() never fails. */
     int (*reopen)(void *ctx, struct err *e);
     void (*reopen_wait)(void *ctx, double seconds); /* waits SECONDS, or until reopen() has a result */
-    /* Makes the first N rows of SLOT final, which belong to TOKEN [n], and drops later rows. The rows may now be
+    /* Makes the first N rows of SLOT, which belong to TOKEN [n], final, and drops later rows. The rows may now be
      * published to the prefix cache (TOKEN NULL: they are not), and rows that no later query sees may be dropped. */
     void (*settle)(void *ctx, size_t slot, const int32_t *token, size_t n);
     /* Returns the logits [n, n_vocab] of the wanted rows FIRST to FIRST + N - 1 of the last run; N is at most

@@ -67,7 +67,8 @@ struct seq_common {
     struct constraints_entry *constraint; /* constraint on the answers, a counted reference; NULL: none */
     size_t most_guesses;  /* maximum number of guessed tokens of an answer in a step; 0: no speculation */
     size_t lookup_length; /* maximum length of a match for guesses by lookup; 0: no lookup */
-    /* Lookup index (match.h) of the prompt if several answers share it, made when the first of them runs. */
+    /* Index of the prompt for lookup (match.h) if several answers share the prompt; made when the first of them
+     * runs. */
     struct match *prompt_index;
     struct reasoning reasoning; /* the budget for reasoning */
     struct stop stop;           /* the initial state of each answer's stop rules */

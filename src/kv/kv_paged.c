@@ -168,8 +168,8 @@ static void unindex_block(struct paged *s, size_t g, uint32_t b)
     prefix_set_place(&s->index, node, g, PREFIX_NONE);
 }
 
-/* Frees the cached blocks of node I. The node has lost its block in group 0, so that its blocks in other
- * groups cannot be adopted. */
+/* Frees the cached blocks of node I. The node has lost its block in group 0, so that its blocks in other groups cannot
+ * be reused. */
 static void free_unreachable(const struct kv *c, struct paged *s, uint32_t i)
 {
     for (size_t g = 1; g < c->n_groups; g++) {
@@ -542,8 +542,8 @@ static uint32_t held_block(const struct kv *c, const struct paged *s, size_t seq
     return kvpool_block(&s->pool, q, i);
 }
 
-/* Adds the I-th block of SEQ in each group to the index as the rows of NODE, and writes it to the store. The rows are
- * those of the tokens of NODE: rows under other tokens would give later sequences wrong answers. */
+/* Adds the I-th block of SEQ in each group to the index as the rows of NODE, and writes it to the store. The rows must
+ * be computed from the tokens of NODE; otherwise later sequences would get wrong answers. */
 static void index_block(struct kv *c, size_t seq, size_t i, uint32_t node)
 {
     struct paged *s = c->state;

@@ -206,8 +206,8 @@ static int check_line(void *ctx, const char *line, size_t n, const char *what)
     return rc;
 }
 
-/* Appends the mask of RUN to ALLOWED, as hexadecimal digits with one bit for each token, and to MAY_END
- * whether the text may end here. Appends nothing if the constraint has reached a limit. */
+/* Appends the mask of RUN to ALLOWED (hexadecimal, with one bit for each token), and whether the text may end here to
+ * MAY_END. Appends nothing if the constraint has reached a limit. */
 static int add_mask(struct grammar_job *j, struct constraint_run *run, json_t *allowed, json_t *may_end)
 {
     struct buf digits = {.tag = MEM_APP};

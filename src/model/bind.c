@@ -299,7 +299,7 @@ enum dtype bind_dtype(const struct model *m, enum op_kind kind)
     return q == QUANT_AS_STORED || q == QUANT_NONE || q == QUANT_MXFP4 ? m->opt.dtype : DT_I8;
 }
 
-/* Returns whether all parts of D are stored as quantized integers, and one of them with less than 8 bits. */
+/* Returns whether all parts of D are stored as quantized integers, at least one of them with less than 8 bits. */
 static bool is_stored_small(const struct linear_desc *d)
 {
     unsigned least = 8;

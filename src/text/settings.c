@@ -539,8 +539,7 @@ static const struct {
      "olmo2 olmo3 olmo_hybrid opencua openvla paddleocr_vl persimmon phi3 phi3_v phimoe pixtral smolvlm stablelm "
      "step3_vl vipllava voxtral voxtral_realtime "}};
 
-/* The model types of a class in REGISTERED whose checkpoints often name another class, which does not
- * count. */
+/* Model types with a class in REGISTERED whose checkpoints often name another class; the named class is ignored. */
 static const char misnamed[] = " hyperclovax_vision_v2 qwen2 qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen4_exp ";
 
 /* Returns true if the list NAMES, with a blank before and after each, has the first N bytes of NAME. */

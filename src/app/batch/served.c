@@ -48,8 +48,7 @@ bool served_split(struct served_line *out, const char *line, size_t n, struct ar
            out->body.s;
 }
 
-/* If BODY is the first with a `model`, and --served-model-name is not given, accepts its value as a name of
- * the model. */
+/* Unless --served-model-name is given, accepts the `model` of the first BODY that has one as a name of the model. */
 static void accept_name(struct served *s, const struct json_str *body, struct arena *a)
 {
     struct json_pull j;
@@ -176,7 +175,7 @@ void served_read(struct served *s, struct batch_request *b, const struct served_
 
 /* ---- answering ---- */
 
-/* Marks B as done, and writes its response, if none of its answers is computed any more. */
+/* If no answer of B is being computed any more, writes its response and marks B as done. */
 static void end_if_done(struct batch_request *b)
 {
     struct request *q = &b->served->q;

@@ -69,8 +69,8 @@ int constraints_get(struct constraints *c, const struct constraint_source *sourc
 bool constraints_has(struct constraints *c, const struct constraint_source *source);
 void constraints_put(struct constraints *c, struct constraints_entry *entry); /* ENTRY may be NULL */
 
-/* Lends ENTRY to a thread (late.h), which then alone may use the constraint and counts as one of its users; or takes
- * ENTRY back, if IS_LENT is false. Both are called by the engine's thread. */
+/* Reserves ENTRY for a thread that computes deferred masks (late.h): only this thread may use the constraint then, and
+ * it counts as one of its users. IS_LENT false: ends the reservation. Called by the engine's thread. */
 void constraints_lend(struct constraints *c, struct constraints_entry *entry, bool is_lent);
 bool constraints_is_lent(const struct constraints_entry *entry);
 

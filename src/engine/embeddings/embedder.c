@@ -274,7 +274,7 @@ static int open_template(struct embedder *x, struct checkpoint *c, bool is_auto,
     return 0;
 }
 
-/* Sets the pooling mode to that of CONFIG, the config.json of the Pooling module, which is called FILE. */
+/* Sets the pooling mode from CONFIG, the config.json of the Pooling module. FILE is the path for errors. */
 static int read_mode(struct embedder *x, const json_t *config, const char *file, struct err *e)
 {
     const char *mode = mode_of(config);

@@ -27,8 +27,8 @@ enum {
     16,
 };
 
-/* Weight of the newest pass in the mean time. The time of a pass above (1 + most_surprise) times the mean is cut to
- * that, because other processes may have delayed it. */
+/* newest: weight of the newest pass in the mean time of a pass. Times above (1 + most_surprise) times the mean are cut
+ * to this value, because other processes may have delayed the pass. */
 static const double newest = 0.1, most_surprise = 1.0;
 
 /* The rows of a running sequence. Token t of the sequence has row t if t < DRAFT_SINK, otherwise row t - skip; rows of

@@ -20,7 +20,7 @@ struct plugin;
 /* Counters of artifacts_open(), and the total time of its compilations. One thread at a time counts; any thread may
  * read. */
 struct artifact_counts {
-    /* programs that were compiled, and those that were loaded from files */
+    /* programs compiled, and programs loaded from files */
     _Atomic uint64_t n_compiled, n_loaded;
     _Atomic uint64_t n_kept;    /* compiled programs that were written to a file */
     _Atomic uint64_t n_damaged; /* compiled programs whose file was damaged, foreign or refused */

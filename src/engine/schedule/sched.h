@@ -41,8 +41,8 @@ struct sched_limits {
     const struct cost *cost; /* predicts times; NULL: no time limit */
     /* Maximum predicted time of a step with decoding sequences. 0: no limit. */
     double target_s;
-    bool every_guess; /* computes all guesses that fit, even those that do not pay */
-    double trial_s; /* time that guesses which do not pay may add to the step, to learn from their results */
+    bool every_guess; /* computes all guesses that fit, even if they save no time */
+    double trial_s;   /* time that guesses without an expected gain may add, to learn from their results */
 };
 
 struct sched_pick {

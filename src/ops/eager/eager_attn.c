@@ -110,7 +110,7 @@ static size_t tiles_of(const struct batch_seq *q)
     return (q->pos + q->n - 1) / KERN_TILE - q->pos / KERN_TILE + 1;
 }
 
-/* Returns the number of pairs of a new row of Q and a key that it sees, as if there were no windows. */
+/* Returns the number of pairs of a new query row of Q and a key that it sees, without regard to windows. */
 static size_t work_of(const struct batch_seq *q)
 {
     return q->n * (q->pos + q->n);

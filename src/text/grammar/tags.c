@@ -342,7 +342,7 @@ static size_t trigger_of(struct reader *r, const json_t *triggers, const json_t 
     return found;
 }
 
-/* Free text, without a match of EXCLUDED, in which each mark begins a part that has a format. */
+/* Free text without a match of EXCLUDED, in which each mark begins a part with a format. */
 struct dispatch {
     uint32_t marks, excluded; /* regular expressions */
     bool loops;               /* free text follows again after such a part */

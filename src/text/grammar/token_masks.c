@@ -36,7 +36,7 @@ struct counted_list {
 struct token_masks_place {
     uint32_t state; /* the row or, inside a regular expression, the state of the expression */
     uint32_t node;  /* the node, or the table of edges of STATE */
-    uint32_t count; /* number of repetitions, or the state of the walk on which this one is based */
+    uint32_t count; /* number of repetitions, or the state of the base walk */
     bool is_open;   /* the text is inside P or A of P A{least,most} Q: see token_masks_term */
 };
 
@@ -260,8 +260,8 @@ static void clear_below(struct token_masks *m, uint32_t first, uint32_t end)
     }
 }
 
-/* Like walk_term(), but starts from the result BASE of the state BASE_STATE, and visits only nodes at which the states
- * differ. False: there are too many of them, and OUT has no result; or there is a fault. */
+/* Like walk_term(), but starts from the result BASE of the state BASE_STATE, and visits only nodes at which the two
+ * states differ. False: too many nodes differ, and OUT has no result; or there is a fault. */
 static bool walk_difference(struct token_masks *m, uint32_t state, uint32_t base_state,
                             const struct token_masks_term *base, struct token_masks_term *out)
 {

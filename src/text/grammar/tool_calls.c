@@ -148,7 +148,7 @@ static bool is_plain(const char *key)
 
 /* ---- arguments that are not JSON ---- */
 
-/* Returns whether the schema V has no keywords but TEXTS [n], its type and annotations. */
+/* Returns whether the schema V has only the keywords TEXTS [n], its type and annotations. */
 static bool has_only(const json_t *v, const char *const *texts, size_t n)
 {
     static const char *const harmless[] = {"type", "description", "title", "default", "examples"};

@@ -209,7 +209,7 @@ const struct markup_calls markup_calls_rows[] = {
            FORM("", MINIMAX "<tool_call>\n" MINIMAX "<invoke name=\"", "\">",
                 MINIMAX "</invoke>\n" MINIMAX "</tool_call>", ""),
            .key_between = ">", .value_after = MINIMAX "</\1>"),
-    /* response.h reads a model's response_template; those of transformers itself have one of these two forms */
+    /* the response_templates of transformers itself have one of these two forms (response.h) */
     MARKED("hf", NULL, "the markup of hermes or of qwen3_coder",
            .shapes = MARKUP_XML | MARKUP_OBJECT | MARKUP_LIST, FUNCTION("tool_call", "\n"),
            .trims_lines = true),

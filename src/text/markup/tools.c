@@ -27,7 +27,7 @@ static bool writes(struct probe *p, json_t *tool)
            probe_shows(p, PROBE_NAME);
 }
 
-/* Returns whether the template refuses a tool without the member MEMBER of its function, or of its parameters. */
+/* Returns whether the template refuses a tool whose function, or whose parameters, lack MEMBER. */
 static bool needs(struct probe *p, const char *member)
 {
     json_t *tool = probe_tool(), *function = json_object_get(tool, "function"),

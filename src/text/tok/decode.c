@@ -105,9 +105,9 @@ static int feed_made(struct decode_run *r, size_t k)
     return made->oom ? err_nomem(r->e, "decoder") : feed(r, k + 1, made->data ? made->data : "", made->len);
 }
 
-/* Passes on the complete characters of the bytes that step K holds back, and keeps an incomplete one. Bytes that are
- * no character become U+FFFD, one for a sequence that is cut short; with BREAKS, they and all bytes after them become
- * U+FFFD, one for each byte. */
+/* Outputs the complete characters among the bytes that step K holds back, and keeps an incomplete last one. Bytes that
+ * are not UTF-8 become U+FFFD: one for a sequence that is cut short; or with BREAKS, one for each of these bytes and of
+ * all bytes after them. */
 static int pass_characters(struct decode_run *r, size_t k, bool breaks)
 {
     struct state *x = &r->state[k];
@@ -227,7 +227,7 @@ static int end_bytes(struct decode_run *r, size_t k)
     if (n == 0)
         return 0;
     x->hold.len = 0;
-    r->special = false; /* byte pieces are no special tokens */
+    r->special = false; /* byte pieces are not special tokens */
     if (utf8_valid_prefix(x->hold.data, n) == n)
         rc = feed(r, k + 1, x->hold.data, n);
     else
@@ -237,7 +237,7 @@ static int end_bytes(struct decode_run *r, size_t k)
     return rc;
 }
 
-/* A run of byte pieces that is no valid UTF-8 becomes U+FFFD for each of its bytes, as in the Hugging Face library. If
+/* A run of byte pieces that is not valid UTF-8 becomes U+FFFD for each of its bytes, as in the Hugging Face library. If
  * complete characters are passed on at once, U+FFFD begins at the first byte that is not part of a character. */
 static int byte_fallback(struct decode_run *r, size_t k, const char *s, size_t n)
 {

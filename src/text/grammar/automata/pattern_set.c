@@ -168,7 +168,7 @@ bool pattern_set_fold(struct pattern_set *set, struct pattern_cases *cases)
     return true;
 }
 
-/* Returns the last character of the large range of one category that C begins, or C if there is none. */
+/* If C begins a large range of characters of one category, returns the last character of the range, else C. */
 static uint32_t end_of_category(uint32_t c)
 {
     static const struct pattern_range uniform[] = {

@@ -32,7 +32,7 @@ struct schema_array {
 struct schema_member {
     uint32_t key, term;
     bool is_required;
-    bool is_free; /* not listed in `properties`, so it has no place in the order */
+    bool is_free; /* not listed in `properties`, so its position is free */
 };
 
 /* Properties whose names match the regular expression KEYS, and whose values are in TERM. */

@@ -11,8 +11,8 @@ bool schema_pattern(struct schema_compiler *c, const json_t *at, const char *key
 bool schema_pattern_text(struct schema_compiler *c, const json_t *at, const char *keyword, const char *text,
                          size_t n, uint32_t *set);
 
-/* Sets *SET to strings of the format V in the schema AT, not necessarily all, and *BOUND to a superset of all
- * strings of the format. False: the format is only an annotation. */
+/* Sets *SET to strings of the format V in the schema AT (possibly not all), and *BOUND to a superset of all strings of
+ * the format. False: the format is only an annotation. */
 bool schema_format(struct schema_compiler *c, const json_t *at, const json_t *v, uint32_t *set,
                    uint32_t *bound);
 
