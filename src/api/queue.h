@@ -27,7 +27,7 @@ struct queue {
 /* The places of one request. */
 struct queue_places {
     _Atomic size_t n; /* number of places; metrics read it without the lock */
-    uint32_t client;  /* engine_fair_key() of the client */
+    uint32_t client;  /* the client's number (engine_fair_key()) */
 };
 
 void queue_init(struct queue *q, size_t n_places, size_t most_tokens, bool fair);

@@ -49,7 +49,7 @@ json_t *print_json_ids(const struct tok_ids *ids);
 /* Returns the counts of speculative decoding S as a JSON object. */
 json_t *print_json_speculation(const struct gallop_speculation *s);
 
-void print_ids(const struct tok_ids *ids); /* "1,2,3" */
+void print_ids(const struct tok_ids *ids); /* prints the ids as "1,2,3" */
 
 /* Writes buffered output. ERR_OS: output was lost. ERR_CANCELLED: standard output is a pipe whose reader has
  * exited; this is detected even if there was nothing to write. */

@@ -24,7 +24,7 @@ struct save {
     int fd;
     bool direct; /* written under its own name, without a temporary file */
     char path[SAVE_PATH_MAX], part[SAVE_PATH_MAX];
-    struct save *next; /* in the list of open files */
+    struct save *next; /* next in the list of open files */
 };
 
 /* Opens PATH for appending, under its own name from the beginning. */
@@ -56,7 +56,7 @@ struct save_folder {
     bool made; /* the folder was created */
     size_t n;
     struct save file[SAVE_FOLDER_FILES];
-    struct save_folder *next; /* in the list of open folders */
+    struct save_folder *next; /* next in the list of open folders */
 };
 
 /* Creates the folder PATH, or opens an empty one; without FORCE a folder that is not empty is refused. With

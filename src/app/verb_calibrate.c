@@ -56,7 +56,7 @@ struct calibrate {
     struct llm *m;
     size_t *first; /* [n_linears] index of the first linear with the same name; experts share names */
     struct linear_seen *seen; /* [n_linears] statistics, shared by linears of one name: at index first[i] */
-    bool rounding;            /* for int4: collect GPTQ's sums in FEEDBACK */
+    bool rounding;            /* int4: collect GPTQ's sums in FEEDBACK */
     float **feedback;         /* [n_linears] GPTQ's sums, at the same indices as SEEN */
     struct err *e;
 };

@@ -245,10 +245,10 @@ struct serve {
 
 /* ---- signals ---- */
 
-static struct server *volatile serving; /* for the signal handler */
+static struct server *volatile serving; /* the server, for the signal handler */
 static volatile sig_atomic_t n_signals, reload;
 
-static struct api *volatile computing; /* for the crash report */
+static struct api *volatile computing; /* the API, for the crash report */
 
 /* Writes the running requests to the crash report, without their texts. */
 static void describe_requests(void)

@@ -45,7 +45,7 @@ struct request_origin {
     char peer[64];
     char trace[REQUEST_TRACE];
     int64_t created;  /* Unix time of arrival, in seconds */
-    double arrival_s; /* clock_seconds() at arrival */
+    double arrival_s; /* time of arrival, by clock_seconds() */
 };
 
 /* A prompt. The user pointer of the engine's events is its address. */
@@ -63,7 +63,7 @@ struct request_prompt {
 struct request {
     const struct service *service;
     struct once *once;
-    struct rng_seeds *seeds; /* of requests without a seed */
+    struct rng_seeds *seeds; /* seeds for requests without a seed */
     const struct dialect *dialect;
     unsigned endpoint; /* FIELDS_<NAME> of routes.def */
     struct request_origin origin;

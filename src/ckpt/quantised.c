@@ -25,7 +25,7 @@ static const char *const method_names[] = {"gptq", "awq", "compressed-tensors"};
 
 struct matrix {
     struct view view; /* X.weight, with DATA as its data */
-    void *data;       /* from map_region_new() */
+    void *data;       /* memory from map_region_new() */
     size_t bytes;
 };
 

@@ -58,7 +58,7 @@ struct gallop {
     struct constraints constraints;
     struct guess_sources *guesses; /* NULL: no speculative decoding */
     struct frames *frames;         /* the executor "pjrt"; NULL: llm.h computes */
-    struct plugin_source plugin;   /* of the executor "pjrt" */
+    struct plugin_source plugin;   /* plugin of the executor "pjrt" */
     struct engine_info info;
     struct gallop_model_info model; /* info.model points to it */
     struct sampling config;         /* values of generation_config.json, with the model's end tokens */

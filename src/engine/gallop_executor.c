@@ -34,7 +34,7 @@ struct choice {
 struct gallop_executor {
     struct llm llm;
     struct frames *frames;       /* the executor "pjrt"; NULL: llm.h computes */
-    struct plugin_source plugin; /* of `frames` */
+    struct plugin_source plugin; /* plugin of `frames` */
     struct executor x;
     struct sampling config; /* values of generation_config.json */
     struct arena arena;     /* memory of the arrays of `config` and of the histories */

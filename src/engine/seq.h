@@ -74,7 +74,7 @@ struct seq_common {
     struct stop stop;           /* the initial state of each answer's stop rules */
     const struct tok *tok;      /* borrowed; NULL: the model has no tokenizer */
     bool skip_special;          /* texts do not include special tokens */
-    struct beam_rules rules;    /* of beam search; width 0: there is none */
+    struct beam_rules rules;    /* rules of beam search; width 0: there is none */
     struct seq **lane; /* [rules.width] the sequences of the request, by `choice`, if there is beam search */
     /* lanes whose outputs are results and have events; the other lanes only widen the search */
     size_t n_results;
@@ -133,10 +133,10 @@ struct seq {
     /* the guesses of the next step; their tokens are in `token`, after the known ones */
     struct guess guess;
     uint32_t *accepted_at;            /* [most_guesses] number of right guesses by their position in a step */
-    struct guess_lookup *lookup;      /* for guesses by lookup; NULL: none */
+    struct guess_lookup *lookup;      /* state for guesses by lookup; NULL: none */
     size_t n_right;                   /* guesses of the last step that were right */
     struct guess_counts guess_counts; /* results of the guesses so far */
-    /* of the head only: the state of the beam search, allocated when it first runs */
+    /* head only: the state of the beam search, allocated when it first runs */
     struct seq_beams *beams;
     /* Beam search: the likeliest next tokens of this lane, valid until the next step. */
     struct beam_list list;
@@ -203,7 +203,7 @@ struct seq_request {
     enum seq_pooling pooling;
     size_t n_hidden; /* floats of a hidden state, for pooling */
     int priority;
-    uint32_t key;        /* waiting_key() */
+    uint32_t key;        /* key of the client for the policy fair (waiting_key()) */
     double limit_s;      /* 0: no deadline */
     const uint8_t *salt; /* [16] or NULL */
     void *user;

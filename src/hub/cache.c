@@ -136,7 +136,7 @@ int hub_cache_link(const struct hub_cache *c, const char *commit, const char *fi
     char path[HUB_CACHE_PATH_MAX], temp[HUB_CACHE_PATH_MAX], target[HUB_CACHE_ETAG_MAX + 16];
     const char *up = strchr(file, '/') ? "../" : "";
     char blob[HUB_CACHE_PATH_MAX];
-    uint64_t number; /* of the temporary name: threads and containers may share a process id */
+    uint64_t number; /* number in the temporary name: threads and containers may share a process id */
     int rc = hub_cache_file(c, commit, file, path, sizeof(path), e);
 
     if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))

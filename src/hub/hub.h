@@ -30,7 +30,7 @@ enum hub_want {
 
 struct hub_options {
     enum hub_want want;
-    hub_check *check;       /* for HUB_MODEL; may be NULL */
+    hub_check *check;       /* decides whether weights are downloaded (HUB_MODEL); may be NULL */
     hub_progress *progress; /* may be NULL */
     void *check_ctx, *progress_ctx;
 };

@@ -51,7 +51,7 @@ struct kv_limits {
     size_t n_layers, n_kv, head_dim; /* n_layers: layers that store rows; n_kv: KV heads */
     /* Number of further layers. They read rows of the first n_layers, so nothing is reserved for them. */
     size_t n_shared;
-    enum dtype dtype; /* of the rows: DT_F32, DT_BF16, DT_I8 or DT_I4 */
+    enum dtype dtype; /* type of the rows: DT_F32, DT_BF16, DT_I8 or DT_I4 */
     size_t max_seqs;  /* maximum number of sequences, numbered from 0 */
     size_t max_len;   /* maximum number of rows of a sequence */
     /* Budget: maximum number of rows of all sequences together. Pooled types round it up to blocks. */

@@ -14,7 +14,7 @@ struct shape {
     double theta, eps;
     bool tied;             /* the language model head is the embedding */
     double llama3;         /* factor of RoPE scaling "llama3" (Llama 3.1 and later); 0: no such scaling */
-    size_t experts, top_k; /* of a mixture of experts, whose `inner` is the size of one expert; else 0 */
+    size_t experts, top_k; /* mixture of experts, with `inner` as the size of one expert; else 0 */
 };
 
 size_t shapes_n(void);

@@ -27,7 +27,7 @@ struct http_head {
     const char *host;
     struct http_head_field header[HTTP_HEAD_MAX_FIELDS];
     size_t n_headers;
-    int minor;           /* of HTTP/1.minor */
+    int minor;           /* N of HTTP/1.N */
     bool keep_alive;     /* the client may send another request on the connection */
     bool chunked;        /* the body has chunked transfer coding; otherwise it has body_bytes */
     bool expects;        /* the head has Expect: 100-continue */

@@ -114,8 +114,8 @@ bool server_is_local(int fd);
 
 /* Runs until server_quit(). */
 void server_run(struct server *s);
-void server_quit(struct server *s); /* from any thread */
-void server_wake(struct server *s); /* from any thread */
+void server_quit(struct server *s); /* any thread may call it */
+void server_wake(struct server *s); /* any thread may call it */
 
 /* Closes idle connections at once and, from now on, every connection after its answer. New connections are
  * still accepted. */

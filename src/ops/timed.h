@@ -62,7 +62,7 @@ struct timed {
     void *each_ctx;
     /* Time in which the caller's thread waited for tasks of other threads. */
     double waited_seconds;
-    /* pool_waited_ns() when the current operator began. */
+    /* What pool_waited_ns() returned when the current operator began. */
     uint64_t waited_ns;
     struct timed_kind kind[TIMED_N_KINDS];
 };

@@ -500,7 +500,7 @@ static int read_tokenizer_files(struct reader *r)
 /* The classes that build their own steps from the vocabulary of a tokenizer.json, and their default special tokens. */
 static const struct class
 {
-    const char *names;          /* without "Fast", with a blank before and after each */
+    const char *names;          /* names without "Fast", with a blank before and after each */
     const char *token[N_NAMES]; /* the default special tokens; NULL: none */
 } classes[] = {
     {" GPT2Tokenizer CodeGenTokenizer ", {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}},

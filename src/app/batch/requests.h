@@ -35,7 +35,7 @@ struct request_answer {
 
 /* A request, its prompt and its answers. */
 struct batch_request {
-    struct request_prompt prompt; /* for the user pointer of events; must be the first member */
+    struct request_prompt prompt; /* user pointer of the events; must be the first member */
     struct batch_request *next;
     size_t index;
     /* A line of OpenAI's batch files, with its answers; NULL: the request is in the format of Gallop's own lines. */

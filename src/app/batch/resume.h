@@ -15,7 +15,7 @@ struct resume {
     const char *path;
     json_t *by_index; /* object that maps the index of a request to its custom_id, or to null */
     json_t *by_id;    /* object that maps the custom_id of an OpenAI line to its number of results */
-    size_t n;         /* results */
+    size_t n;         /* number of results */
 };
 
 /* Reads the results in the file PATH, if it exists, and removes errors and an incomplete last line from the file. */

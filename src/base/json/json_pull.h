@@ -47,7 +47,7 @@ enum json_pull_large { JSON_PULL_REFUSED, JSON_PULL_REAL_OUTSIDE, JSON_PULL_EXAC
 
 struct json_pull {
     const char *begin, *p, *end;
-    const char *path;    /* for messages */
+    const char *path;    /* path for messages */
     struct arena *arena; /* memory of strings with escapes */
     struct err *e;
     int rc;
@@ -55,7 +55,7 @@ struct json_pull {
     /* NaN, Infinity and -Infinity, which Python's json writes, are values of type JSON_PULL_NUMBER that can be skipped.
      * Set it after json_pull_open(). */
     bool is_python;
-    enum json_pull_large large; /* for json_pull_load() and its variants */
+    enum json_pull_large large; /* how to store large integers; json_pull_load() and its variants use it */
     /* with REAL_OUTSIDE: name of the outermost member whose integers keep their digits, or NULL */
     const char *exact;
     unsigned char kind[JSON_PULL_MAX_DEPTH + 1]; /* '{' or '[' */

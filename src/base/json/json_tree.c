@@ -100,7 +100,7 @@ static void put_string(struct buf *b, const char *s, size_t n)
 
 /* How a tree is written. */
 struct style {
-    bool spaced;  /* with a space after each comma and colon */
+    bool spaced;  /* put a space after each comma and colon */
     int n_digits; /* significant digits of reals; 0: as many as their value needs */
 };
 

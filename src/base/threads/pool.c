@@ -83,7 +83,7 @@ struct pool {
     bool caller_bound;
     int caller_os;      /* processor of thread 0, or -1 */
     const void *caller; /* the thread that ran the last job */
-    uint64_t waited_ns; /* see pool_waited_ns() */
+    uint64_t waited_ns; /* what pool_waited_ns() returns */
     /* The allocation that contains this struct. */
     void *memory;
     char *scratch;          /* [n_threads, scratch_bytes] */

@@ -425,7 +425,7 @@ static int responses_read_request(struct request *q, struct err *e)
 struct state {
     struct blocks blocks;
     size_t n_events;       /* number of events written so far */
-    struct buf head, said; /* of the open item: JSON of its first members, and its text or arguments so far */
+    struct buf head, said; /* open item: JSON of its first members, and its text or arguments so far */
     size_t name, n_name;   /* offset and length in HEAD of the member with the called function's name */
     struct buf items;      /* JSON of the closed items, separated by commas */
 };

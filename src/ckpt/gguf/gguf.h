@@ -64,7 +64,7 @@ struct gguf {
     uint32_t version;
     struct gguf_kv *kv;
     size_t n_kv, cap_kv;
-    struct gguf_tensor *tensor; /* in the order of their offsets */
+    struct gguf_tensor *tensor; /* tensors in the order of their offsets */
     size_t n_tensors, cap_tensors;
     size_t kv_end;      /* offset of the end of the metadata in the file */
     struct strmap key;  /* key -> index into kv[] */

@@ -76,7 +76,7 @@ struct pack {
     size_t n_linears;
     /* The options with which the checkpoint was packed. */
     enum dtype dtype;
-    const char *quant;    /* as quant_text() of model/quant.h writes it */
+    const char *quant;    /* quantization, as quant_text() of model/quant.h writes it */
     uint64_t calibration; /* hash of the calibration file used; 0: none */
 };
 

@@ -45,7 +45,7 @@ struct guess {
 
 /* Counters of an engine, or of one sequence. */
 struct guess_counts {
-    uint64_t n_steps; /* of a sequence only: steps that generated tokens of it */
+    uint64_t n_steps; /* in a sequence only: steps that generated tokens */
     /* number of times that guesses were verified, one for each step of a sequence with guesses */
     uint64_t n_drafts;
     uint64_t n_guessed, n_accepted; /* verified guesses, and the correct ones among them */

@@ -15,7 +15,7 @@ struct oracle {
     void *ctx;
 };
 
-/* Initializes O.guesser for the other members. */
+/* Initializes O.guesser, which refers to the other members of O. */
 void oracle_init(struct oracle *o, size_t most);
 
 #endif

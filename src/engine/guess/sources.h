@@ -34,7 +34,7 @@ void guess_sources_close(struct guess_sources *g); /* G may be NULL */
 struct guess_memory {
     size_t lookup;  /* indexes of running sequences, if all have the maximum number of tokens */
     size_t history; /* the history of the tokens of all sequences */
-    size_t weights; /* of a draft */
+    size_t weights; /* memory of the weights of a draft */
     size_t kv;      /* the budget of its KV cache */
 };
 

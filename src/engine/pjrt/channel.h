@@ -45,7 +45,7 @@ enum channel_kind {
 struct channel_message {
     uint32_t version, kind;
     uint64_t number; /* number of the call, from 1; the answer repeats kind and number */
-    uint32_t code;   /* of an answer: enum err_code; if it is not 0, the data are the sentence */
+    uint32_t code;   /* answers: enum err_code; if it is not 0, the data are the sentence */
     uint32_t type;   /* enum dtype */
     uint64_t bytes;  /* length of the data */
     uint64_t object, n[2], n_dims, dims[CHANNEL_DIMS];

@@ -14,7 +14,7 @@
 
 struct child {
     pid_t pid;  /* 0: none */
-    int socket; /* to the process; -1: none */
+    int socket; /* socket to the process; -1: none */
     int output; /* standard output and standard error of the process; -1: none */
     bool has_reader;
     struct thread reader;

@@ -72,12 +72,12 @@ void frames_program(const struct frames *f, size_t i, struct engine_program *p);
 struct frames_stats {
     const char *plugin, *platform, *version, *kind; /* texts of the plugin, borrowed */
     size_t n_programs;                              /* number of programs */
-    size_t n_compiled, n_loaded;                    /* of these, compiled and loaded from files */
-    size_t n_kept;                                  /* compiled programs that were written to a file */
+    size_t n_compiled, n_loaded; /* programs that were compiled, and programs loaded from files */
+    size_t n_kept;               /* compiled programs that were written to a file */
     double compile_s;
     size_t n_devices,
         memory_bytes; /* devices of the plugin, and the memory of this one; 0: it does not tell */
-    size_t weight_bytes, cache_bytes; /* on the device */
+    size_t weight_bytes, cache_bytes; /* bytes of weights and of caches on the device */
     size_t down_bytes;                /* bytes of results that were copied from the device so far */
 };
 void frames_stats(const struct frames *f,

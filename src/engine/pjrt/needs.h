@@ -10,7 +10,7 @@ struct needs {
     size_t weight_bytes, cache_bytes;
     /* the caches have these slots and rows, and one scratch slot and one scratch row more */
     size_t n_slots, context;
-    size_t memory_bytes, free_bytes; /* of the device; memory_bytes 0: it does not tell */
+    size_t memory_bytes, free_bytes; /* the device's memory and its free part; memory_bytes 0: not reported */
 };
 
 /* Returns ERR_NOMEM, with the numbers of slots and of rows that fit, if the device reports its memory and has too

@@ -29,7 +29,7 @@ struct plugin {
     /* the plugin's process; the three members above are then NULL. NULL: the plugin is in this process */
     struct remote *remote;
     size_t device_number, n_devices;
-    size_t memory_bytes, free_bytes;            /* when the plugin was opened */
+    size_t memory_bytes, free_bytes; /* memory of the device and its free part when the plugin was opened */
     char platform[64], version[256], kind[128]; /* names of platform and device */
 };
 

@@ -57,7 +57,7 @@ struct reasoning_run {
 /* The arguments of a request that limit its reasoning. All zero: no limit. */
 struct reasoning_request {
     bool is_limited;
-    size_t budget;            /* tokens */
+    size_t budget;            /* maximum number of reasoning tokens */
     const char *open, *close; /* NULL: not known */
     /* Marks of tool calls; NULL: not known. A model without CALL_CLOSE writes names right after CALL. */
     const char *call[REASONING_CALLS], *call_close;

@@ -39,8 +39,8 @@ SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
     o->lines = (AVX512_ATTN_SOME * lines + steps - 1) / steps;
 }
 
-/* Prefetches COLS lines from AHEAD on. With at most AVX512_ATTN_TWICE query rows, also prefetches COLS lines
- * from AGAIN on for the second time. */
+/* Prefetches COLS lines from AHEAD on. With at most AVX512_ATTN_TWICE query rows, prefetches COLS lines from AGAIN on a
+ * second time. */
 SIMD512_INLINE void avx512_attn_ask(const char *ahead, const char *again, int rows, int cols, bool level2)
 {
     SIMD512_UNROLL

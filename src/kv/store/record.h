@@ -26,7 +26,7 @@ enum { RECORD_HEADER = 128, RECORD_VERSION = 1 };
 /* The fields that identify a record. */
 struct record_name {
     struct prefix_key context, seed, key;
-    size_t n_tokens; /* from position 0 to the end of the block */
+    size_t n_tokens; /* number of tokens from position 0 to the end of the block */
     size_t n_bytes;  /* bytes of the tiles */
 };
 

@@ -41,8 +41,8 @@ struct load_run {
     int32_t *ids; /* [longest request] tokens of the prompt that is being submitted */
     size_t n_vocab, max_len;
     size_t n_came;                     /* number of first turns that were sent */
-    struct gallop_speculation guesses; /* of all answers */
-    double start;                      /* clock_seconds() at the start of the load */
+    struct gallop_speculation guesses; /* speculation in all answers */
+    double start;                      /* start of the load, by clock_seconds() */
     bool traced;
     struct bench_trace trace;
     struct bench_trace_sum sum;

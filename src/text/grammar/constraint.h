@@ -135,7 +135,8 @@ struct constraint_run {
     /* The steps that functions on this run may do now. If these do not suffice, the function fails,
      * constraint_is_paused() is true, and the same call may be made again, on any thread. NULL: no such limit. */
     struct constraint_steps *steps;
-    /* mem_client() at the start of the answer: masks and tokens are charged to its request, on every thread. */
+    /* The client (mem_client()) at the start of the answer: masks and tokens are charged to its request, on every
+     * thread. */
     uint32_t client;
     uint32_t *row; /* [n + 1] recognizer rows: before the first token, and after each token */
     size_t n, cap; /* N: number of tokens so far */

@@ -152,7 +152,7 @@ struct parser {
     enum parser_machine machine;
     enum parser_kind mode; /* kind of plain text: CONTENT or REASONING; in BODY also ARGUMENTS */
     bool finishing, muted;
-    enum parser_end end; /* if FINISHING */
+    enum parser_end end; /* how the answer ended; only if FINISHING */
     bool content_begun, reasoning_begun;
     bool after_reasoning; /* drop line ends now: they belong to the mark that closed the reasoning */
     bool ended_by_call;   /* a call ended the reasoning, whose closing mark may still follow */

@@ -26,7 +26,7 @@ struct bpe_rule {
     uint32_t right, rank, merged;
 };
 
-enum { BPE_MAX_SUFFIX = 64 }; /* bytes */
+enum { BPE_MAX_SUFFIX = 64 }; /* maximum bytes of the suffix */
 
 /* A BPE model. Zero it, set the flags, add the merges, then call bpe_seal(). */
 struct bpe {

@@ -34,7 +34,7 @@ struct decode_run {
     struct buf *out;
     struct err *e;
     bool special;     /* the text that the steps pass on comes from a special token */
-    size_t n_special; /* decode_n_special() */
+    size_t n_special; /* the number of special tokens that decode_n_special() returns */
 };
 
 static bool joins(const struct step *p)

@@ -9,7 +9,7 @@
 /* The fill-in-the-middle tokens of a vocabulary. */
 struct marks {
     int32_t before, behind; /* the tokens before the prefix and before the suffix */
-    int32_t end;            /* at the end of the prompt; -1: none */
+    int32_t end;            /* token at the end of the prompt; -1: none */
     bool behind_first;      /* the suffix comes before the prefix */
 };
 

@@ -280,7 +280,7 @@ struct tok_stream {
     const struct tok *t; /* borrowed */
     bool skip_special;
     struct decode_run *run;
-    size_t n_special; /* tok_stream_n_special() */
+    size_t n_special; /* the number of special tokens that tok_stream_n_special() returns */
 };
 
 static int stream_new(struct tok_stream **out, const struct tok *t, bool skip_special, bool whole,

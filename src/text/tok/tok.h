@@ -50,7 +50,7 @@ enum tok_piece_type {
 
 /* The tokenizer in the metadata of a GGUF file. All pointers are borrowed during the call. */
 struct tok_gguf {
-    const char *path;             /* for messages */
+    const char *path;             /* path for messages */
     struct json_str model, pre;   /* the values of tokenizer.ggml.model and .pre */
     const struct json_str *token; /* [n_tokens] strings of any bytes */
     /* [n_tokens] enum tok_piece_type as little-endian i32, unaligned; NULL: all tokens are normal. */

@@ -12,7 +12,7 @@ bool unicode_is_numeric(uint32_t c);     /* Nd, Nl, No */
 bool unicode_is_punctuation(uint32_t c); /* P*, and ASCII symbols as well */
 bool unicode_is_word(uint32_t c);        /* Alphabetic, marks, Nd, Pc, joiners (Rust's \w) */
 bool unicode_is_mark(uint32_t c);        /* Mn, Mc, Me */
-bool unicode_is_nonspacing(uint32_t c);  /* Mn */
+bool unicode_is_nonspacing(uint32_t c);  /* general category Mn */
 bool unicode_is_control(uint32_t c);     /* Cc, Cf, Co, except tab, LF, CR */
 bool unicode_is_ideograph(uint32_t c);   /* CJK ideographs, as BERT's tokenizer lists them */
 

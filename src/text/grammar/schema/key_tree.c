@@ -26,7 +26,7 @@ struct name {
 struct builder {
     struct schema_compiler *c;
     struct key_tree *t;
-    const struct name *name; /* sorted */
+    const struct name *name; /* sorted names */
     bool is_too_deep;
 };
 

@@ -105,10 +105,10 @@ struct schema_compiler {
     size_t n_keys, cap_keys;
     struct schema_resource *resource; /* [n_resources] */
     size_t n_resources, cap_resources;
-    struct strmap by_name; /* from a name to its index in KEY */
-    /* BY_URI: from the URI of a resource to its first index. BY_SCHEMA: from the address of a schema with a
-     * URI of its own, other than the root, to its first index. DYNAMIC: from the name of a `$dynamicAnchor`
-     * to the number of schemas that have it. */
+    struct strmap by_name; /* maps a name to its index in KEY */
+    /* BY_URI: maps the URI of a resource to its first index. BY_SCHEMA: maps the address of a schema with a URI of its
+     * own, other than the root, to its first index. DYNAMIC: maps the name of a `$dynamicAnchor` to the number of
+     * schemas that have it. */
     struct strmap by_uri, by_schema, dynamic;
     uint32_t *queue; /* [n_queue] stack: terms whose rules have no body yet */
     size_t n_queue, cap_queue;

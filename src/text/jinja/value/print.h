@@ -22,8 +22,8 @@ struct print_writer {
 
 void jinja_write(const struct print_writer *w, struct value v);
 
-void jinja_print(struct text *t, struct value v);      /* str() */
-void jinja_print_repr(struct text *t, struct value v); /* repr() */
+void jinja_print(struct text *t, struct value v);      /* writes V as Python's str() does */
+void jinja_print_repr(struct text *t, struct value v); /* writes V as Python's repr() does */
 
 /* Returns V as a string. A string keeps its mark. */
 struct value jinja_to_string(struct rendering *r, struct value v);

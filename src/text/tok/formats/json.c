@@ -123,7 +123,7 @@ struct component {
     enum flag clean_text, handle_chinese_chars, strip_accents, lowercase;
     int64_t start, stop;
     struct json_str list;                             /* members of a Sequence, as JSON text */
-    struct json_str single, special_tokens, sep, cls; /* of post-processors, as JSON text */
+    struct json_str single, special_tokens, sep, cls; /* parts of post-processors, as JSON text */
 };
 
 static const struct member fields[] = {
