@@ -23,7 +23,7 @@ struct step;
 
 struct llm *engine_llm(struct gallop *g);
 const struct constraints *engine_constraints(const struct gallop *g);
-struct step *engine_loop(struct gallop *g); /* for tests that replace the executor */
+struct step *engine_loop(struct gallop *g); /* the step, for tests that replace the executor */
 const struct step *engine_scheduling(const struct gallop *g);
 const struct frames *engine_frames(const struct gallop *g); /* the executor "pjrt"; NULL: another executor */
 struct guess_sources;

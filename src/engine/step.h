@@ -124,7 +124,7 @@ struct step {
     struct executor_want *want; /* [max_seqs] */
     struct executor_rows *rows; /* [max_seqs] the rows of the plan */
     struct masks masks;         /* the sequences whose masks are being made */
-    struct late_work late;      /* the threads that make late masks (late.h) */
+    struct late_work late;      /* the threads that make deferred masks (late.h) */
     /* number of running sequences that this step leaves out, because their masks are late (late.h) */
     size_t n_late;
     struct step_row *row;           /* [n_rows] the wanted rows of the last step */

@@ -184,7 +184,7 @@ static void free_unreachable(const struct kv *c, struct paged *s, uint32_t i)
     }
 }
 
-/* Returns whether a node without a block in group G can never be adopted (reused): G is group 0 and keeps all rows. */
+/* Returns whether a node without a block in group G can never be reused: G is group 0 and keeps all rows. */
 static bool decides_adoption(const struct kv *c, size_t g)
 {
     return g == 0 && c->group[0].window == 0;
@@ -603,7 +603,7 @@ static bool can_adopt(const struct kv *c, const struct paged *s, size_t n)
     return true;
 }
 
-/* Returns the length of the longest prefix of TOKEN [n] that can be adopted. Puts its nodes into s->found. */
+/* Returns the length of the longest prefix of TOKEN [n] that can be reused. Puts its nodes into s->found. */
 static size_t find_prefix(const struct kv *c, struct paged *s, struct prefix_key seed, const int32_t *token,
                           size_t n)
 {

@@ -57,7 +57,7 @@ struct prefix {
     uint32_t free;
 };
 
-bool prefix_kind_of_name(const char *name, enum prefix_kind *kind); /* "hash", "radix" */
+bool prefix_kind_of_name(const char *name, enum prefix_kind *kind); /* NAME: "hash" or "radix" */
 
 /* Returns the chain hash (XXH3) of a node with TOKEN [n]. ABOVE is the chain hash of its parent or, if the
  * parent is the root, the seed. */

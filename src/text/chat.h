@@ -30,7 +30,7 @@ int chat_open(struct chat **out, struct folder in, struct err *e);
 /* Opens a chat from TEXT, the contents of a tokenizer_config.json, alone. PATH is for messages. */
 int chat_open_text(struct chat **out, const char *text, size_t len, const char *path, struct err *e);
 
-void chat_close(struct chat *c); /* NULL is fine */
+void chat_close(struct chat *c); /* C may be NULL */
 
 /* Returns false if the folder has no template; rendering then fails. */
 bool chat_has_template(const struct chat *c);

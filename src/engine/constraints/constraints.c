@@ -10,7 +10,7 @@
 struct constraints_entry {
     struct constraints_entry *next, *before;
     struct constraint *constraint;
-    uint8_t digest[DIGEST_BYTES]; /* of its source */
+    uint8_t digest[DIGEST_BYTES]; /* digest of the source */
     size_t n_users; /* number of requests that use the entry, plus 1 while a thread of late.h has it */
     bool is_lent;   /* a thread of late.h works on it; used by the engine's thread only */
 };
@@ -76,7 +76,7 @@ static int digest_of(const struct constraint_source *s, uint8_t out[DIGEST_BYTES
 /* A refused constraint: a digest of its source, and the error. */
 struct constraints_refusal {
     uint8_t digest[DIGEST_BYTES];
-    struct err err; /* code 0: none yet */
+    struct err err; /* the error; code 0: the entry is unused */
     struct constraint_fault fault;
 };
 

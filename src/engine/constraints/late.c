@@ -1,4 +1,4 @@
-/* late.c - the threads that compute deferred masks, and their queue of lent constraints. */
+/* late.c - the threads that compute deferred masks, and their queue of jobs. */
 #include "engine/constraints/late.h"
 
 #include <string.h>
@@ -7,9 +7,9 @@
 #include "base/mem.h"
 #include "engine/constraints/constraints.h"
 
-/* A constraint that is lent to a thread, with the masks to make. After each mask the job waits for its next turn, so
- * that no constraint waits for all masks of another one. It waits as an item of the client whose answer needs the next
- * mask. */
+/* A job: a constraint that one thread at a time may use, and the masks to make with it. After each mask the job waits
+ * for its next turn, so that no constraint waits for all masks of another one. It waits as an item of the client whose
+ * answer needs the next mask. */
 struct late_job {
     struct turns_item turn;
     struct late_job *next; /* next finished job */

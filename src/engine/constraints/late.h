@@ -35,11 +35,11 @@ enum { LATE_THREADS = 2 };
 /* The mask of the token after the known tokens of a sequence, complete or not. */
 struct late_mask {
     struct late_mask *next;      /* next mask of the same job */
-    bool is_lent;                /* RUN and the members below it belong to a thread */
-    bool was_lent;               /* a thread has given it back, and no step has read it yet */
-    bool is_orphan;              /* a thread has it, and the sequence has ended */
-    struct constraint_run run;   /* the sequence's run while the constraint is lent */
-    struct constraint_run *home; /* the member of the sequence to which RUN is given back */
+    bool is_lent;                /* a thread owns RUN and the members below it */
+    bool was_lent;               /* a thread has released it, and no step has read it yet */
+    bool is_orphan;              /* a thread owns it, and the sequence has ended */
+    struct constraint_run run;   /* the sequence's run while a thread uses the constraint */
+    struct constraint_run *home; /* the member of the sequence to which RUN returns */
     bool has_token;              /* the run lacks TOKEN, the last known token of the sequence */
     bool is_made;                /* the members below are set for all known tokens */
     int32_t token;
@@ -52,7 +52,7 @@ struct late_mask {
 struct late_job;
 
 struct late_work {
-    struct constraints *constraints; /* borrowed; NULL: no sequence has had a late mask */
+    struct constraints *constraints; /* borrowed; NULL: no sequence has had a deferred mask */
     struct thread thread[LATE_THREADS];
     size_t n_threads;
     pthread_mutex_t lock; /* protects the members below */
@@ -61,7 +61,7 @@ struct late_work {
     struct late_job *finished;
     _Atomic size_t n_finished; /* jobs in `finished`, read without the lock */
     bool stops;
-    uint64_t n_masks; /* late masks so far */
+    uint64_t n_masks; /* deferred masks so far */
     size_t n_turns;   /* turns of jobs so far */
     /* For tests: called by a thread before each mask, with the number of the turn and the client. NULL: not called. */
     void (*door)(void *ctx, size_t turn, uint32_t client);
@@ -75,18 +75,18 @@ void late_mask_free(struct late_mask *x); /* X may be NULL; while a thread has X
  * computation; otherwise sets x->is_made, and x->err if the constraint has reached one of its own limits. */
 bool late_mask_make(struct late_mask *x, struct constraint_run *run);
 
-/* Lends the constraint ENTRY of C to a thread in three calls: late_begin(), late_add() for each sequence with a late
- * MASK and its RUN, and late_lend(). late_begin() returns NULL, and lends nothing, if memory is exhausted or no thread
- * can be started. */
+/* Hands the constraint ENTRY of C to the threads in three calls: late_begin(), late_add() for each sequence with a
+ * deferred MASK and its RUN, and late_lend(). late_begin() returns NULL, and nothing changes, if memory is exhausted or
+ * no thread can be started. */
 struct late_job *late_begin(struct late_work *w, struct constraints *c, struct constraints_entry *entry);
 void late_add(struct late_job *job, struct late_mask *mask, struct constraint_run *run);
 void late_lend(struct late_work *w, struct late_job *job);
 
-/* Takes back the constraints whose masks the threads have made, and gives the runs back to their sequences; the runs of
- * ended sequences are freed. */
+/* Takes the constraints back whose masks are made, and returns the runs to their sequences. Runs of ended sequences are
+ * freed. */
 void late_take(struct late_work *w);
 
-/* Waits at most SECONDS until the masks of a lent constraint are made. */
+/* Waits at most SECONDS until all masks of some constraint are made. */
 void late_wait(struct late_work *w, double seconds);
 
 /* Waits for the masks that are being made, and ends the threads. All sequences have ended. W may be zeroed. */

@@ -260,7 +260,7 @@ struct pjrt_buffer_call { /* for destroy */
 struct pjrt_to_host {
     PJRT_HEAD;
     struct pjrt_buffer *from;
-    void *layout; /* NULL: that of the buffer */
+    void *layout; /* NULL: the layout of the buffer */
     void *to;
     size_t size;
     struct pjrt_event *event; /* out: the copy is complete */

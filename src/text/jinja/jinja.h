@@ -53,6 +53,6 @@ int jinja_render(const struct jinja *j, json_t *context, const struct tm *now,
 int jinja_render_marked(const struct jinja *j, json_t *context, const json_t *own, const struct tm *now,
                         struct buf *out, struct buf *origin, struct err *e);
 
-void jinja_free(struct jinja *j); /* NULL is fine */
+void jinja_free(struct jinja *j); /* J may be NULL */
 
 #endif

@@ -290,7 +290,7 @@ static bool put_integer(struct parser *a, const char *s, size_t n)
 static bool is_json(const char *s, size_t n)
 {
     struct json_pull j;
-    struct arena arena; /* for strings with escapes */
+    struct arena arena; /* memory for strings with escapes */
     struct err e;
     bool is_valid;
 

@@ -78,7 +78,7 @@ struct markup_calls {
         const char *open, *before, *between, *after, *close;
     } form;
     const char *key_between, *value_after;
-    const char *separator; /* between two calls; NULL: a default for the row's shapes */
+    const char *separator; /* text between two calls; NULL: a default for the row's shapes */
     /* Tokens that end an answer after a tool call, besides the model's end tokens. */
     const char *stop[MARKUP_MAX_STOP];
     const char *models; /* families that write this markup, for documentation */

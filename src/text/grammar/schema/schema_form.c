@@ -416,7 +416,7 @@ static size_t members_and(struct schema_compiler *c, const struct schema_object 
 
         if (has_key(b, m.key, &at)) {
             if (m.is_free && !b->member[at].is_free)
-                continue; /* the property takes its place from B, where it is not free */
+                continue; /* the property keeps its position in B, where it is not free */
             m.is_required = m.is_required || b->member[at].is_required;
         }
         m.term = schema_and(c, m.term, schema_property(c, b, m.key));

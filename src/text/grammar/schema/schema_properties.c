@@ -30,7 +30,7 @@ struct properties {
     const struct schema_member **member; /* [n] members that can have a value */
     size_t n;
     uint32_t not_members;  /* regular expression of the names that are not members */
-    uint32_t comma, close; /* regular expressions */
+    uint32_t comma, close; /* regular expressions of "," and "}" */
     uint32_t other;        /* the expression of a property that is not a member; GRAMMAR_NEVER: not allowed */
     uint32_t some;         /* the expression of a property that is not a member and satisfies o->some[0] */
     bool is_closed;        /* a property that is not a member needs an entry of o->other with is_described */
