@@ -515,7 +515,7 @@ static const struct class
 /* The class of each model type in transformers 5; "": a class that takes the steps from the
  * tokenizer.json. */
 static const struct {
-    const char *class, *types; /* TYPES: with a blank before and after each */
+    const char *class, *types; /* TYPES: with a blank before and after each type */
 } registered[] = {
     {"GPT2Tokenizer", " blip-2 codegen dbrx emu3 gpt2 gpt_neo gptj hyperclovax_vision_v2 instructblip "
                       "instructblipvideo jais2 opt phi starcoder2 "},

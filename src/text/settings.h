@@ -70,13 +70,13 @@ struct settings {
     char model_type[64], model_class[64], version[32];
     bool has_config;                     /* there is a config.json */
     bool has_table;                      /* tokenizer_config.json has added_tokens_decoder */
-    bool ignores[SETTINGS_SPECIFIC + 1]; /* [enum settings_source] its tokens do not count */
+    bool ignores[SETTINGS_SPECIFIC + 1]; /* [enum settings_source] tokens of this source do not count */
     enum settings_flag add_bos, add_eos, add_prefix_space, legacy, split_special, fix_mistral_regex;
     /* bos_token, eos_token and the like, and attributes that only this model has. */
     struct settings_texts tokens;
     unsigned no_token;               /* bit i: the files set attribute i to null */
     struct settings_texts templates; /* the templates that remain after precedence */
-    const char *response_template;   /* its JSON; NULL: there is none */
+    const char *response_template;   /* JSON of the template; NULL: there is none */
     struct settings_token *added; /* [n_added] tokens with ids in ascending order, then tokens without ids */
     size_t n_added, added_cap, n_of_class; /* N_OF_CLASS: tokens that have OF_CLASS set */
 };
@@ -93,7 +93,7 @@ int settings_read(struct settings *c, struct folder in, enum settings_use use, s
 /* Reads TEXT, the contents of a tokenizer_config.json, for a chat; no file is read. PATH is for messages. */
 int settings_read_text(struct settings *c, const char *text, size_t len, const char *path, struct err *e);
 
-void settings_fini(struct settings *c); /* a zeroed C is fine */
+void settings_fini(struct settings *c); /* C may be zeroed */
 
 /* Returns the entry called NAME, or NULL. */
 const struct settings_text *settings_find(const struct settings_texts *l, const char *name);

@@ -60,7 +60,7 @@ struct tok_added_iter {
     struct tok_added_cut next;
 };
 
-void tok_added_fini(struct tok_added_set *a); /* a zeroed A is fine */
+void tok_added_fini(struct tok_added_set *a); /* A may be zeroed */
 
 /* Adds the token T, whose text is CONTENT. T.id must be set. If A has this content under this id, nothing
  * changes. ERR_INPUT: the id is above VOCAB_MAX_ID or belongs to another added token. */

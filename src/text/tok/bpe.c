@@ -257,7 +257,7 @@ struct bpe_work {
     size_t slot_mask;
     const struct bpe *owner; /* the model that the cached words were encoded with */
     uint32_t *id;            /* [id_cap] the symbols of the current word */
-    struct link *link;       /* [n] for a long word */
+    struct link *link;       /* [n] links of a long word */
     /* [n_heap] 4-ary min-heap of candidate merges: rank << 32 OR position of the left symbol. */
     uint64_t *heap;
     size_t id_cap, link_cap, n_heap, heap_cap;

@@ -64,7 +64,7 @@ int bpe_derive(struct bpe *b, const struct vocab *v, const uint32_t *rank, struc
 /* Looks up the symbols in V (which must outlive B) and builds the tables for encoding. */
 int bpe_seal(struct bpe *b, const struct vocab *v, struct err *e);
 
-void bpe_fini(struct bpe *b); /* a zeroed B is fine */
+void bpe_fini(struct bpe *b); /* B may be zeroed */
 
 /* Turns merges given as pairs of strings into rules between ids, with look-ups in batches. */
 struct bpe_merges {
@@ -96,7 +96,7 @@ int bpe_merges_end(struct bpe_merges *m, struct err *e);
 struct bpe_work;
 
 struct bpe_work *bpe_work_new(const struct bpe *b); /* NULL: out of memory */
-void bpe_work_free(struct bpe_work *w);             /* NULL is fine */
+void bpe_work_free(struct bpe_work *w);             /* may be NULL */
 
 /* Appends the ids of the word S (valid UTF-8 unless byte_level is set) to OUT. ERR_INPUT: the word has 2 GiB
  * or more, or an unknown symbol that the model cannot encode. */

@@ -135,7 +135,7 @@ static struct tok_scratch *new_scratch(const struct tok *t)
 
 struct tok_scratch *tok_scratch_take(const struct tok *t)
 {
-    struct tok *m = (struct tok *)(uintptr_t)t; /* the tokenizer stays constant but for its idle scratches */
+    struct tok *m = (struct tok *)(uintptr_t)t; /* the tokenizer is constant except for its idle scratches */
     struct tok_scratch *s;
 
     for (size_t i = 0; i < TOK_POOL; i++)

@@ -87,6 +87,6 @@ int tok_seal(struct tok *t, struct err *e);
 /* Takes a scratch for one encoding, which tok_scratch_give() returns. NULL: out of memory. */
 struct tok_scratch *tok_scratch_take(const struct tok *t);
 void tok_scratch_give(const struct tok *t, struct tok_scratch *s);
-void tok_scratch_free(struct tok_scratch *s); /* NULL is fine */
+void tok_scratch_free(struct tok_scratch *s); /* may be NULL */
 
 #endif

@@ -34,7 +34,7 @@ struct decode_run;
  * byte, as in a whole text of Hugging Face's library; otherwise each character of a run is passed on when it is
  * complete, and U+FFFD begins at the first byte that is not part of a character. */
 struct decode_run *decode_run_new(const struct steps *c, bool whole);
-void decode_run_free(struct decode_run *r); /* NULL is fine */
+void decode_run_free(struct decode_run *r); /* may be NULL */
 
 /* Decodes one token (valid UTF-8) and appends the text that is final to OUT. SPECIAL: it is a special token.
  * Fails with ERR_NOMEM, or if a pattern exceeds its match limit. */

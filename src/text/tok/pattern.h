@@ -23,7 +23,7 @@ void pattern_free(struct pattern *list);
 
 /* The memory for matching in one thread. Returns NULL if memory runs out. */
 struct pattern_work *pattern_work_new(void);
-void pattern_work_free(struct pattern_work *w); /* NULL is fine */
+void pattern_work_free(struct pattern_work *w); /* may be NULL */
 
 struct pattern_iter {
     const struct step *p;

@@ -71,7 +71,7 @@ struct tok_gguf {
 /* Opens the tokenizer of a GGUF file. ERR_INPUT and ERR_UNSUPPORTED name the file and the field. */
 int tok_open_gguf(struct tok **out, const struct tok_gguf *g, struct err *e);
 
-void tok_close(struct tok *t); /* NULL is fine */
+void tok_close(struct tok *t); /* may be NULL */
 
 /* Appends the ids of TEXT (LEN bytes; ERR_INPUT if it is not UTF-8) to OUT, which failures do not change. */
 int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out,
@@ -149,6 +149,6 @@ size_t tok_stream_n_special(const struct tok_stream *d);
 /* Makes TO, a stream of the same tokenizer, a copy of the state of FROM. The only possible error is ERR_NOMEM. */
 int tok_stream_copy(struct tok_stream *to, const struct tok_stream *from, struct err *e);
 
-void tok_stream_free(struct tok_stream *d); /* NULL is fine */
+void tok_stream_free(struct tok_stream *d); /* may be NULL */
 
 #endif

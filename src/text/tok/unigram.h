@@ -46,7 +46,7 @@ struct unigram_work {
 
 /* Builds the trie of V (which must outlive U). ERR_INPUT: V and the scores do not match. */
 int unigram_seal(struct unigram *u, const struct vocab *v, struct err *e);
-void unigram_fini(struct unigram *u); /* a zeroed U is fine */
+void unigram_fini(struct unigram *u); /* U may be zeroed */
 void unigram_work_fini(struct unigram_work *w);
 
 /* Appends the ids of the word S (valid UTF-8) to OUT. ERR_INPUT: no piece covers a character and the model

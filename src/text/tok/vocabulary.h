@@ -34,7 +34,7 @@ struct vocab {
 };
 
 void vocab_init(struct vocab *v);
-void vocab_fini(struct vocab *v); /* a zeroed V is fine */
+void vocab_fini(struct vocab *v); /* V may be zeroed */
 
 /* Makes room for N strings, so that the table need not grow. False: no memory, which callers may ignore. */
 bool vocab_reserve(struct vocab *v, size_t n);

@@ -28,7 +28,7 @@ enum family_name {
 
 /* Tokenizers that cut text into words in the same way. */
 struct family {
-    const char *name, *pattern;         /* PATTERN: of the pre-tokenizer; NULL: GPT-2's */
+    const char *name, *pattern;         /* PATTERN: pattern of the pre-tokenizer; NULL: GPT-2's */
     bool nfc;                           /* text is normalized to NFC */
     size_t n_ranks;                     /* the number of entries of the family's tiktoken file; 0: none */
     const char *bos;                    /* the token before every text; NULL: none */

@@ -24,7 +24,7 @@ struct tok;
  * transformers does with such a model; SentencePiece itself would read control pieces as plain text.
  */
 struct tok_pieces {
-    struct tok *t;             /* its vocabulary holds the pieces; ids are their indices */
+    struct tok *t;             /* the tokenizer, whose vocabulary holds the pieces; ids are their indices */
     const float *score;        /* [n] */
     const unsigned char *type; /* [n] enum tok_piece_type */
     size_t n;

@@ -28,8 +28,8 @@ struct message {
 
 struct field {
     uint32_t number, wire; /* wire type: 0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes */
-    uint64_t value;        /* for wire types 0, 1 and 5 */
-    const char *s;         /* for wire type 2 */
+    uint64_t value;        /* the value of wire types 0, 1 and 5 */
+    const char *s;         /* the bytes of wire type 2 */
     size_t n;
 };
 
