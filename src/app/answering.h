@@ -51,7 +51,7 @@ void answering_close(struct answering *a);
 void answering_name(struct answering *a, const struct load *l);
 
 /* Reads the chat template of MODEL, or that in FILE if it is not NULL, and the files about embeddings. A model without
- * a template is no error. */
+ * a template is not an error. */
 int answering_read(struct answering *a, struct checkpoint *model, const char *file, struct err *e);
 
 /* Checks the contents of A against the model of ENGINE. */

@@ -880,7 +880,7 @@ static int serve_run(const struct opt_values *v, struct err *e)
     log_set_format(s.o.log_json ? LOG_JSON : LOG_TIMED);
     rc = serve(&s, e);
     computing = NULL;
-    if (s.owns_path) /* before the socket is closed, since a different server may then take the path */
+    if (s.owns_path) /* first: once the socket is closed, a different server may take the path */
         unlink(s.o.uds);
     server_close(s.server);
     tls_close(s.tls);

@@ -28,7 +28,7 @@ static inline double clock_seconds(void)
     return (double)clock_ns() * 1e-9;
 }
 
-/* Returns the clock_seconds() time SECONDS (limited to 1e15) for waits with an absolute timeout. */
+/* Converts SECONDS, a time of clock_seconds() (limited to 1e15), for waits with an absolute timeout. */
 static inline struct timespec clock_at(double seconds)
 {
     double s = seconds < 1e15 ? seconds : 1e15;

@@ -49,7 +49,7 @@ static const char *origin(const struct opt_row *row, enum opt_source source, cha
     return text;
 }
 
-/* Sets the error for FOUND, which is no choice of ROW: the reason why this word is refused, if the row has one, else
+/* Sets the error for FOUND, which is not a choice of ROW: the reason why this word is refused, if the row has one, else
  * the list of choices and the most similar one. */
 static int bad_choice(const struct opt_row *row, const char *where, const char *found, struct err *e)
 {

@@ -30,7 +30,7 @@ size_t shares_most(const struct shares *s, size_t most);
  * is not limited by its share. */
 bool shares_has_room(const struct shares *s, uint32_t client, size_t n, size_t most, size_t alone);
 
-/* Takes N units of S for CLIENT. Returns false, without a change, unless shares_has_room(). */
+/* Takes N units of S for CLIENT. If shares_has_room() is false, changes nothing and returns false. */
 bool shares_take(struct shares *s, uint32_t client, size_t n, size_t most, size_t alone);
 
 void shares_give(struct shares *s, uint32_t client, size_t n); /* gives N units of CLIENT back */

@@ -32,7 +32,7 @@ struct service {
     const char *path_name;
 
     /* chat templates and parsers */
-    const struct template *template; /* its `chat` is NULL if no template can be used [such a template] */
+    const struct template *template; /* the chat template; its `chat` is NULL if none can be used [none] */
     const char *chat_missing;        /* why no template can be used */
     /* special tokens in the text of messages are read as plain text (--user-text plain) */
     bool plain_user_text;

@@ -26,13 +26,13 @@ struct texts {
     struct chat *chat;               /* NULL: the files of the chat template are damaged */
     struct err embedder_missing;     /* why no embeddings can be made; code 0: they can */
     struct err chat_missing;         /* why the model's own template cannot be rendered; code 0: it can */
-    struct template own;             /* without `chat` if it cannot be rendered */
+    struct template own;             /* its `chat` is NULL if it cannot be rendered */
     struct template_cache templates; /* templates that callers of gallop.h give */
     struct gallop_model_info info;
     struct arena arena; /* memory of `info` */
 };
 
-/* Reads the chat template of G's model and describes the model. Files that cannot be used are no error here. *OUT
+/* Reads the chat template of G's model and describes the model. Files that cannot be used are not an error here. *OUT
  * borrows from G. */
 int texts_open(struct texts **out, struct gallop *g, struct err *e);
 void texts_close(struct texts *t); /* T may be NULL */

@@ -927,7 +927,7 @@ static bool has_inbox(const struct gallop *g)
 static void take_over(struct gallop *g)
 {
     uint64_t mark[PENDING_CANCELS];
-    int n = take_cancels(g, mark); /* before take_inbox(), which then finds all cancelled requests */
+    int n = take_cancels(g, mark); /* must precede take_inbox(), which then finds all cancelled requests */
 
     take_inbox(g);
     for (int i = 0; i < n; i++)

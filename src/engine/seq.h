@@ -177,7 +177,7 @@ struct seq {
     double *sum;   /* [n_hidden] sum of the hidden states so far */
     float *pooled; /* [n_hidden] the embedding */
     /* In the first answer: list of the other answers, until the prompt is computed. In the head of a beam
-     * search: list of the other lanes until the search ends, and then of the lanes that are no results. */
+     * search: list of the other lanes until the search ends, and then of the lanes that are not results. */
     struct seq *sibling;
     unsigned choice;    /* number of this answer, from 0 */
     double deadline_s;  /* deadline on the executor's clock, if limit_s > 0 */

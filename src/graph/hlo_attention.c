@@ -58,7 +58,7 @@ struct hlo_value hlo_heads(struct hlo_writer *w, const struct op_attn *a, struct
     return joined(w, q, k, v, !a->shared);
 }
 
-/* Rotates the first 2 half dims of X [T, n, D] by COS and SIN [T, half]. */
+/* Rotates the first 2 * half dims of X [T, n, D] by COS and SIN [T, half]. */
 static struct hlo_value rope_heads(struct hlo_writer *w, const struct op_attn *a, struct hlo_value x,
                                    struct hlo_value cos, struct hlo_value sin)
 {

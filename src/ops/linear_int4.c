@@ -87,8 +87,8 @@ static float clamp_i8(float x)
     return x < -127 ? -127 : x > 127 ? 127 : x;
 }
 
-/* Fits points with the given MULTIPLE to X [n], and copies them to BEST if their error is smaller. The points
- * first lie around MIDDLE; then their offset is moved, up to three times, to the one with the least error. */
+/* Fits points with the given MULTIPLE to X [n], and copies them to BEST if their error is smaller. The points lie
+ * around MIDDLE at first; then their offset is replaced, up to three times, by the offset with the least error. */
 static void settle_points(struct points *best, float multiple, float middle, const float *x, size_t n)
 {
     struct points p = {.multiple = multiple, .offset = clamp_i8(nearest(middle - multiple * INT4_MOST / 2))};

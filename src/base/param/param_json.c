@@ -43,7 +43,7 @@ bool param_whole(const json_t *v, int64_t *out)
     return true;
 }
 
-/* Converts V to *OUT, whose text is borrowed from V. Returns false if it is no value of P. */
+/* Converts V to *OUT, whose text is borrowed from V. Returns false if it is not a value of P. */
 static bool value_of(const struct param *p, const json_t *v, struct param_value *out)
 {
     uint64_t bits = 0;

@@ -77,7 +77,7 @@ enum { DIALECT_REASON = 200 };
 void dialect_reason(const char *sentence, char *out, size_t size);
 
 /* Appends TEXT [n], the arguments of a tool call, as an object, because clients expect one: as they were generated, but
- * on one line. Arguments that are no object (cut off by a limit, or invalid JSON) become the string member `arguments`
+ * on one line. Arguments that are not an object (cut off by a limit, or invalid JSON) become the string member `arguments`
  * of an object. */
 void dialect_put_arguments(const char *text, size_t n, struct buf *out);
 

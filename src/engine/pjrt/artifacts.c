@@ -117,7 +117,7 @@ static bool read_all(int fd, char *to, size_t n)
     return true;
 }
 
-/* Reads and closes the file FD. Returns its N bytes, which the caller frees. NULL: it is no regular file, has an
+/* Reads and closes the file FD. Returns its N bytes, which the caller frees. NULL: it is not a regular file, has an
  * impossible size, or cannot be read. */
 static char *artifact_bytes(int fd, size_t *n)
 {

@@ -66,7 +66,7 @@ struct frames {
     enum dtype dtype;
     struct program *program; /* [n_programs] */
     size_t n_programs;
-    size_t decode_rows[MAX_ROWS], n_decode_rows; /* rows of a decoding sequence, ascending */
+    size_t decode_rows[MAX_ROWS], n_decode_rows; /* numbers of rows of a decoding sequence, ascending */
     struct pjrt_buffer **arg;                    /* [1 + n_caches + n_weights] inputs, caches, weights */
     struct pjrt_buffer **out;                    /* [n_caches + 2 + n_hidden] */
     size_t n_caches, n_weights, n_hidden;
@@ -569,7 +569,7 @@ static const struct program *fit(const struct frames *f, enum stablehlo_part par
     return best;
 }
 
-/* Counts a run of P, in which N_ROWS of the N rows of the frame are no padding. */
+/* Counts a run of P, in which N_ROWS of the N rows of the frame are not padding. */
 static void count_run(struct frames *f, const struct program *p, size_t n_rows, size_t n)
 {
     struct program *counted = &f->program[p - f->program];

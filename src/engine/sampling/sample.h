@@ -139,9 +139,9 @@ bool sample_is_plain(const struct sampling *p, const struct sample_history *h, s
 int sample_forced(struct sample_scratch *s, const struct sampling *p, const float *logits, size_t n_vocab,
                   int32_t id, struct sample_result *r);
 
-/* Writes to OUT [n_vocab] the probabilities with which sample_pick() draws its token: of tokens that the stages drop
- * 0. Greedy decoding: the softmax of the logits after the bad words, at temperature 1. Arguments and errors are those
- * of sample_pick(). */
+/* Writes to OUT [n_vocab] the probabilities with which sample_pick() draws its token; 0 for tokens that the stages
+ * drop. Greedy decoding: the softmax of the logits after the bad words, at temperature 1. Arguments and errors are
+ * those of sample_pick(). */
 int sample_probs(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
                  const float *logits, size_t n_vocab, size_t n_output, float *out);
 

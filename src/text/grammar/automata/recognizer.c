@@ -273,7 +273,7 @@ static uint32_t add_row(struct recognizer *r, uint32_t kernel, uint32_t n_kernel
         regex_set_join(&x.first, &first);
     }
     x.frame = has_fault(r) ? SELF : frame_of_row(r);
-    if (has_fault(r)) /* a pause, too: an incomplete row must not be found later */
+    if (has_fault(r)) /* also after a pause: an incomplete row must not be found later */
         return RECOGNIZER_DEAD;
     x.scanning = (uint32_t)r->n_tuples;
     x.n_scanning = (uint32_t)r->scanning.n;

@@ -484,7 +484,7 @@ static bool push_parts(struct regex_store *s, unsigned kind, uint32_t r, struct 
     return false;
 }
 
-/* Sorts work[start, n_work) without duplicates, and in a union with a nullable member without REGEX_EMPTY. */
+/* Sorts work[start, n_work) and removes duplicates. In a union with a nullable member, also removes REGEX_EMPTY. */
 static void sort_parts(struct regex_store *s, unsigned kind, size_t start)
 {
     size_t n = start;
