@@ -76,9 +76,9 @@ struct dialect {
 enum { DIALECT_REASON = 200 };
 void dialect_reason(const char *sentence, char *out, size_t size);
 
-/* Appends TEXT [n], the arguments of a tool call, as an object, because clients expect one: as they were generated, but
- * on one line. Arguments that are not an object (cut off by a limit, or invalid JSON) become the string member `arguments`
- * of an object. */
+/* Appends TEXT [n], the arguments of a tool call, as an object, because clients expect one: as generated, but on one
+ * line. Arguments that are not an object (cut off by a limit, or invalid JSON) become the string member `arguments` of
+ * an object. */
 void dialect_put_arguments(const char *text, size_t n, struct buf *out);
 
 /* An SSE comment that keeps a stream of OpenAI's APIs alive. No empty line follows it, because some clients
