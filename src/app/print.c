@@ -201,7 +201,7 @@ static size_t must_escape(const char *p, size_t n, unsigned *code)
     return *code == 0 ? 0 : *code == 0x7f ? 1 : *code == 0x85 ? 2 : 3;
 }
 
-/* Prints JSON text, in which it escapes the characters that must_escape() finds. */
+/* Prints JSON text, and escapes the characters that must_escape() finds. */
 static void print_escaped(const char *text, size_t n)
 {
     size_t kept = 0, len;

@@ -274,7 +274,7 @@ static void describe_requests(void)
     }
 }
 
-static volatile sig_atomic_t grace_s; /* seconds until the alarm that ends a shutdown which takes too long */
+static volatile sig_atomic_t grace_s; /* seconds after which an alarm ends a slow shutdown */
 
 /* The handler of the alarm: the shutdown took too long. */
 static void on_overdue(int sig)

@@ -46,8 +46,8 @@ struct executor_caps {
     size_t block; /* rows of a KV block, which are reserved together */
     /* Maximum number of rows of all slots together. 0: no limit, since windows drop rows. */
     size_t pool_rows;
-    /* Number of KV blocks that the caller owns, including block 0, which contains zeros and is never written.
-     * 0: the executor has slots. */
+    /* Number of KV blocks that the caller owns. One is block 0, which contains zeros and is never written. 0: the
+     * executor has slots. */
     size_t n_blocks;
     size_t n_vocab;
     size_t n_hidden; /* floats of a hidden state; 0: hidden() is not supported */

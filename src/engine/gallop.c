@@ -579,8 +579,8 @@ bool engine_is_compiled(struct gallop *g, const struct gallop_request *r)
     return has;
 }
 
-/* Refuses a beam search of SR that cannot fit into the KV cache with the number of tokens that USER asks for. A search
- * whose request gives no max_new_tokens is not refused: it may end before the cache is full. */
+/* Refuses a beam search of SR if the number of tokens that USER asks for cannot fit into the KV cache. A search whose
+ * request gives no max_new_tokens is not refused: it may end before the cache is full. */
 static int check_beams(const struct gallop *g, const struct sampling *user, const struct seq_request *sr,
                        struct err *e)
 {

@@ -20,7 +20,7 @@ enum {
     EVENTS_A_SEQ = 4,
     /* number of first steps of sequences with guesses in which all guesses are computed, to learn times and chances */
     FIRST_DRAFTS = 16,
-    TRIAL = 64,       /* period, in steps, in which guesses that are not expected to save time are tried */
+    TRIAL = 64,       /* steps from one trial of guesses that are not expected to save time to the next */
     TRIAL_PLAIN = 256 /* period, in steps, in which one step computes no guesses */
 };
 

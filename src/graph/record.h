@@ -1,8 +1,8 @@
 /* record.h - records the operators of a forward pass as a graph (graph.h).
  *
- * The recorder is an op sink: the model runs once with it, computes nothing and reads no weights. A read of a
- * buffer refers to the node that wrote the buffer last. A model that reads floats which no operator has
- * written, or a part of a buffer that is not some columns of all its rows, cannot be recorded.
+ * The recorder is an op sink: the model runs once with it, computes nothing and reads no weights. A read of a buffer
+ * refers to the node that wrote the buffer last. A model cannot be recorded if it reads floats that no operator has
+ * written, or a part of a buffer other than some columns of all its rows.
  */
 #ifndef GALLOP_GRAPH_RECORD_H
 #define GALLOP_GRAPH_RECORD_H

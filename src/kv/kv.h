@@ -196,9 +196,9 @@ void kv_advance(struct kv *c, size_t seq, size_t pos);
 /* Returns whether all rows that a query at position N of SEQ sees are in the cache. */
 bool kv_sees(const struct kv *c, size_t seq, size_t n);
 
-/* Gives SEQ, which is empty, the rows of the longest prefix of TOKEN [n] that the prefix cache has under
- * SEED. The rows may come from running or finished sequences. Returns the number of rows; 0 for types without
- * a prefix cache. From now on kv_publish() adds the rows of SEQ under SEED. */
+/* Gives SEQ, which is empty, the rows of the longest prefix of TOKEN [n] in the prefix cache under SEED. The rows may
+ * come from running or finished sequences. Returns the number of rows; 0 for types without a prefix cache. From now on
+ * kv_publish() adds the rows of SEQ under SEED. */
 size_t kv_adopt(struct kv *c, size_t seq, struct prefix_key seed, const int32_t *token, size_t n);
 
 /* Records that the rows [pos, pos + n) of SEQ, which are reserved, are computed from TOKEN [n]. */

@@ -29,8 +29,8 @@ void stream_unpack(const struct model_todo *t);
 /* Writes row I of T to OUT [k] as fp32, as linear_row() does, but not rounded. linear_has_rows() must hold. */
 void stream_row(const struct model_todo *t, size_t i, float *out);
 
-/* Drops the pages of files that hold L, whose stream_of() is T, or the table of EMBED; they are read again when they
- * are needed. */
+/* Drops the file pages of L, whose stream_of() is T, or of the table of EMBED. They are read again when they are
+ * needed. */
 void stream_drop(const struct linear *l, const struct model_todo *t);
 void stream_drop_table(const struct model *m, const struct op_embed *embed);
 

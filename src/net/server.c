@@ -37,8 +37,8 @@
 
 enum {
     TICK_MS = 250,
-    /* Seconds for which a closing connection stays open for reading the answer, after the last bytes of a request that
-     * it still sends: many clients read the answer when they have sent all of it. */
+    /* Seconds for which a closing connection stays open after the last received bytes of its request, so that the
+     * client can read the answer: many clients read it only when they have sent everything. */
     LINGER_S = 2,
     LEAST_LINGERING = 256 << 10, /* bytes that any closing connection may still send */
     MOST_AHEAD = 64 << 10,       /* bytes of pipelined requests above which reading pauses */

@@ -171,9 +171,8 @@ enum { N_NAMES = 7 };
 static const char *const special_name[N_NAMES] = {"bos_token", "eos_token", "unk_token", "pad_token",
                                                   "sep_token", "cls_token", "mask_token"};
 
-/* The order in which new tokens get their ids, which is the order of SPECIAL_TOKENS_ATTRIBUTES in
- * transformers and not the order of the file: then come other attributes, then those of an object, and last
- * the tokens of lists. */
+/* The order in which new tokens get their ids: first in the order of SPECIAL_TOKENS_ATTRIBUTES in transformers (not of
+ * the file), then other attributes, then those of an object, and last the tokens of lists. */
 static const unsigned special_rank[N_NAMES + 1] = {0, 1, 2, 4, 3, 5, 6, N_NAMES};
 enum { RANK_OF_OBJECTS = N_NAMES + 1, RANK_OF_LISTS };
 

@@ -25,7 +25,7 @@ struct dialect_writer {
     void *state; /* the dialect's state between open() and close() */
 };
 
-/* A dialect. A function that is NULL means that there is nothing to do. */
+/* A dialect. A NULL function has nothing to do. */
 struct dialect {
     const char *prefix; /* prefix of answer ids */
     const char *type;   /* content type of a stream */

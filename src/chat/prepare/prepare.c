@@ -82,7 +82,7 @@ static int check_logprobs(struct request *q)
     return 0;
 }
 
-/* Checks that the request has the field that its endpoint requires. */
+/* Checks that the request has the field required by its endpoint. */
 static int check_needed(struct request *q)
 {
     const char *needs = fields_needed(q->endpoint);

@@ -83,9 +83,9 @@ struct beam_list {
  * the next tokens of each running hypothesis. Continuations with equal sums are in the order of their parents. */
 void beam_rank(struct beam_search *b, const struct beam_list *list);
 
-/* Turns the continuations b->next [n_next], whose `ends` the caller has set, into finished hypotheses and into the new
- * running hypotheses, which become the first n_running elements of b->next. RUNNING [n_running] are the outputs of the
- * old running hypotheses. Returns true if the search has ended. */
+/* Turns the continuations b->next [n_next] into finished hypotheses and new running hypotheses. The caller has set
+ * their `ends`. The new running hypotheses become the first n_running elements of b->next. RUNNING [n_running] are the
+ * outputs of the old running hypotheses. Returns true if the search has ended. */
 bool beam_step(struct beam_search *b, const struct beam_text *running);
 
 #endif

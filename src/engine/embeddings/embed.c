@@ -91,7 +91,7 @@ static int find_behind(const struct embedder *x, const struct tok *tok, struct t
 }
 
 /* Cuts the tokens IDS of a message. As in sentence-transformers, the tokens that the template writes after a message
- * then replace the last tokens that are kept. */
+ * then replace the last kept tokens. */
 static int cut_message(const struct embedder *x, const struct tok *tok, struct tok_ids *ids, size_t *n_cut,
                        struct err *e)
 {

@@ -257,7 +257,7 @@ static int read_about(struct embedder *x, struct folder in, struct err *e)
 /* Opens the chat template. IS_AUTO: it decides about has_parts. */
 static int open_template(struct embedder *x, struct checkpoint *c, bool is_auto, struct err *e)
 {
-    /* Strings that show that a template expects content to be a list; sentence-transformers looks for the same ones. */
+    /* Strings in templates that expect content to be a list; sentence-transformers looks for the same ones. */
     static const char *const signs[] = {"content[0]", ".type", "'type'", "\"type\"", "message.content["};
     const char *source;
     int rc = checkpoint_chat(&x->chat, c, e);

@@ -87,9 +87,8 @@ size_t match_longest(const struct match *m, size_t *end);
 /* Returns the number of guesses that RULE allows after a match of LENGTH tokens. */
 size_t match_depth(const struct match_rule *rule, size_t length);
 
-/* Writes guesses for the tokens that follow TOKEN, all of which must be in the index, to GUESS
- * [rule->n_most]: those that followed the match. Sets *LENGTH, which may be NULL, to the length of the
- * match. Returns the number of guesses. */
+/* Writes guesses for the tokens after TOKEN to GUESS [rule->n_most]: the tokens that followed the match. All of TOKEN
+ * must be in the index. Sets *LENGTH, which may be NULL, to the length of the match. Returns the number of guesses. */
 size_t match_guess(const struct match *m, const int32_t *token, size_t n, const struct match_rule *rule,
                    int32_t *guess, size_t *length);
 

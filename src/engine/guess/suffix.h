@@ -22,9 +22,9 @@ struct match_rule;
 /* A guess after an interrupted match is as trustworthy as one after a match of this length. */
 enum { SUFFIX_RESUMED = 2 };
 
-/* Writes guesses for the tokens that follow TOKEN [n], all of which must be in the index OWN, to GUESS
- * [rule->n_most]. Matches have at most OWN->max_length tokens. H may be NULL: no history. Sets *LENGTH,
- * which may be NULL, to the length of the match. Returns the number of guesses. */
+/* Writes guesses for the tokens after TOKEN [n] to GUESS [rule->n_most]. All of TOKEN must be in the index OWN. Matches
+ * have at most OWN->max_length tokens. H may be NULL: no history. Sets *LENGTH, which may be NULL, to the length of the
+ * match. Returns the number of guesses. */
 size_t suffix_guess(const struct match *own, const struct history *h, const struct history_writer *w,
                     const int32_t *token, size_t n, const struct match_rule *rule, int32_t *guess,
                     size_t *length);

@@ -44,8 +44,8 @@ void plugin_close(struct plugin *p);
 /* Returns true if the plugin had a process of its own, which has ended. */
 bool plugin_is_dead(const struct plugin *p);
 
-/* Two functions that return the bytes of the device's memory, and of those that were free when the plugin was opened.
- * 0: the plugin does not report them. */
+/* Return the bytes of the device's memory, and the bytes that were free when the plugin was opened. 0: the plugin does
+ * not report them. */
 size_t plugin_memory(const struct plugin *p);
 size_t plugin_free_memory(const struct plugin *p);
 

@@ -45,7 +45,7 @@ struct tree_call {
     struct tree_node *list, *dict; /* the operands of *list and **dict, or NULL */
 };
 
-/* The special names that a macro uses, which its calls must set. */
+/* The special names that a macro uses; its calls must set them. */
 enum { TREE_USES_VARARGS = 1, TREE_USES_KWARGS = 2, TREE_USES_CALLER = 4 };
 
 struct tree_macro {

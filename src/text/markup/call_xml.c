@@ -6,7 +6,7 @@
 
 enum {
     MAX_KEY = 1024,
-    /* bytes of white space after a value that are skipped to find the mark that ends the value */
+    /* bytes of white space after a value that are skipped in search of its closing mark */
     MAX_AHEAD = 64
 };
 

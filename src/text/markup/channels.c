@@ -128,8 +128,8 @@ static void header_is_content(struct parser *a)
         body_byte(a, a->in.data[at]);
 }
 
-/* Skips MARK, which ends a message, unless it is <|channel|>, which belongs to the next header. After
- * <|start|> and <|channel|>, a header begins. */
+/* Skips MARK, which ends a message. <|channel|> is not skipped, because it belongs to the next header. After <|start|>
+ * and <|channel|>, a header begins. */
 static void pass(struct parser *a, const char *mark)
 {
     a->in_body = a->machine == BODY && a->mode == PARSER_CONTENT && mark == channel_mark;

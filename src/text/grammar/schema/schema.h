@@ -26,9 +26,9 @@ struct schema_options {
     /* Names of `properties` and values of `enum` and `const` have every spelling of JSON, as in 1, 1.0 and 1e0,
      * instead of the one of the schema. */
     bool every_spelling;
-    /* Objects may have any further property that the schema allows. Otherwise, an object of a schema with `properties`
-     * or `patternProperties` has only properties that a keyword describes, as if `additionalProperties` were false by
-     * default, except for properties that another schema describes. */
+    /* Objects may have any further property that the schema allows. Otherwise, if a schema has `properties` or
+     * `patternProperties`, its objects have only properties that some keyword describes, in this schema or another one,
+     * as if `additionalProperties` were false by default. */
     bool is_open;
     /* A regular expression for the white space between tokens; NULL: the default. */
     const char *space_pattern;
