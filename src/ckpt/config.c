@@ -72,8 +72,8 @@ static struct config *new_object(struct doc *d, const char *prefix)
     return c;
 }
 
-/* Returns the prefix of the keys inside the object NAME, which is a key of C. Beyond MOST_PREFIX bytes that is the
- * prefix of C: a file may have many objects inside one with a long name. */
+/* Returns the prefix of the keys inside NAME, an object in C. A prefix of more than MOST_PREFIX bytes is replaced by
+ * the prefix of C, because a file may have many objects inside one with a long name. */
 static const char *child_prefix(struct config *c, const char *name)
 {
     size_t outer = strlen(c->prefix), n = strlen(name);

@@ -13,7 +13,7 @@ struct err;
 struct model;
 
 struct kv_sparse {
-    size_t sink, window; /* rows; window 0: off */
+    size_t sink, window; /* numbers of rows; window 0: all rows are seen */
 };
 
 /* Parses TEXT, "sink=4,window=1024" in either order, into *S. NULL: off. */

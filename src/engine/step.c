@@ -184,7 +184,7 @@ int step_take_place(struct step *g, size_t n_tokens, struct err *e)
     return 0;
 }
 
-/* Removes S from the counts of step_take_place(). */
+/* Takes S and its prompt tokens out of the counts of the queue, which step_take_place() raised. */
 static void leave_queue(struct step *g, struct seq *s)
 {
     if (s->queued) {
@@ -766,8 +766,8 @@ static void take_mask(struct step *g, struct seq *s)
         end(g, s);
 }
 
-/* Gives the constraints of the sequences in g->masks whose masks are late to the threads of late.h. Sequences with the
- * same constraint are adjacent in g->masks. */
+/* Hands the constraints of those sequences in g->masks that have a deferred mask to the threads of late.h. Sequences
+ * with the same constraint are adjacent in g->masks. */
 static void lend_late(struct step *g)
 {
     struct masks *m = &g->masks;

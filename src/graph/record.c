@@ -86,7 +86,7 @@ static uint32_t read_rows(struct record *r, const float *p, size_t rows, size_t 
     return read_of(r, p, rows, n, n, op);
 }
 
-/* Appends NODE, whose value is written to P, and forgets the values that these floats held before. */
+/* Appends NODE, whose value is written to P, and drops the values that these floats held before. */
 static void write_to(struct record *r, const float *p, const struct graph_node *node)
 {
     size_t floats = node->rows * node->n, kept = 0;

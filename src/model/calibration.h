@@ -34,7 +34,7 @@ int calibration_read(struct calibration *s, const char *text, size_t n, const ch
 /* Opens the file PATH of either kind. */
 int calibration_open(struct calibration *s, const char *path, struct err *e);
 
-/* Sets *LARGEST to the number X of the linear NAME with K columns. */
+/* Sets *LARGEST to the member "largest" of the linear NAME with K columns. */
 int calibration_get(const struct calibration *s, const char *name, size_t k, float *largest, struct err *e);
 
 /* Sets *FEEDBACK to the GPTQ factors of the linear NAME with K columns, valid while S is open. */

@@ -174,7 +174,7 @@ struct model {
     char quant[QUANT_TEXT_MAX];
     /* Hash of the calibration file with which the weights are or were quantized; 0: none. */
     uint64_t calibration;
-    /* While the model is opened: the code of the first failure, and where its sentence goes. */
+    /* While the model is opened: the code of the first failure, and where its message goes. */
     int rc;
     struct err *e;
     /* Data and functions of the architecture. */

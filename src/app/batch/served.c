@@ -93,7 +93,7 @@ void served_free(struct served_request *r)
 
 /* ---- reading ---- */
 
-/* Sets the sampling parameters that the body does not have to those of the command line, GIVEN. */
+/* Takes the sampling parameters that the body lacks from the command line, GIVEN. */
 static void set_sampling(struct batch_request *b, const struct sampling *given)
 {
     struct fields *f = &b->served->q.field;
@@ -119,7 +119,7 @@ static void set_sampling(struct batch_request *b, const struct sampling *given)
     }
 }
 
-/* Sets the fields that the body does not have to the values of the command line. */
+/* Gives the fields that the body lacks the values of the command line. */
 static void set_given(const struct served *s, struct batch_request *b, const struct sampling *given)
 {
     struct fields *f = &b->served->q.field;

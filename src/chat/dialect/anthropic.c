@@ -177,7 +177,7 @@ static int add_result(const struct reading *r, const json_t *block, size_t i, st
     parts = json_array();
     if (!parts)
         return err_nomem(e, "messages");
-    if (json_is_true(json_object_get(block, "is_error"))) /* templates know no other way to say so */
+    if (json_is_true(json_object_get(block, "is_error"))) /* templates have no other way to mark an error */
         rc = add_string(parts, "Error:", strlen("Error:"), e);
     if (rc == 0 && json_is_string(content))
         rc = add_string(parts, json_string_value(content), json_string_length(content), e);
