@@ -125,7 +125,7 @@ struct step {
     struct executor_rows *rows; /* [max_seqs] the rows of the plan */
     struct masks masks;         /* the sequences whose masks are being made */
     struct late_work late;      /* the threads that make deferred masks (late.h) */
-    /* number of running sequences that this step leaves out, because their masks are late (late.h) */
+    /* number of running sequences that this step leaves out, because their masks are deferred (late.h) */
     size_t n_late;
     struct step_row *row;           /* [n_rows] the wanted rows of the last step */
     struct sample_top *top;         /* [n_rows, SAMPLING_MAX_LOGPROBS] likeliest tokens of each row */

@@ -124,7 +124,7 @@ static bool start_threads(struct late_work *w, struct constraints *c)
     return w->n_threads > 0;
 }
 
-/* ---- lending ---- */
+/* ---- jobs ---- */
 
 struct late_job *late_begin(struct late_work *w, struct constraints *c, struct constraints_entry *entry)
 {

@@ -2,16 +2,16 @@
  * without their sequences.
  *
  * The engine's thread computes the masks of the next tokens before a step, with limited work (masks.h). A mask that is
- * then incomplete is late, that is, deferred: the constraint and the runs of all its sequences with late masks are lent
- * to a thread of late_work, which alone uses them until it gives them back. Meanwhile the steps leave out the sequences
- * of this constraint. A mask depends only on the text before it, so that answers do not depend on the thread that
- * computes the mask, or on the time.
+ * then incomplete is deferred: the constraint and the runs of all its sequences with deferred masks go to a thread of
+ * late_work, which alone uses them until it returns them. Meanwhile the steps leave out the sequences of this
+ * constraint. A mask depends only on the text before it, so that answers do not depend on the thread that computes the
+ * mask, or on the time.
  *
  * The threads make one mask at a time. They serve the clients in turn (base/threads/turns.h), however many constraints
  * a client has, and the constraints of a client in turn.
  *
- * All functions are called by the engine's thread. A sequence may end while its run is lent: its late_mask then stays
- * with the thread until the constraint is given back.
+ * All functions are called by the engine's thread. A sequence may end while a thread has its run: its late_mask then
+ * stays with the thread until the constraint is returned.
  */
 #ifndef GALLOP_ENGINE_CONSTRAINTS_LATE_H
 #define GALLOP_ENGINE_CONSTRAINTS_LATE_H

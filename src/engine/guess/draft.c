@@ -289,7 +289,7 @@ const struct llm *draft_llm(const struct draft *d)
 
 /* ---- rows ---- */
 
-/* Returns the token of row ROW of T, or 0 if the draft model's vocabulary lacks it: a guess may get worse by that, but
+/* Returns the token of row ROW of T, or 0 if the draft model's vocabulary lacks it. A guess may get worse by that, but
  * the target still verifies it. */
 static int32_t token_at(const struct draft *d, const struct draft_seq *t, size_t row)
 {

@@ -285,7 +285,7 @@ static bool find_uses(const struct grammar *g, struct uses *u)
     u->todo = mem_zalloc(u->n_by, 2 * sizeof(*u->todo), MEM_TEXT);
     if (!u->first || !u->by || !u->todo)
         return false;
-    for (size_t i = 0; i <= g->n; i++) /* first[i]: first the end of range i, then moved to its start */
+    for (size_t i = 0; i <= g->n; i++) /* first[i] is first the end of range i, then moved to its start */
         sum = u->first[i] += sum;
     for (size_t i = g->n; i-- > 0;)
         for (uint32_t k = 0; (part = part_of(g, &g->node[i], k)) != GRAMMAR_NEVER; k++)
