@@ -1,5 +1,5 @@
-/* verb_parse.c - `gallop parse`: separates texts that a model wrote into content, reasoning and tool calls,
- * as the server does, lists the formats, and detects those of a chat template. */
+/* verb_parse.c - `gallop parse`: splits generated texts into content, reasoning and tool calls, as the server does,
+ * lists the formats, and detects the formats of a chat template. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -32,7 +32,7 @@ enum {
 /* The reasoning limit of a request; constant after reasoning_init(). */
 struct reasoning {
     const struct tok *tok; /* borrowed; NULL: there is no budget */
-    /* MARKS are those of the request; BEGUN are the same for an answer that begins inside reasoning */
+    /* MARKS: the marks of the request; BEGUN: the same for an answer that begins inside reasoning */
     struct markup_reasoning marks, begun;
     struct markup_calls calls;
     bool begins_inside;

@@ -13,7 +13,7 @@
 KERN_FUNCTIONS(AVX2_DECLARE)
 #undef AVX2_DECLARE
 
-/* Unrolls the loop after it, whose bounds are constants, completely, so that its arrays become registers. */
+/* Unrolls the next loop, whose bounds are constants, completely, so that its arrays become registers. */
 #ifdef __clang__
 #define AVX2_UNROLL _Pragma("unroll")
 #else

@@ -41,8 +41,8 @@ AVX2_INLINE bool is_wide(const struct quant_form f)
     return f.zero == 128;
 }
 
-/* Codes are stored in bit planes (groups.h). Returns 32 codes, quarter I of step S, with only those bits that
- * the plane of WIDTH bits holds, at their position in the code. */
+/* Reads the bit plane of WIDTH bits (groups.h) for 32 codes, quarter I of step S. Returns the codes with only these
+ * bits, at their position in the code. */
 AVX2_INLINE __m256i plane_at(const uint8_t *at, int s, int i, unsigned bits, unsigned width)
 {
     const struct groups_plane p = groups_plane_of(bits, width, s);

@@ -29,8 +29,8 @@
 #include "kern/attention.h"
 #include "kern/avx512/avx512_attn_parts.h"
 
-/* Sets up the prefetches of the second phase: with each tile of weights that it computes, a few lines of the
- * tiles of values that follow those prefetched already. */
+/* Sets up the prefetches of the second phase: each tile of weights prefetches a few lines of the next tiles of values,
+ * beginning after the tiles that were prefetched already. */
 SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
 {
     size_t n = o->t1 - o->t0, steps = o->rows * n, lines = o->lead * o->tile_bytes / 64;

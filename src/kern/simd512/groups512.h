@@ -38,8 +38,8 @@ SIMD512_INLINE __m512i groups512_moved(__m512i v, int left)
     }
 }
 
-/* Codes are stored in bit planes (groups.h). Returns the codes of step S for 16 columns, the left (H is 0) or
- * the right ones, with only those bits that the plane of WIDTH bits holds, at their position in the code. */
+/* Reads the bit plane of WIDTH bits (groups.h) for the codes of step S for 16 columns, the left (H is 0) or the right
+ * ones. Returns the codes with only these bits, at their position in the code. */
 SIMD512_INLINE __m512i groups512_plane_at(const uint8_t *at, int s, int h, unsigned bits, unsigned width)
 {
     const struct groups_plane p = groups_plane_of(bits, width, s);

@@ -24,8 +24,8 @@
 #include <immintrin.h>
 #define KERN_NAME(x)   x
 #define SIMD512_INLINE static inline __attribute__((always_inline))
-/* SIMD512_UNROLL unrolls the loop after it, whose count is constant, completely. SIMD512_LOOP keeps the loop
- * after it from being unrolled, because it would need more registers than there are. */
+/* SIMD512_UNROLL completely unrolls the next loop, whose count is constant. SIMD512_LOOP keeps the next loop from being
+ * unrolled, because that would need more registers than there are. */
 #ifdef __clang__
 #define SIMD512_UNROLL _Pragma("unroll")
 #define SIMD512_LOOP   _Pragma("nounroll")

@@ -1,4 +1,4 @@
-/* free_text.h - regular expressions for text without certain marks. */
+/* free_text.h - regular expressions for text without certain marks (delimiters such as <tool_call>). */
 #ifndef GALLOP_TEXT_GRAMMAR_FREE_TEXT_H
 #define GALLOP_TEXT_GRAMMAR_FREE_TEXT_H
 

@@ -1,9 +1,9 @@
-/* preface.h - grammars of the text before the constrained part of an answer: reasoning between two marks, or
- * messages with headers in OpenAI's harmony format.
+/* preface.h - grammars of the text before the constrained part of an answer: reasoning between two marks (delimiters
+ * such as <think>), or messages with headers in OpenAI's harmony format.
  *
- * A mark that is a control token of the tokenizer must be generated as this token; other marks may be generated
- * as any tokens with the same text. Free text never contains the text of a mark, because a parser that does not
- * know the tokens of an answer would take it for the mark.
+ * A mark that is a control token of the tokenizer must be generated as this token; other marks may be generated as any
+ * tokens with the same text. Free text never contains the text of a mark, because a parser that does not know the
+ * tokens of an answer would take it for the mark.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_PREFACE_H
 #define GALLOP_TEXT_GRAMMAR_PREFACE_H

@@ -1,9 +1,9 @@
 /* markup.h - the markup by which model families mark tool calls and reasoning in generated text.
  *
- * There are two tables, for tool calls and for reasoning, with a row for each markup. Rows have the names of
- * vLLM's parsers, so that the server's options tool-call-parser and reasoning-parser mean the same as in
- * vLLM. A row is found by its name, or by the marks in the source of the model's chat template, which writes
- * earlier answers in the same markup. parser.h applies a row to generated text.
+ * There are two tables, for tool calls and for reasoning, with a row for each markup. A mark is a delimiter such as
+ * <tool_call>. Rows have the names of vLLM's parsers, so that the server's options tool-call-parser and
+ * reasoning-parser mean the same as in vLLM. A row is found by its name, or by the marks in the source of the model's
+ * chat template, which writes earlier answers in the same markup. parser.h applies a row to generated text.
  */
 #ifndef GALLOP_TEXT_MARKUP_MARKUP_H
 #define GALLOP_TEXT_MARKUP_MARKUP_H

@@ -1,17 +1,16 @@
-/* parser.h - separates the text that a model generates into content, reasoning and tool calls.
+/* parser.h - splits the text of a model into content, reasoning and tool calls.
  *
- * The caller feeds text in portions that may end at any character, and takes typed pieces. Text that may be
- * the beginning of a mark is held back until it is decided. The joined pieces do not depend on how the text
- * was split. A mark that is a special token of the tokenizer counts only where this token was generated, so
- * that a model can mention marks, and copy them from a document. No text is lost: text that looked like a
- * tool call but is not one becomes content. The parser adds only ids, "{}" for a call without arguments, and
- * a line end between two messages of one kind.
+ * The caller feeds text in portions that may end at any character, and takes typed pieces. Text that may be the
+ * beginning of a mark (a delimiter such as <tool_call>) is held back until it is decided. The joined pieces do not
+ * depend on how the text was split. A mark that is a special token of the tokenizer counts only where this token was
+ * generated, so that a model can mention marks, and copy them from a document. No text is lost: text that looked like a
+ * tool call but is not one becomes content. The parser adds only ids, "{}" for a call without arguments, and a line end
+ * between two messages of one kind.
  *
- * The arguments of a call are passed on unchanged and need not be valid JSON: they end where their
- * brackets and quotes are closed. A call begins when its name is known and its arguments begin; a syntax
- * error after that ends the call. White space around calls and line ends around reasoning are dropped with
- * the marks. The parser is independent of HTTP and of the JSON of any API. One thread at a time may use a
- * parser.
+ * The arguments of a call are passed on unchanged and need not be valid JSON: they end where their brackets and quotes
+ * are closed. A call begins when its name is known and its arguments begin; a syntax error after that ends the call.
+ * White space around calls and line ends around reasoning are dropped with the marks. The parser is independent of HTTP
+ * and of the JSON of any API. One thread at a time may use a parser.
  */
 #ifndef GALLOP_TEXT_MARKUP_PARSER_H
 #define GALLOP_TEXT_MARKUP_PARSER_H
