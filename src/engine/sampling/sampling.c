@@ -40,7 +40,7 @@ _Static_assert(SAMPLING_N_FIELDS <= 64, "struct sampling.given has 64 bits");
 /* The state of reading a JSON object. */
 struct reader {
     struct sampling *s;
-    const char *what;
+    const char *what; /* is_config: the path, for warnings */
     struct arena *arena;
     struct err *e;
     bool is_config; /* the object is generation_config.json, in which a negative token id means none */
@@ -125,10 +125,18 @@ bool sampling_has_id(const int32_t *ids, size_t n, int32_t id)
 /* Returns the field with the name or alias NAME, or SAMPLING_N_FIELDS if there is none. */
 static enum sampling_field field_of_name(const char *name)
 {
-    if (strcmp(name, "stop_strings") == 0)
-        return SAMPLING_STOP;
-    if (strcmp(name, "stop_token_ids") == 0)
-        return SAMPLING_STOP_TOKEN;
+    static const struct {
+        const char *name;
+        enum sampling_field field;
+    } aliases[] = {{"stop_strings", SAMPLING_STOP},
+                   {"stop_token_ids", SAMPLING_STOP_TOKEN},
+                   {"max_tokens", SAMPLING_MAX_NEW_TOKENS},
+                   {"max_completion_tokens", SAMPLING_MAX_NEW_TOKENS},
+                   {"min_tokens", SAMPLING_MIN_NEW_TOKENS}};
+
+    for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
+        if (strcmp(aliases[i].name, name) == 0)
+            return aliases[i].field;
     for (int f = 0; f < SAMPLING_N_FIELDS; f++)
         if (strcmp(sampling_row[f].param.name, name) == 0)
             return (enum sampling_field)f;
@@ -139,8 +147,7 @@ static int unexpected(const struct reader *r, const char *name, const json_t *v,
 {
     char found[PARAM_FOUND_BYTES];
 
-    return err_set(r->e, ERR_INPUT, "%s: %s: found %s, expected %s", r->what, name, param_found(v, found),
-                   expected);
+    return err_set(r->e, ERR_INPUT, "%s: found %s, expected %s", name, param_found(v, found), expected);
 }
 
 void sampling_set_number(struct sampling *s, enum sampling_field f, double v)
@@ -179,8 +186,8 @@ static int read_ids(struct reader *r, const char *name, const json_t *v, size_t 
     int32_t *list;
 
     if (count > most)
-        return err_set(r->e, ERR_INPUT, "%s: %s: found %zu token ids, at most %zu are supported", r->what,
-                       name, count, most);
+        return err_set(r->e, ERR_INPUT, "%s: found %zu token ids, at most %zu are supported", name, count,
+                       most);
     list = arena_alloc(r->arena, (count + 1) * sizeof(*list));
     if (!list)
         return err_nomem(r->e, name);
@@ -210,8 +217,8 @@ static int read_strings(struct reader *r, const struct sampling_row *f, const js
     struct sampling_str *list;
 
     if (n > f->most)
-        return err_set(r->e, ERR_INPUT, "%s: %s: found %zu strings, at most %zu are supported", r->what,
-                       f->param.name, n, f->most);
+        return err_set(r->e, ERR_INPUT, "%s: found %zu strings, at most %zu are supported", f->param.name, n,
+                       f->most);
     list = arena_alloc(r->arena, (n + 1) * sizeof(*list));
     if (!list)
         return err_nomem(r->e, f->param.name);
@@ -223,8 +230,8 @@ static int read_strings(struct reader *r, const struct sampling_row *f, const js
         if (!json_is_string(one) || len == 0)
             return unexpected(r, f->param.name, one, "a non-empty string, or a list of non-empty strings");
         if (len > f->most_bytes)
-            return err_set(r->e, ERR_INPUT, "%s: %s: found a string of %zu bytes, at most %zu are supported",
-                           r->what, f->param.name, len, f->most_bytes);
+            return err_set(r->e, ERR_INPUT, "%s: found a string of %zu bytes, at most %zu are supported",
+                           f->param.name, len, f->most_bytes);
         copy = arena_strndup(r->arena, json_string_value(one), len);
         if (!copy)
             return err_nomem(r->e, f->param.name);
@@ -248,8 +255,7 @@ static int read_bias(struct reader *r, int64_t id, const json_t *v, struct sampl
     float f = (float)json_number_value(v);
 
     if (id < 0 || id > INT32_MAX)
-        return err_set(r->e, ERR_INPUT, "%s: logit_bias: found the key %lld, expected a token id", r->what,
-                       (long long)id);
+        return err_set(r->e, ERR_INPUT, "logit_bias: found the key %lld, expected a token id", (long long)id);
     if (!json_is_number(v) || !isfinite(f))
         return unexpected(r, "logit_bias", v, "a finite number");
     *out = (struct sampling_bias){.id = (int32_t)id, .value = f};
@@ -267,8 +273,7 @@ static int read_bias_object(struct reader *r, const json_t *v, struct sampling_b
         size_t n = strlen(key);
 
         if (n == 0 || n > 10 || strspn(key, "0123456789") != n)
-            return err_set(r->e, ERR_INPUT, "%s: logit_bias: found the key \"%.40s\", expected a token id",
-                           r->what, key);
+            return err_set(r->e, ERR_INPUT, "logit_bias: found the key \"%.40s\", expected a token id", key);
         rc = read_bias(r, strtoll(key, NULL, 10), json_object_iter_value(it), list++);
     }
     return rc;
@@ -298,8 +303,8 @@ static int read_biases(struct reader *r, const json_t *v)
     if (!json_is_object(v) && !json_is_array(v))
         return unexpected(r, "logit_bias", v, "an object of token ids and values, or a list of pairs");
     if (n > SAMPLING_MAX_BIASES)
-        return err_set(r->e, ERR_INPUT, "%s: logit_bias: found %zu entries, at most %d are supported",
-                       r->what, n, SAMPLING_MAX_BIASES);
+        return err_set(r->e, ERR_INPUT, "logit_bias: found %zu entries, at most %d are supported", n,
+                       SAMPLING_MAX_BIASES);
     list = arena_zalloc(r->arena, n + 1, sizeof(*list));
     if (!list)
         return err_nomem(r->e, "logit_bias");
@@ -309,7 +314,7 @@ static int read_biases(struct reader *r, const json_t *v)
     qsort(list, n, sizeof(*list), by_bias_id);
     for (size_t i = 1; i < n; i++)
         if (list[i].id == list[i - 1].id)
-            return err_set(r->e, ERR_INPUT, "%s: logit_bias: token %d appears twice", r->what, list[i].id);
+            return err_set(r->e, ERR_INPUT, "logit_bias: token %d appears twice", list[i].id);
     r->s->bias = list;
     r->s->n_bias = n;
     return 0;
@@ -328,9 +333,7 @@ static int read_field(struct reader *r, enum sampling_field id, const json_t *v)
     case SAMPLING_STRINGS: rc = read_strings(r, f, v, at, n); break;
     case SAMPLING_IDS: rc = read_ids(r, f->param.name, v, f->most, at, n); break;
     case SAMPLING_BIASES: rc = read_biases(r, v); break;
-    default:
-        if ((rc = param_read_json(&f->param, v, r->s, NULL, r->e)) == ERR_INPUT)
-            err_prefix(r->e, "%s", r->what);
+    default: rc = param_read_json(&f->param, v, r->s, NULL, r->e);
     }
     if (rc == 0)
         sampling_mark(r->s, id);
@@ -349,26 +352,30 @@ static int read_allowed(struct reader *r, const json_t *v)
     return read_ids(r, name, v, SAMPLING_MAX_ALLOWED, &r->s->allowed, &r->s->n_allowed);
 }
 
+int sampling_set_member(struct sampling *s, const char *name, const json_t *v, struct arena *a, struct err *e)
+{
+    struct reader r = {.s = s, .arena = a, .e = e};
+    enum sampling_field f = field_of_name(name);
+
+    if (strcmp(name, "allowed_token_ids") == 0)
+        return read_allowed(&r, v);
+    if (f == SAMPLING_N_FIELDS || f == SAMPLING_MAX_LENGTH)
+        return err_set(e, ERR_INPUT, "%.60s: unknown sampling parameter", name);
+    return read_field(&r, f, v);
+}
+
 int sampling_set_json(struct sampling *s, const json_t *object, const char *what, struct arena *a,
                       struct err *e)
 {
-    struct reader r = {.s = s, .what = what, .arena = a, .e = e};
     json_t *o = (json_t *)object; /* jansson's iterators need a pointer without const */
     int rc = 0;
 
     if (!json_is_object(object))
         return err_set(e, ERR_INPUT, "%s: expected a JSON object of sampling parameters", what);
-    for (void *it = json_object_iter(o); it && rc == 0; it = json_object_iter_next(o, it)) {
-        const char *name = json_object_iter_key(it);
-        enum sampling_field f = field_of_name(name);
-
-        if (strcmp(name, "allowed_token_ids") == 0)
-            rc = read_allowed(&r, json_object_iter_value(it));
-        else if (f == SAMPLING_N_FIELDS || f == SAMPLING_MAX_LENGTH)
-            return err_set(e, ERR_INPUT, "%s: %.60s: unknown sampling parameter", what, name);
-        else
-            rc = read_field(&r, f, json_object_iter_value(it));
-    }
+    for (void *it = json_object_iter(o); it && rc == 0; it = json_object_iter_next(o, it))
+        rc = sampling_set_member(s, json_object_iter_key(it), json_object_iter_value(it), a, e);
+    if (rc == ERR_INPUT)
+        err_prefix(e, "%s", what);
     return rc;
 }
 
@@ -498,10 +505,10 @@ int sampling_from_text(const char *text, size_t len, const char *path, size_t n_
     sampling_default(s);
     if ((rc = json_pull_load(&root, text, len, path, e)) != 0)
         return rc;
-    if (json_is_object(root))
-        rc = read_config(&r, root);
-    else
+    if (!json_is_object(root))
         rc = err_set(e, ERR_INPUT, "%s: expected a JSON object", path);
+    else if ((rc = read_config(&r, root)) == ERR_INPUT)
+        err_prefix(e, "%s", path);
     json_decref(root);
     return rc;
 }

@@ -119,9 +119,14 @@ void sampling_set_number(struct sampling *s, enum sampling_field f, double v);
  * given, so that a merge keeps the values of S instead of those of generation_config.json. */
 void sampling_keep_neutral(struct sampling *s);
 
-/* Sets the fields that the JSON object OBJECT contains, except for null, and marks them as given.
- * "stop_strings" and "stop_token_ids" are aliases of stop and stop_token; allowed_token_ids is also accepted,
- * max_length is not. ERR_INPUT, also for an unknown name, begins with WHAT ("request 3", a file). */
+/* Sets the field NAME to V, unless V is null, and marks it as given. Aliases are stop_strings, and stop_token_ids,
+ * max_tokens, max_completion_tokens and min_tokens of vLLM and OpenAI. allowed_token_ids is also accepted, max_length
+ * is not. ERR_INPUT, also for an unknown name. */
+int sampling_set_member(struct sampling *s, const char *name, const json_t *v, struct arena *a,
+                        struct err *e);
+
+/* Sets the fields that the JSON object OBJECT contains, like sampling_set_member(). ERR_INPUT begins with WHAT
+ * ("request 3", a file). */
 int sampling_set_json(struct sampling *s, const json_t *object, const char *what, struct arena *a,
                       struct err *e);
 
