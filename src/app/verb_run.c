@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "app/answering.h"
+#include "app/batch/own.h"
 #include "app/batch/requests.h"
 #include "app/batch/resume.h"
 #include "app/batch/served.h"
@@ -29,17 +30,12 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/json/json_tree.h"
 #include "base/log.h"
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"
-#include "engine/constraints/constrain.h"
 #include "engine/engine.h"
-#include "text/jinja/jinja.h"
-#include "text/tok/infill.h"
-#include "text/tok/tok.h"
 
-enum { SEQS = 32, AHEAD = 2 * SEQS, DEFAULT_NEW_TOKENS = 512, PATIENCE_MS = 3000 };
+enum { SEQS = 32, AHEAD = 2 * SEQS, PATIENCE_MS = 3000 };
 
 struct run_options {
     struct load load;
@@ -105,7 +101,7 @@ struct run_prompts {
     struct arena arena; /* holds the lists of the sampling options */
     struct checkpoint model;
     struct gallop *engine; /* owned */
-    bool json, no_special, keep_special;
+    bool json;
     bool stream;             /* one request, whose text is printed as it is generated */
     size_t n_open, n_failed; /* numbers of running answers and of failed requests */
     int signal;              /* number of the signal that ended the work; 0: none */
@@ -160,221 +156,21 @@ static void release_signals(void)
 
 /* ---- running ---- */
 
-/* Limits the generated tokens of a request to the default if neither the request nor the model's generation config
- * has a limit. */
-static void limit(struct run_prompts *r, struct batch_request *q)
-{
-    const struct sampling *config = engine_info(r->engine)->defaults;
-    struct sampling *s = &q->sampling;
-
-    if (sampling_given(s, SAMPLING_MAX_NEW_TOKENS) || sampling_given(config, SAMPLING_MAX_NEW_TOKENS) ||
-        sampling_given(config, SAMPLING_MAX_LENGTH))
-        return;
-    s->max_new_tokens = DEFAULT_NEW_TOKENS;
-    if (sampling_given(s, SAMPLING_MIN_NEW_TOKENS) && s->min_new_tokens > DEFAULT_NEW_TOKENS)
-        s->max_new_tokens = s->min_new_tokens;
-    sampling_mark(s, SAMPLING_MAX_NEW_TOKENS);
-    q->default_limit = true;
-}
-
-/* Allocates the answers of Q, which take_event() fills from the engine's events. */
-static int open_answers(const struct run_prompts *r, struct batch_request *q)
-{
-    if (!(q->answer = arena_zalloc(&q->arena, q->n, sizeof(*q->answer))))
-        return err_nomem(&q->fault, "answers");
-    for (size_t i = 0; i < q->n; i++)
-        buf_init(&q->answer[i].text, MEM_APP);
-    if (q->prompt_logprobs >= 0 && r->json) {
-        q->scored = json_array(); /* the first token has no log-probability */
-        if (json_array_append_new(q->scored, json_null()) != 0)
-            return err_nomem(&q->fault, "answers");
-    }
-    return 0;
-}
-
-/* Chooses the seed of a request that has none, so that it can be reported. */
-static void choose_seed(struct run_prompts *r, struct batch_request *q)
-{
-    bool given = sampling_given(&q->sampling, SAMPLING_SEED);
-
-    if (sampling_is_search(&q->sampling))
-        return;
-    if (options_draw_seed(&q->sampling, engine_info(r->engine)->defaults, &q->drawn, &q->fault) == 0)
-        q->random_seed = !given && sampling_given(&q->sampling, SAMPLING_SEED);
-}
-
-/* If a template has rendered the prompt of Q, sets in ASK where the constraint on the answer begins, such as
- * after the reasoning. */
-static int place_constraint(struct run_prompts *r, struct batch_request *q, struct gallop_request *ask)
-{
-    const char *prompt = q->text.data ? q->text.data : "";
-    struct input_template *t = &r->served.answering.template;
-    int rc = q->rendered ? input_template_examine(t, &q->fault) : 0;
-
-    if (rc || !q->rendered)
-        return rc;
-    return constrain_place(&ask->structured_outputs, t->template.markup.reasoning, NULL,
-                           markup_place(t->template.markup.reasoning, prompt, q->text.len, NULL, 0), prompt,
-                           q->text.len, &q->fault);
-}
-
-static void submit_own(struct run_prompts *r, struct batch_request *q)
-{
-    const struct tok *tok = engine_info(r->engine)->tok;
-    unsigned flags = r->no_special || q->rendered ? 0 : TOK_ADD_SPECIAL; /* a template writes BOS itself */
-    struct gallop_request ask;
-
-    if (q->suffix && tok && !q->fault.code)
-        infill_encode(tok, q->text.data ? q->text.data : "", q->text.len, q->suffix, q->n_suffix, flags,
-                      &q->ids, &q->fault);
-    else if (q->is_text && tok && !q->fault.code)
-        tok_encode_marked(tok, q->text.data ? q->text.data : "", q->origin.len ? q->origin.data : NULL,
-                          q->text.len, flags, &q->ids, &q->fault);
-    gallop_request_init(&ask);
-    ask.text = q->is_text && !tok ? "" : NULL; /* the engine reports why there is no tokenizer */
-    ask.ids = q->ids.id;
-    ask.n_ids = q->ids.n;
-    ask.infill = q->suffix != NULL;
-    ask.keep_special = r->keep_special;
-    ask.user = &q->prompt;
-    ask.priority = q->priority;
-    ask.speculative = !q->plain;
-    ask.key = q->user;
-    ask.cache_salt = q->salt;
-    ask.n = (int64_t)q->n;
-    ask.structured_outputs = q->structured;
-    if (!q->fault.code)
-        place_constraint(r, q, &ask);
-    if (sampling_given(&q->sampling, SAMPLING_THINKING_TOKEN_BUDGET) && !q->fault.code &&
-        requests_open_template(&r->in, &q->fault) == 0)
-        input_reasoning(&r->served.answering.template, q->rendered ? &q->text : NULL, &ask, &q->fault);
-    ask.prompt_logprobs = r->json ? q->prompt_logprobs : -1; /* only JSON output has them */
-    if (!q->fault.code && open_answers(r, q) == 0) {
-        limit(r, q);
-        choose_seed(r, q);
-        r->n_prompt += q->ids.n;
-        if (!q->fault.code)
-            engine_submit(r->engine, &ask, &q->sampling, NULL, &q->fault);
-        if (q->fault.code && q->where[0])
-            err_prefix(&q->fault, "%s", q->where);
-    }
-    q->done = q->fault.code != 0;
-    q->n_open = q->done ? 0 : q->n;
-}
-
 static void submit(struct run_prompts *r, struct batch_request *q)
 {
-    if (q->served)
-        r->n_prompt += served_submit(&r->served, q, r->engine, &r->model, r->in.template_file);
-    else
-        submit_own(r, q);
+    r->n_prompt += served_submit(&r->served, q, r->engine);
     r->n_open += q->n_open;
-}
-
-static void take_logprob(json_t *list, const struct gallop_event *ev)
-{
-    json_t *top = json_array(), *o;
-
-    for (size_t i = 0; i < ev->n_top; i++)
-        json_array_append_new(top, json_pack("[i,f]", (int)ev->top[i].id, (double)ev->top[i].logprob));
-    o = json_pack("{s:i,s:f,s:o}", "id", (int)ev->token, "logprob", (double)ev->logprob, "top", top);
-    json_array_append_new(list, o);
-}
-
-static void take_end(struct run_prompts *r, struct batch_request *q, struct request_answer *a,
-                     const struct gallop_event *ev)
-{
-    a->end = *ev;
-    q->cancelled |= ev->finish == GALLOP_FINISH_CANCELLED;
-    q->done = --q->n_open == 0;
-    r->n_open--;
-    if (ev->stop_string)
-        a->stop_string = arena_strndup(&q->arena, ev->stop_string, strlen(ev->stop_string));
-    if (!q->warnings && ev->n_warnings)
-        q->warnings = json_array();
-    for (size_t i = json_array_size(q->warnings); i < ev->n_warnings; i++)
-        json_array_append_new(q->warnings, print_json_text(ev->warnings[i]));
-    if (!ev->error || q->fault.code)
-        return;
-    err_set(&q->fault, ERR_INPUT, "%s", ev->error);
-    if (q->where[0])
-        err_prefix(&q->fault, "%s", q->where);
 }
 
 static void take_event(struct run_prompts *r, const struct gallop_event *ev)
 {
-    struct request_prompt *prompt = ev->user;
-    struct batch_request *q = (struct batch_request *)(void *)prompt;
-    struct request_answer *a;
-
-    if (prompt->request) {
-        served_take(ev);
-        r->n_open -= ev->type == GALLOP_FINISHED;
-        return;
-    }
-    a = &q->answer[ev->choice];
-    switch (ev->type) {
-    case GALLOP_EMBEDDING: break; /* not requested */
-    case GALLOP_PROMPT_TOKEN: take_logprob(q->scored, ev); break;
-    case GALLOP_TOKEN:
-        input_add_id(&a->ids, ev->token);
-        if (q->sampling.logprobs >= 0 && r->json) {
-            a->logprobs = a->logprobs ? a->logprobs : json_array();
-            take_logprob(a->logprobs, ev);
-        }
-        break;
-    case GALLOP_TEXT:
-        buf_add(&a->text, ev->text, ev->text_len);
-        buf_add(&a->special, ev->special, ev->text_len);
-        if (r->stream && !r->json)
-            print_foreign(ev->text, ev->text_len);
-        break;
-    case GALLOP_FINISHED: take_end(r, q, a, ev);
-    }
+    served_take(ev);
+    r->n_open -= ev->type == GALLOP_FINISHED;
+    if (ev->type == GALLOP_TEXT && r->stream && !r->json)
+        print_foreign(ev->text, ev->text_len);
 }
 
 /* ---- printing ---- */
-
-/* Adds the fields of the answer A to the JSON object O. */
-static void add_answer(const struct run_prompts *r, const struct request_answer *a, json_t *o)
-{
-    const struct gallop_event *ev = &a->end;
-    json_t *timing;
-
-    json_object_set_new(o, "output_ids", print_json_ids(&a->ids));
-    if (engine_info(r->engine)->tok)
-        json_object_set_new(o, "text", json_stringn(a->text.data ? a->text.data : "", a->text.len));
-    json_object_set_new(o, "finish_reason",
-                        json_string(ev->finish == GALLOP_FINISH_LENGTH ? "length" : "stop"));
-    json_object_set_new(o, "stop_reason",
-                        a->stop_string        ? print_json_text(a->stop_string)
-                        : ev->stop_token >= 0 ? json_integer(ev->stop_token)
-                                              : json_null());
-    if (ev->has_score) {
-        json_object_set_new(o, "score", json_real(ev->score));
-        json_object_set_new(o, "cumulative_logprob", json_real(ev->cumulative_logprob));
-    }
-    if (a->logprobs)
-        json_object_set(o, "logprobs", a->logprobs);
-    timing = json_pack("{s:f,s:f,s:f,s:I,s:I}", "load_s", engine_info(r->engine)->load_s, "prefill_s",
-                       ev->prefill_s, "decode_s", ev->decode_s, "prompt_tokens", (json_int_t)ev->n_prompt,
-                       "output_tokens", (json_int_t)ev->n_output);
-    if (engine_info(r->engine)->has_store) {
-        json_object_set_new(timing, "cached_tokens", json_integer((json_int_t)ev->n_cached));
-        json_object_set_new(timing, "stored_tokens", json_integer((json_int_t)ev->n_stored));
-    }
-    json_object_set_new(o, "timing", timing);
-    if (ev->speculation.n_positions)
-        json_object_set_new(o, "speculation", print_json_speculation(&ev->speculation));
-}
-
-static json_t *seed_json(const struct run_prompts *r, const struct batch_request *q)
-{
-    struct sampling merged;
-
-    sampling_merge(&merged, &q->sampling, engine_info(r->engine)->defaults);
-    return json_unsigned(merged.seed);
-}
 
 static void print_served(const struct batch_request *q)
 {
@@ -388,120 +184,48 @@ static void print_served(const struct batch_request *q)
     buf_fini(&line);
 }
 
-/* Returns the JSON object that is printed for answer number I to Q. */
-static json_t *result_json(const struct run_prompts *r, const struct batch_request *q, size_t i)
+/* Prints remarks about answer I to Q on stderr. */
+static void say(const struct run_prompts *r, const struct batch_request *q, size_t i)
 {
-    char text[sizeof(q->fault)];
-    json_t *o = json_object();
-
-    json_object_set_new(o, "index", json_integer((json_int_t)q->index));
-    if (q->custom_id)
-        json_object_set(o, "custom_id", q->custom_id);
-    if (q->fault.code) {
-        err_text(&q->fault, text, sizeof(text));
-        json_object_set_new(o, "error", print_json_text(text));
-        return o;
-    }
-    if (q->answer[i].end.has_score)
-        json_object_set_new(o, "beam", json_integer((json_int_t)i));
-    json_object_set_new(o, "prompt_ids", print_json_ids(&q->ids));
-    if (q->drawn)
-        json_object_set_new(o, "seed", seed_json(r, q));
-    if (q->scored)
-        json_object_set(o, "prompt_logprobs", q->scored);
-    add_answer(r, &q->answer[i], o);
-    if (q->warnings)
-        json_object_set(o, "warnings", q->warnings);
-    return o;
-}
-
-/* Prints the result of Q as a line of JSON. If Q has several answers, "choices" contains all of them, and the
- * top-level fields of an answer describe the first. */
-static void print_request_json(const struct run_prompts *r, const struct batch_request *q)
-{
-    bool is_search = sampling_is_search(&q->sampling) && !q->fault.code;
-    json_t *o, *choices;
-
-    if (q->served) {
-        print_served(q);
-        return;
-    }
-    for (size_t i = 0; is_search && i < q->n; i++) /* one JSON line for each beam, best first */
-        print_json(result_json(r, q, i));
-    if (is_search)
-        return;
-    o = result_json(r, q, 0);
-    choices = q->n > 1 ? json_array() : NULL;
-    for (size_t i = 0; choices && i < q->n && !q->fault.code; i++) {
-        json_t *one = json_pack("{s:I}", "index", (json_int_t)i);
-
-        add_answer(r, &q->answer[i], one);
-        json_array_append_new(choices, one);
-    }
-    if (choices && !q->fault.code)
-        json_object_set(o, "choices", choices);
-    json_decref(choices);
-    print_json(o);
-}
-
-/* Prints remarks about the answer A to Q on stderr. */
-static void say(const struct run_prompts *r, const struct batch_request *q, const struct request_answer *a)
-{
+    const struct gallop_event *end = &q->end[i];
     char which[300] = "", number[40] = "";
 
     if (q->n > 1)
-        snprintf(number, sizeof(number), ", answer %zu", (size_t)(a - q->answer));
+        snprintf(number, sizeof(number), ", answer %zu", i);
     if (q->where[0])
         snprintf(which, sizeof(which), "%s%s: ", q->where, number);
-    if (a->end.context_full)
+    if (end->context_full)
         log_warn("%sthe context of %zu tokens is full after %zu generated tokens", which,
-                 engine_info(r->engine)->model->max_model_len, a->end.n_output);
-    else if (q->default_limit && a->end.finish == GALLOP_FINISH_LENGTH)
+                 engine_info(r->engine)->model->max_model_len, end->n_output);
+    else if (q->default_limit && end->finish == GALLOP_FINISH_LENGTH)
         log_warn("%sthe answer was cut after %zu generated tokens; -n sets another limit", which,
-                 a->end.n_output);
+                 end->n_output);
 }
 
 /* Reports the seed that the program chose; JSON lines of a batch contain it. */
 static void say_seed(const struct run_prompts *r, const struct batch_request *q)
 {
     if (r->stream)
-        print_remark("the seed is %llu; --seed %llu gives the same answer again",
-                     (unsigned long long)q->sampling.seed, (unsigned long long)q->sampling.seed);
+        print_remark("the seed is %llu; --seed %llu gives the same answer again", (unsigned long long)q->seed,
+                     (unsigned long long)q->seed);
     else if (!r->json)
-        print_remark("%s: the seed is %llu", q->where, (unsigned long long)q->sampling.seed);
+        print_remark("%s: the seed is %llu", q->where, (unsigned long long)q->seed);
 }
 
-static void print_answer_text(const struct run_prompts *r, const struct batch_request *q,
-                              const struct request_answer *a)
+/* Prints the texts of Q after lines with its index. The text of a prompt of the command line was printed while it was
+ * generated, unless the model has no tokenizer. */
+static void print_texts(const struct run_prompts *r, const struct batch_request *q)
 {
-    bool is_text = engine_info(r->engine)->tok != NULL;
-
-    if (r->stream && is_text) { /* the text was printed while it was generated */
-        if (a->text.len)
-            print_text("\n");
-        return;
-    }
-    if (q->fault.code)
-        return;
-    if (!r->stream && q->n > 1)
-        print_fmt("--- %zu.%zu\n", q->index, (size_t)(a - q->answer));
-    else if (!r->stream)
-        print_fmt("--- %zu\n", q->index);
-    if (is_text)
-        print_foreign(a->text.data, a->text.len);
-    else
-        print_ids(&a->ids); /* without a tokenizer there is no text */
-    print_text("\n");
-}
-
-static void print_served_text(const struct batch_request *q)
-{
+    const struct answer *a = &q->q.answer;
+    bool is_streamed = r->stream && engine_info(r->engine)->tok;
+    size_t n = is_streamed || q->fault.code ? 0 : served_n_texts(q);
     struct buf text = {.tag = MEM_APP};
 
-    size_t n = q->fault.code ? 0 : served_n_texts(q);
-
+    if (is_streamed && a->n_choices && a->choice[0].said.text.len)
+        print_text("\n");
     for (size_t i = 0; i < n; i++) {
-        print_fmt(n > 1 ? "--- %zu.%zu\n" : "--- %zu\n", q->index, i);
+        if (!r->stream)
+            print_fmt(n > 1 ? "--- %zu.%zu\n" : "--- %zu\n", q->index, i);
         buf_clear(&text);
         served_put_text(q, i, &text);
         print_foreign(text.data ? text.data : "", text.len);
@@ -525,16 +249,12 @@ static void run_print(struct run_prompts *r, const struct batch_request *q)
     r->n_failed += q->fault.code != 0;
     if (!cancelled && !q->fault.code && q->random_seed)
         say_seed(r, q);
-    for (size_t i = 0; q->answer && i < q->n; i++) {
-        if (!cancelled && !q->fault.code)
-            say(r, q, &q->answer[i]);
-        if (!r->json)
-            print_answer_text(r, q, &q->answer[i]);
-    }
-    if (q->served && !r->json && !cancelled)
-        print_served_text(q);
-    if (r->json && !cancelled)
-        print_request_json(r, q);
+    for (size_t i = 0; q->is_own && !cancelled && !q->fault.code && i < q->n; i++)
+        say(r, q, i);
+    if (!r->json)
+        print_texts(r, q);
+    else if (!cancelled)
+        (q->is_own ? own_print : print_served)(q);
 }
 
 /* Prints and frees finished requests; JSON is printed in input order. */
@@ -752,36 +472,51 @@ static int read_text(const struct run_options *o, struct buf *text, struct err *
     return text->oom ? err_nomem(e, "the prompt") : 0;
 }
 
-static int add_text(struct requests *r, const struct run_options *o, struct err *e)
+/* Adds the member NAME with the text VALUE [n] to BODY. */
+static void put_string_member(struct buf *body, const char *name, const char *value, size_t n)
 {
-    struct buf text;
-    int rc;
+    buf_json_key(body, name);
+    buf_json_str(body, value, n);
+}
 
-    buf_init(&text, MEM_APP);
-    if ((rc = read_text(o, &text, e)) == 0)
-        rc = requests_add_text(r, text.data ? text.data : "", text.len, e);
-    if (rc == 0 && o->suffix && *o->suffix &&
-        (rc = err_utf8(e, "--suffix", o->suffix, strlen(o->suffix))) == 0) {
-        r->last->suffix = o->suffix;
-        r->last->n_suffix = strlen(o->suffix);
+/* Makes the prompt of the command line the BODY of a request. */
+static int put_prompt(const struct run_options *o, struct buf *body, struct err *e)
+{
+    struct buf text = {.tag = MEM_APP};
+    struct tok_ids ids = {0};
+    int rc = o->ids ? input_ids(o->ids, &ids, e) : read_text(o, &text, e);
+
+    if (rc == 0 && o->suffix)
+        rc = err_utf8(e, "--suffix", o->suffix, strlen(o->suffix));
+    buf_json_begin(body, '{');
+    if (o->ids) {
+        buf_json_key(body, "ids");
+        buf_json_begin(body, '[');
+        for (size_t i = 0; i < ids.n; i++)
+            buf_json_int(body, ids.id[i]);
+        buf_json_end(body, ']');
+    } else {
+        put_string_member(body, "prompt", text.data ? text.data : "", text.len);
     }
+    if (o->suffix)
+        put_string_member(body, "suffix", o->suffix, strlen(o->suffix));
+    buf_json_end(body, '}');
     buf_fini(&text);
-    return rc;
+    tok_ids_fini(&ids);
+    return rc || !body->oom ? rc : err_nomem(e, "the prompt");
 }
 
 /* Reads the prompt into R, or opens the file of the batch. This does not need the model. */
 static int read_requests(struct requests *r, const struct run_options *o, struct err *e)
 {
-    struct tok_ids ids = {0};
+    struct buf body = {.tag = MEM_APP};
     int rc;
 
     if (o->batch)
         return requests_open_lines(r, o->batch, e);
-    if (!o->ids)
-        return add_text(r, o, e);
-    if ((rc = input_ids(o->ids, &ids, e)) == 0)
-        rc = requests_add_ids(r, &ids, e);
-    tok_ids_fini(&ids);
+    if ((rc = put_prompt(o, &body, e)) == 0)
+        rc = requests_add_own(r, body.data, body.len, e);
+    buf_fini(&body);
     return rc;
 }
 
@@ -791,10 +526,11 @@ static size_t n_sequences(const struct requests *r)
 {
     size_t n = 0;
 
-    for (const struct batch_request *q = r->first; q; q = q->next)
-        n += sampling_is_search(&q->sampling) && sampling_given(&q->sampling, SAMPLING_NUM_BEAMS)
-                 ? q->sampling.num_beams
-                 : q->n;
+    for (const struct batch_request *q = r->first; q; q = q->next) {
+        const struct sampling *s = q->q.field.sampling;
+
+        n += s && sampling_is_search(s) && sampling_given(s, SAMPLING_NUM_BEAMS) ? s->num_beams : q->n;
+    }
     return n;
 }
 
@@ -852,39 +588,39 @@ static int open_output(struct run_prompts *r, const struct run_options *o, struc
 /* Reads the options and the requests, and opens the files of the model. */
 static int prepare(struct run_prompts *r, struct run_options *o, struct err *e)
 {
+    struct served *s = &r->served;
     int rc;
 
     if ((rc = options_sampling_finish(&o->sampling, &r->arena, e)) != 0 ||
         (o->system && (rc = err_utf8(e, "--system", o->system, strlen(o->system))) != 0))
         return rc;
-    r->served.no_special = r->no_special;
-    r->served.keep_special = r->keep_special;
-    if ((rc = answering_open(&r->served.answering, &o->answering, e)) != 0)
-        return rc;
-    if ((rc = structured_options_read(&o->structured, &r->in.structured, &r->arena, e)) != 0)
-        return rc;
-    r->in.sampling = o->sampling.s;
-    r->in.wrap = wants_chat(o);
-    r->in.plain_user_text = o->plain_user_text;
-    r->in.system = o->system;
-    r->in.template_file = o->chat_template;
-    r->in.model = &r->model;
-    r->in.served = &r->served;
+    r->in.served = s;
     r->in.stop = &stop.signal;
-    if ((rc = read_requests(&r->in, o, e)) != 0 || (rc = load_prepare(&o->load, e)) != 0 ||
+    s->no_special = o->no_special;
+    s->keep_special = o->keep_special;
+    s->json = r->json;
+    s->wrap = wants_chat(o);
+    s->system = o->system;
+    s->template_file = o->chat_template;
+    s->model = &r->model;
+    s->sampling = o->sampling.s;
+    own_init(s, o->plain_user_text);
+    if ((rc = answering_open(&s->answering, &o->answering, e)) != 0 ||
+        (rc = structured_options_read(&o->structured, &s->structured, &r->arena, e)) != 0 ||
+        (rc = read_requests(&r->in, o, e)) != 0 || (rc = load_prepare(&o->load, e)) != 0 ||
         (rc = load_checkpoint(&o->load, &r->model, e)) != 0)
         return rc;
-    answering_name(&r->served.answering, &o->load);
-    r->served.service = (struct service){.name = r->served.answering.name,
-                                         .n_names = r->served.answering.n_names,
-                                         .path_name = r->served.answering.path_name,
-                                         .plain_user_text = o->plain_user_text,
-                                         .structured = &r->in.structured,
-                                         .priorities = strcmp(o->load.o.scheduling_policy, "fcfs") != 0,
-                                         .max_logprobs = -1,
-                                         .created = (int64_t)time(NULL)};
-    service_complete(&r->served.service);
-    return r->in.wrap ? requests_wrap(&r->in, e) : 0;
+    answering_name(&s->answering, &o->load);
+    s->service = (struct service){.name = s->answering.name,
+                                  .n_names = s->answering.n_names,
+                                  .path_name = s->answering.path_name,
+                                  .plain_user_text = o->plain_user_text,
+                                  .structured = &s->structured,
+                                  .priorities = strcmp(o->load.o.scheduling_policy, "fcfs") != 0,
+                                  .max_logprobs = -1,
+                                  .created = (int64_t)time(NULL)};
+    service_complete(&s->service);
+    return s->wrap ? input_template_open(&s->answering.template, s->model, s->template_file, e) : 0;
 }
 
 static int run_requests(struct run_prompts *r, struct run_options *o, struct err *e)
@@ -927,8 +663,6 @@ static int run_prompts(const struct opt_values *v, struct err *e)
     if ((rc = check_combination(&o, v, e)) != 0)
         return rc;
     r.json = o.out.json;
-    r.no_special = o.no_special;
-    r.keep_special = o.keep_special;
     r.stream = !o.batch;
     arena_init(&r.arena, MEM_APP);
     once_init(&r.served.once);

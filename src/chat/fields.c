@@ -55,7 +55,8 @@ static const struct endpoint {
 #define HANDLED(letter, name, path, needs, access, function, gives, says) letter = FIELDS_##name,
 enum {
 #include "chat/routes.def"
-    P = FIELDS_OPTIONS
+    P = FIELDS_OPTIONS,
+    B = FIELDS_LINE
 };
 #undef COMPUTED
 #undef HANDLED
@@ -643,6 +644,7 @@ static int read_include(struct fields *f, const json_t *v, struct err *e)
 
 OBJECTS(documents, "documents", input.documents, 1024,
         "{'type':'array','maxItems':1024,'items':{'type':'object'}}")
+OBJECTS(any_tools, "tools", input.tools, SIZE_MAX, "{'type':'array','items':{'type':'object'}}")
 VALUE(kwargs, "chat_template_kwargs", input.kwargs, is_object, "an object", "{'type':'object'}")
 
 static const char schema_stream_options[] =
@@ -830,6 +832,22 @@ static int read_logprob_ids(struct fields *f, const json_t *v, struct err *e)
     }
     s->n_logprob_ids = kept;
     return rc;
+}
+
+static const char schema_prompt_ids[] = SCHEMA_IDS ",'minItems':1}";
+
+static int read_prompt_ids(struct fields *f, const json_t *v, struct err *e)
+{
+    f->input.prompt = v;
+    return check_token_ids("ids", v, 1, SIZE_MAX, e);
+}
+
+static const char schema_logprobs[] = "{'type':['boolean','integer'],'minimum':0,'maximum':1024}";
+
+static int read_logprobs(struct fields *f, const json_t *v, struct err *e)
+{
+    f->output.chat_logprobs = json_is_true(v);
+    return json_is_boolean(v) ? 0 : sampling_set_member(f->sampling, "logprobs", v, &f->lists, e);
 }
 
 static const char schema_tokens[] = SCHEMA_IDS ",'maxItems':4194304}";
@@ -1115,8 +1133,20 @@ static const char *excess(const char *text, size_t n)
     return NULL;
 }
 
-int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n, fields_unknown *unknown,
-                void *ctx, struct err *e)
+/* Reads the member KEY of a request to ENDPOINT, with the value V. */
+static int read_named(struct fields *f, unsigned endpoint, const char *key, const json_t *v, struct err *e)
+{
+    const struct row *r = fields_find(key, endpoint);
+
+    if (!r && endpoint == FIELDS_LINE)
+        return sampling_set_member(f->sampling, key, v, &f->lists, e);
+    if (!r)
+        f->unknown(f->unknown_ctx, key);
+    return r && !json_is_null(v) ? read_member(f, r, v, e) : 0;
+}
+
+int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
+                const struct sampling *otherwise, fields_unknown *unknown, void *ctx, struct err *e)
 {
     char found[PARAM_FOUND_BYTES];
     const char *key, *why;
@@ -1133,13 +1163,15 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
     if (!f->sampling)
         return err_nomem(e, "a request");
     sampling_default(f->sampling);
+    if (otherwise)
+        *f->sampling = *otherwise;
     f->output.stream = endpoint & (FIELDS_GENERATE | FIELDS_OLLAMA_CHAT);
     /* skip a UTF-8 byte order mark, which some editors write */
     if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
         text += 3;
         n -= 3;
     }
-    if ((why = excess(text, n)) != NULL)
+    if (endpoint != FIELDS_LINE && (why = excess(text, n)) != NULL)
         return err_set(e, ERR_INPUT, "the body %s", why);
     mem_lib_failed(); /* resets the flag of an earlier failure */
     if ((rc = json_pull_load_large(&f->body, text, n, "the body is not JSON", "seed", e)) != 0)
@@ -1148,11 +1180,7 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
         return err_set(e, ERR_INPUT, "the body is %s, expected an object", param_found(f->body, found));
     json_object_foreach(f->body, key, v)
     {
-        const struct row *r = fields_find(key, endpoint);
-
-        if (!r)
-            unknown(ctx, key);
-        else if (!json_is_null(v) && (rc = read_member(f, r, v, e)) != 0)
+        if ((rc = read_named(f, endpoint, key, v, e)) != 0)
             return fields_blame(f, key, rc);
     }
     return 0;

@@ -2,7 +2,8 @@
  *
  * Every field has a type, a range and a maximum size, and an error names its field. A null field counts as
  * absent. A field that would change the answer but is not supported is refused by name. An unknown field
- * is accepted with a warning in the log.
+ * is accepted with a warning in the log. FIELDS_LINE is different: its members that are not in the table are sampling
+ * parameters with the names of sampling.def, and others are refused.
  */
 #ifndef GALLOP_CHAT_FIELDS_H
 #define GALLOP_CHAT_FIELDS_H
@@ -35,7 +36,8 @@ enum fields_at {
 enum {
 #include "chat/routes.def"
     FIELDS_OPTIONS = 1 << FIELDS_N_ENDPOINTS, /* fields of the member `options` in Ollama's requests */
-    FIELDS_END = FIELDS_OPTIONS << 1,         /* above all endpoint bits */
+    FIELDS_LINE = FIELDS_OPTIONS << 1,        /* lines of `gallop run --batch` in Gallop's own format */
+    FIELDS_END = FIELDS_LINE << 1,            /* above all endpoint bits */
 
     /* endpoints that answer with embeddings */
     FIELDS_POOLED = FIELDS_EMBEDDINGS | FIELDS_EMBED | FIELDS_EMBED_ONE
@@ -114,10 +116,11 @@ struct fields {
     void *unknown_ctx;
 };
 
-/* Reads TEXT [n], a JSON object, as a request to ENDPOINT. Returns 0, ERR_INPUT, ERR_UNSUPPORTED or
- * ERR_NOMEM; after an error F->param is the name of the field, or "". Call fields_fini() in any case. */
-int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n, fields_unknown *unknown,
-                void *ctx, struct err *e);
+/* Reads TEXT [n], a JSON object, as a request to ENDPOINT. OTHERWISE: the sampling parameters that it does not give;
+ * NULL: neutral ones. Returns 0, ERR_INPUT, ERR_UNSUPPORTED or ERR_NOMEM; after an error F->param is the name of the
+ * field, or "". Call fields_fini() in any case. */
+int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
+                const struct sampling *otherwise, fields_unknown *unknown, void *ctx, struct err *e);
 /* Frees the JSON of a submitted request, except for the fields that its answer repeats. Members of F that are
  * numbers stay valid, even the lengths of freed lists. F->input.suffix becomes `true` if it was given, so
  * that it still counts as given. */

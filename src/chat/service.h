@@ -13,6 +13,7 @@ struct embedder;
 struct gallop;
 struct gallop_structured_outputs;
 struct markup;
+struct sampling;
 struct template;
 
 /* The defaults of sampling parameters: those of generation_config.json; neutral ones, which sample at temperature 1; or
@@ -43,6 +44,7 @@ struct service {
     /* sampling, embeddings and limits */
     /* The constraint of requests without their own; NULL: none. */
     const struct gallop_structured_outputs *structured;
+    const struct sampling *sampling; /* parameters that requests do not give; NULL: neutral ones */
     const char *embedder_missing;    /* why no embeddings can be made; NULL: they can */
     const struct embedder *embedder; /* how embeddings are made; NULL: last-token pooling */
     enum service_defaults defaults;  /* defaults of sampling parameters [the model's] */

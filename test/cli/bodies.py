@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """bodies.py - the same bodies to `gallop serve`, to `gallop run --batch` and to gallop_answer() have
-the same outcome: the status, and the answer or the error. Standard library only."""
+the same outcome: the status, and the answer or the error; and so have lines of `gallop run --batch` in
+Gallop's own format, as far as their fields are those of completions. Standard library only."""
 import json
 import os
 import re
@@ -158,6 +159,50 @@ def a_body_has_one_outcome_at_three_doors():
     statuses = {status for status, _ in served}
     check({200, 400, 404} <= statuses, f"answers and refusals: {statuses}")
     check(sum(status == 200 for status, _ in served) > 150, "many are answered")
+
+
+# Fields of Gallop's own lines that are those of completions, with values of which some are refused.
+SHARED = [{}, {"n": 2}, {"n": 2.0}, {"n": 0}, {"n": "x"}, {"best_of": 129}, {"seed": 5, "temperature": 1},
+          {"logprobs": 2}, {"logprobs": 1025}, {"prompt_logprobs": 1, "n": 2}, {"prompt_logprobs": True},
+          {"prompt_logprobs": 1025}, {"priority": "x"}, {"speculative": 1}, {"speculative": False}, {"user": 5},
+          {"cache_salt": ""}, {"cache_salt": "a"}, {"stream": True}, {"stream": 1}, {"suffix": 5}, {"suffix": "x"},
+          {"suffix": ""}, {"prompt": "a " * 3000}, {"stop": ["a"], "max_tokens": 40}, {"stop_token_ids": [499]},
+          {"structured_outputs": {"regex": "[0-9]{3}"}}, {"structured_outputs": {"regex": "("}},
+          {"structured_outputs": {"choice": []}}, {"structured_outputs": 5}, {"structured_outputs": {"some": 1}},
+          {"guided_choice": ["yes", "no"]}, {"guided_regex": 5}, {"response_format": "json"},
+          {"response_format": {"type": "json_object"}, "max_tokens": 40}, {"response_format": {"type": "some"}},
+          {"num_beams": 2, "use_beam_search": True, "n": 2}, {"num_beams": 2, "top_k": 3},
+          {"num_beams": 2, "logprobs": 1}, {"allowed_token_ids": [5, 6]}, {"bad_words": ["the"]},
+          {"min_tokens": 3, "ignore_eos": True}, {"prompt": None, "ids": [1, 435, 499]}]
+
+
+def own_lines_and_bodies_of_completions_have_one_outcome():
+    plain = {"prompt": "Once upon", "max_tokens": 4, "temperature": 0}
+    lines_in = [{**plain, **x} for x in SHARED]
+    as_body = [{**{k: v for k, v in x.items() if k != "ids"}, **({"prompt": x["ids"]} if "ids" in x else {})}
+               for x in lines_in]
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as f:
+        f.write("".join(json.dumps(x) + "\n" for x in lines_in))
+        f.write("".join(json.dumps({"custom_id": "a", "method": "POST", "url": TEXT, "body": x}) + "\n"
+                        for x in as_body))
+        f.flush()
+        out = lines(call("run", "-m", DEMO, "--json", "--quiet", "--batch", f.name))
+    own = {}
+    for o in out:
+        if "index" in o:
+            own.setdefault(o["index"], []).append(o)
+    bodies = [o["response"] for o in out if "response" in o]
+    expect((len(own), len(bodies)), (len(SHARED), len(SHARED)), "results")
+    for i, (fields, body) in enumerate(zip(SHARED, bodies)):
+        o = own[i][0]
+        if body["status_code"] == 200:
+            many = own[i] if len(own[i]) > 1 else o.get("choices", [o])
+            expect([x.get("text") for x in many], [x["text"] for x in body["body"]["choices"]],
+                   f"texts of an own line with {fields}")
+            continue
+        expect(o.get("error", "").partition(f"line {i + 1}: ")[2], body["body"]["error"]["message"],
+               f"why an own line with {fields} is refused")
+    check(sum(b["status_code"] == 400 for b in bodies) > 12, "some are refused")
 
 
 def streams_are_refused_where_answers_are_whole():

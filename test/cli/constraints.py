@@ -214,7 +214,7 @@ def wrong_fields_of_a_line_are_named():
             ({"structured_outputs": {"choice": []}}, "expected a list of one or more strings"),
             ({"guided_regex": "a", "structured_outputs": {"choice": ["b"]}}, "a second constraint"),
             ({"response_format": {"type": "yaml"}}, "found yaml, expected text, json_object"),
-            ({"response_format": "json"}, "response_format: expected an object with a type")):
+            ({"response_format": "json"}, "response_format: found a string, expected an object")):
         path = _file("wrong.jsonl", json.dumps({"prompt": "Once", **fields}) + "\n")
         r = call("run", "--batch", path, "--json")
         check(sentence in lines(r)[0]["error"],

@@ -81,7 +81,7 @@ def a_line_of_a_batch_can_ask_for_no_guesses():
     expect([x["output_ids"] for x in got], [got[0]["output_ids"]] * 2, "answers")
     expect([x.get("speculation", {}).get("drafted", 0) > 0 for x in got], [True, False], "guesses")
     r = call("run", "--batch", "-", stdin=b'{"prompt":"x","speculative":1}')
-    check(b"speculative: expected true or false" in r.stderr, f"{r.stderr}")
+    check(b"speculative: found 1, expected true or false" in r.stderr, f"{r.stderr}")
 
 
 def counts_are_in_the_lines_of_chats_and_loads():

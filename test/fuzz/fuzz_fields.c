@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (unsigned endpoint = 1; endpoint < FIELDS_END; endpoint *= 2) {
         struct fields f;
         struct err e = {0};
-        int rc = fields_read(&f, endpoint, (const char *)data, size, say_unknown, &n, &e);
+        int rc = fields_read(&f, endpoint, (const char *)data, size, NULL, say_unknown, &n, &e);
 
         if (rc && (rc != e.code || e.msg[0] == 0))
             abort();

@@ -47,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct request q = {.once = &once, .origin.route = "/", .endpoint = targets[i].endpoint};
         const char *needs = fields_needed(q.endpoint);
         struct err e = {0};
-        int rc = fields_read(&q.field, q.endpoint, (const char *)data, size, ignore, NULL, &e);
+        int rc = fields_read(&q.field, q.endpoint, (const char *)data, size, NULL, ignore, NULL, &e);
 
         if (rc == 0 && json_object_get(q.field.body, needs) &&
             !json_is_null(json_object_get(q.field.body, needs))) {

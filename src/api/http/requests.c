@@ -118,7 +118,7 @@ void requests_abort(const struct reply *r)
         reply_refuse(r, 413, "the body is larger than 256 KiB", NULL);
         return;
     }
-    if (fields_read(&given, FIELDS_ABORT, text, n, ignore_unknown, NULL, &e) != 0)
+    if (fields_read(&given, FIELDS_ABORT, text, n, NULL, ignore_unknown, NULL, &e) != 0)
         reply_refuse(r, e.code == ERR_NOMEM ? 503 : 400, e.msg, given.param[0] ? given.param : NULL);
     else if (!given.request_ids)
         reply_refuse(r, 400, "request_ids: missing", "request_ids");

@@ -158,7 +158,7 @@ int resume_has(struct resume *r, const struct batch_request *q, bool *has, struc
 
     snprintf(key, sizeof(key), "%zu", q->index);
     *has = false;
-    if (q->served)
+    if (!q->is_own)
         count = by_name(r, q->custom_id);
     if (json_integer_value(count) > 0) {
         *has = json_integer_set(count, json_integer_value(count) - 1) == 0;

@@ -1,12 +1,12 @@
-/* served.c - answers lines of OpenAI's batch files through struct request. */
+/* served.c - answers lines of a batch and prompts of the command line through struct request. */
 #include "app/batch/served.h"
 
 #include <jansson.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "app/batch/own.h"
 #include "app/batch/requests.h"
-#include "base/mem.h"
 #include "chat/dialect/dialect.h"
 #include "chat/endpoint.h"
 #include "chat/prepare/prepare.h"
@@ -15,41 +15,56 @@
 #include "engine/engine.h"
 #include "engine/sampling/sampling.h"
 
-struct served_request {
-    struct request q;
-    struct batch_request *line;
-};
-
-bool served_split(struct served_line *out, const char *line, size_t n, struct arena *a)
+/* Returns the member of OUT for the text KEY, or NULL. */
+static struct json_str *text_of(struct served_line *out, const struct json_str *key)
 {
-    struct json_pull j;
-    struct json_str key;
-    bool is_line = true;
+    return json_str_is(key, "custom_id") ? &out->custom_id
+           : json_str_is(key, "method")  ? &out->method
+           : json_str_is(key, "url")     ? &out->url
+                                         : NULL;
+}
 
-    *out = (struct served_line){.body = {NULL, 0}};
-    if (json_pull_open(&j, line, n, "", a, NULL) != 0 || json_pull_peek(&j) != JSON_PULL_OBJECT)
-        return false;
+int served_split(struct served_line *out, const char *line, size_t n, const char *where, struct arena *a,
+                 struct err *e)
+{
+    static const char form[] = "expected the texts custom_id, method and url and the object body, each once";
+    struct json_str key, wrong = {NULL, 0}, other = {NULL, 0};
+    struct json_pull j;
+    int rc = json_pull_open(&j, line, n, where, a, e);
+
+    *out = (struct served_line){.is_own = true};
+    if (rc == 0 && json_pull_peek(&j) != JSON_PULL_OBJECT)
+        return json_pull_rc(&j) ? json_pull_rc(&j)
+                                : err_set(e, ERR_INPUT, "%s: expected a JSON object", where);
     for (json_pull_enter_object(&j); json_pull_key(&j, &key);) {
-        struct json_str *text = json_str_is(&key, "custom_id") ? &out->custom_id
-                                : json_str_is(&key, "method")  ? &out->method
-                                : json_str_is(&key, "url")     ? &out->url
-                                                               : NULL;
+        struct json_str *text = text_of(out, &key);
+        bool is_body = json_str_is(&key, "body");
 
         if (text && !text->s && json_pull_peek(&j) == JSON_PULL_STRING) {
             json_pull_string(&j, text);
-        } else if (json_str_is(&key, "body") && !out->body.s && json_pull_peek(&j) == JSON_PULL_OBJECT) {
+        } else if (is_body && !out->body.s && json_pull_peek(&j) == JSON_PULL_OBJECT) {
             out->body = json_pull_raw(&j);
-        } else {
-            is_line = false;
+        } else if (!json_pull_null(&j)) {
+            *(text || is_body ? &wrong : &other) = key;
             json_pull_skip(&j);
         }
     }
-    return json_pull_finish(&j) == 0 && is_line && out->custom_id.s && out->method.s && out->url.s &&
-           out->body.s;
+    if ((rc = json_pull_finish(&j)) != 0)
+        return rc;
+    if (wrong.s)
+        return err_set(e, ERR_INPUT, "%s: %.*s: %s", where, (int)wrong.n, wrong.s, form);
+    if (out->body.s && other.s)
+        return err_set(e, ERR_INPUT, "%s: %.*s beside body: %s", where, (int)(other.n < 60 ? other.n : 60),
+                       other.s, form);
+    if (out->body.s && (out->url.s || out->method.s) && !(out->url.s && out->method.s && out->custom_id.s))
+        return err_set(e, ERR_INPUT, "%s: %s", where, form);
+    out->is_own = !out->body.s || !out->url.s;
+    if (!out->body.s)
+        out->body = (struct json_str){line, n};
+    return 0;
 }
 
-/* Unless --served-model-name is given, accepts the `model` of the first BODY that has one as a name of the model. */
-static void accept_name(struct served *s, const struct json_str *body, struct arena *a)
+void served_accept_name(struct served *s, const struct json_str *body, struct arena *a)
 {
     struct json_pull j;
     struct json_str key, name = {NULL, 0};
@@ -73,30 +88,13 @@ static void accept_name(struct served *s, const struct json_str *body, struct ar
     s->service.n_names = 2;
 }
 
-bool served_open(struct served *s, struct batch_request *b, const struct served_line *line)
-{
-    b->served = mem_zalloc(1, sizeof(*b->served), MEM_APP);
-    if (!b->served)
-        return false;
-    b->served->line = b;
-    b->served->q.service = &s->service;
-    accept_name(s, &line->body, &b->arena);
-    return true;
-}
-
-void served_free(struct served_request *r)
-{
-    if (r)
-        request_fini(&r->q);
-    mem_free(r);
-}
-
 /* ---- reading ---- */
 
-/* Takes the sampling parameters that the body lacks from the command line, GIVEN. */
-static void set_sampling(struct batch_request *b, const struct sampling *given)
+/* Takes the sampling parameters that the body lacks from the command line. */
+static void set_sampling(const struct served *s, struct batch_request *b)
 {
-    struct fields *f = &b->served->q.field;
+    const struct sampling *given = &s->sampling;
+    struct fields *f = &b->q.field;
     struct fields_generation *g = &f->generation;
     struct sampling merged;
 
@@ -111,7 +109,7 @@ static void set_sampling(struct batch_request *b, const struct sampling *given)
         g->seed = given->seed + b->index * (uint64_t)b->n;
     }
     if (sampling_given(given, SAMPLING_LOGPROBS) && !json_object_get(f->body, "logprobs")) {
-        f->output.chat_logprobs = b->served->q.endpoint == FIELDS_CHAT;
+        f->output.chat_logprobs = b->q.endpoint == FIELDS_CHAT;
         if (f->output.chat_logprobs)
             f->output.top_logprobs = given->logprobs;
         else
@@ -120,27 +118,32 @@ static void set_sampling(struct batch_request *b, const struct sampling *given)
 }
 
 /* Gives the fields that the body lacks the values of the command line. */
-static void set_given(const struct served *s, struct batch_request *b, const struct sampling *given)
+static void set_given(const struct served *s, struct batch_request *b)
 {
-    struct fields *f = &b->served->q.field;
-    const json_t *body = f->body;
+    struct fields *f = &b->q.field;
 
-    if (!(b->served->q.endpoint & FIELDS_POOLED))
-        set_sampling(b, given);
+    if (b->is_own)
+        own_set_given(s, b);
+    else if (!(b->q.endpoint & FIELDS_POOLED))
+        set_sampling(s, b);
     if (s->no_special && !f->input.has_add_special) {
         f->input.has_add_special = true;
         f->input.add_special_tokens = false;
     }
-    if (s->keep_special && !json_object_get(body, "skip_special_tokens"))
+    if (s->keep_special && !json_object_get(f->body, "skip_special_tokens"))
         f->output.skip_special_tokens = false;
 }
 
-/* If the request of B was refused or has failed, copies the reason to b->fault, for the log. */
+/* If the request of B was refused or has failed, copies the reason to b->fault. */
 static void set_fault(struct batch_request *b)
 {
-    const struct request *q = &b->served->q;
+    const struct request *q = &b->q;
 
-    if (q->status != 200 && !b->fault.code)
+    if (q->status == 200 || b->fault.code)
+        return;
+    if (b->is_own)
+        own_set_fault(b);
+    else
         err_set(&b->fault, ERR_INPUT, "%s: %d %s", b->where, q->status, q->reason);
 }
 
@@ -154,23 +157,23 @@ static size_t n_answers(const struct request *q)
     return n ? n : 1;
 }
 
-void served_read(struct served *s, struct batch_request *b, const struct served_line *line,
-                 const struct sampling *given)
+void served_read(struct served *s, struct batch_request *b, const struct served_line *line)
 {
-    struct request *q = &b->served->q;
+    struct request *q = &b->q;
 
-    if (endpoint_open(q, &s->service, line->url.s, line->url.n) == 0 && !json_str_is(&line->method, "POST"))
+    if (b->is_own)
+        own_open(s, q);
+    else if (endpoint_open(q, &s->service, line->url.s, line->url.n) == 0 &&
+             !json_str_is(&line->method, "POST"))
         refuse(q, 405, "this path does not take that method");
     q->once = &s->once;
     q->seeds = &s->seeds;
-    if (q->status || prepare_read(q, line->body.s, line->body.n) != 0 || prepare_whole(q) != 0) {
-        set_fault(b);
-        return;
+    if (!q->status && prepare_read(q, line->body.s, line->body.n) == 0 && prepare_whole(q) == 0) {
+        b->n = n_answers(q);
+        set_given(s, b);
     }
-    b->n = n_answers(q);
-    set_given(s, b, given);
-    if (sampling_given(q->field.sampling, SAMPLING_NUM_BEAMS))
-        b->sampling = *q->field.sampling; /* n_sequences() of verb_run.c reads it */
+    if (q->status)
+        set_fault(b);
 }
 
 /* ---- answering ---- */
@@ -178,7 +181,7 @@ void served_read(struct served *s, struct batch_request *b, const struct served_
 /* If no answer of B is being computed any more, writes its response and marks B as done. */
 static void end_if_done(struct batch_request *b)
 {
-    struct request *q = &b->served->q;
+    struct request *q = &b->q;
     bool failed = false;
 
     b->done = b->n_open == 0;
@@ -195,12 +198,12 @@ static void end_if_done(struct batch_request *b)
         set_fault(b);
 }
 
-/* Reads the chat template and the files about embeddings. An error is stored in S, and each line fails with
- * it. */
-static void start(struct served *s, struct gallop *engine, struct checkpoint *model, const char *file)
+/* Reads the chat template and the files about embeddings. An error is stored in S, and each line of OpenAI's fails
+ * with it. */
+static void start(struct served *s, struct gallop *engine)
 {
     s->is_started = true;
-    if (answering_read(&s->answering, model, file, &s->fault) == 0 &&
+    if (answering_read(&s->answering, s->model, s->template_file, &s->fault) == 0 &&
         answering_check(&s->answering, engine, &s->fault) == 0) {
         const char *const *name = s->service.name;
         size_t n = s->service.n_names;
@@ -211,22 +214,28 @@ static void start(struct served *s, struct gallop *engine, struct checkpoint *mo
     }
 }
 
-size_t served_submit(struct served *s, struct batch_request *b, struct gallop *engine,
-                     struct checkpoint *model, const char *file)
+size_t served_submit(struct served *s, struct batch_request *b, struct gallop *engine)
 {
-    struct request *q = &b->served->q;
+    struct request *q = &b->q;
 
-    if (!q->status && !s->is_started)
-        start(s, engine, model, file);
-    if (!q->status && s->fault.code)
+    b->done = b->fault.code != 0;
+    if (b->done)
+        return 0;
+    if (b->is_own)
+        own_begin(s, b, engine);
+    else if (!s->is_started)
+        start(s, engine);
+    if (!b->is_own && s->fault.code)
         refuse_error(q, &s->fault);
     if (!q->status && prepare_check(q) == 0 && prepare_prompts(q) == 0 && prepare_submit(q, NULL) != 0)
         prepare_cancel(q);
-    fields_forget(&q->field, q->endpoint);
     for (size_t i = 0; q->prompt && i < q->n_prompts; i++)
         b->n_open += q->prompt[i].n_open;
     b->random_seed = q->draws;
-    b->sampling.seed = q->seed;
+    b->seed = q->seed;
+    if (b->is_own && !q->status)
+        own_set_seed(b, engine);
+    fields_forget(&q->field, q->endpoint);
     end_if_done(b);
     return q->n_prompt_tokens;
 }
@@ -234,14 +243,16 @@ size_t served_submit(struct served *s, struct batch_request *b, struct gallop *e
 void served_take(const struct gallop_event *ev)
 {
     struct request_prompt *p = ev->user;
-    struct batch_request *b = ((struct served_request *)(void *)p->request)->line;
+    struct batch_request *b = (struct batch_request *)(void *)p->request;
 
     if (!request_take(p, ev))
         prepare_cancel(p->request);
-    if (ev->type == GALLOP_FINISHED) {
-        b->n_open--;
-        end_if_done(b);
-    }
+    if (ev->type != GALLOP_FINISHED)
+        return;
+    if (b->is_own)
+        b->end[ev->choice] = *ev;
+    b->n_open--;
+    end_if_done(b);
 }
 
 /* ---- results ---- */
@@ -260,7 +271,7 @@ static void put_id(const char *prefix, struct buf *out)
 
 void served_put_line(const struct batch_request *b, struct buf *out)
 {
-    const struct request *q = &b->served->q;
+    const struct request *q = &b->q;
 
     buf_str(out, "{\"id\":");
     put_id("batch_req_", out);
@@ -292,17 +303,19 @@ static bool is_text_alone(const struct request *q)
 
 size_t served_n_texts(const struct batch_request *b)
 {
-    const struct request *q = &b->served->q;
+    const struct request *q = &b->q;
 
     return is_text_alone(q) ? q->answer.n_choices : 1;
 }
 
 void served_put_text(const struct batch_request *b, size_t i, struct buf *out)
 {
-    const struct request *q = &b->served->q;
+    const struct request *q = &b->q;
+    const struct answer_choice *h = is_text_alone(q) ? &q->answer.choice[i] : NULL;
+    const struct buf *text = h ? &h->said.text : &q->reply;
 
-    if (is_text_alone(q) && q->answer.choice[i].said.text.len)
-        buf_add(out, q->answer.choice[i].said.text.data, q->answer.choice[i].said.text.len);
-    else if (!is_text_alone(q))
-        buf_add(out, q->reply.data, q->reply.len);
+    if (text->len)
+        buf_add(out, text->data, text->len);
+    for (size_t k = 0; h && !engine_info(q->service->engine)->tok && k < h->tokens.n; k++)
+        buf_fmt(out, k ? ",%d" : "%d", h->tokens.v[k].id);
 }

@@ -67,6 +67,9 @@ static void read_numbers(struct request *q, struct sampling *s)
     int64_t most = request_max_tokens(q);
 
     *s = *f->sampling;
+    if (q->endpoint ==
+        FIELDS_LINE) /* it is complete, and follows the model's generation config as options do */
+        return;
     TAKE(s,
          !f->generation.do_sample ||
              (q->service->defaults == SERVICE_DEFAULTS_GREEDY && !sampling_given(s, SAMPLING_TEMPERATURE)),
@@ -110,7 +113,7 @@ bool choose_sampling(struct request *q, struct rng_seeds *seeds, struct arena *m
 {
     read_numbers(q, s);
     choose_seed(q, seeds, s);
-    return add_ends_of_call(q, m, s);
+    return q->endpoint == FIELDS_LINE || add_ends_of_call(q, m, s);
 }
 
 /* Reads FORMAT, the field text.format of Responses, after conversion to the form of response_format. */
@@ -174,7 +177,7 @@ static int read_structured(struct request *q, struct err *e)
     format = json_object_get(body, "format");
     if (q->endpoint & (FIELDS_GENERATE | FIELDS_OLLAMA_CHAT) && format)
         rc = read_ollama_format(q, format, e);
-    if (!(q->endpoint & (FIELDS_COMPLETIONS | FIELDS_CHAT)))
+    if (!(q->endpoint & (FIELDS_COMPLETIONS | FIELDS_CHAT | FIELDS_LINE)))
         return rc;
     json_object_foreach((json_t *)(uintptr_t)body, key, v)
     {
@@ -236,7 +239,7 @@ const char *choose_field(const struct request *q, const char *member)
         return structured_field(q);
     if (strcmp(member, "structured_outputs.tool_calls") == 0)
         return "tools";
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; q->endpoint != FIELDS_LINE && i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(member, names[i].member) == 0)
             return names[i].field;
     return member;

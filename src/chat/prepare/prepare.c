@@ -231,7 +231,7 @@ static int check_scored(struct request *q)
 
     /* the product cannot overflow: n_prompt_tokens is bounded by the size of a body, and the other factors
      * are small */
-    if (q->n_prompt_tokens * each * n_answers <= MOST_SCORED)
+    if (q->endpoint == FIELDS_LINE || q->n_prompt_tokens * each * n_answers <= MOST_SCORED)
         return 0;
     snprintf(sentence, sizeof(sentence),
              "%s: found %zu tokens of prompts with %zu log-probabilities each, in %zu answers; expected at "
@@ -375,7 +375,7 @@ static int read_structured(struct request *q)
     struct err e = {0};
     char field[ERR_SUBJECT_BYTES];
 
-    if (choose_structured(q, &e) == 0 && choose_calls(q, &e) == 0) {
+    if (choose_structured(q, &e) == 0 && (q->endpoint == FIELDS_LINE || choose_calls(q, &e) == 0)) {
         if (structured_is_given(&q->structured))
             q->constraint = choose_field(q, "structured_outputs");
         else if (q->structured.tool_calls)
@@ -414,7 +414,7 @@ int prepare_read(struct request *q, const char *body, size_t n)
 {
     struct err e = {0};
 
-    if (fields_read(&q->field, q->endpoint, body, n, say_unknown, q, &e) != 0)
+    if (fields_read(&q->field, q->endpoint, body, n, q->service->sampling, say_unknown, q, &e) != 0)
         return refuse_error(q, &e);
     return choose_id(q) != 0 || check_model(q) != 0 || check_needed(q) != 0 ? ERR_INPUT : 0;
 }

@@ -70,8 +70,11 @@ static int check_bytes(const struct request *q, size_t n, struct err *e)
     return say_too_long(q, "at least ", n / most + (n % most != 0), e);
 }
 
-static int say_no_tokenizer(struct err *e)
+static int say_no_tokenizer(const struct request *q, struct err *e)
 {
+    if (q->endpoint == FIELDS_LINE) /* it is the owner of the model's files who asks */
+        return err_set(e, ERR_INPUT, "a prompt that is text needs a tokenizer: %s",
+                       info_of(q)->model->no_tokenizer);
     return err_set(e, ERR_UNSUPPORTED, "this model has no tokenizer: give the prompt as token ids");
 }
 
@@ -82,7 +85,7 @@ int prompt_encode(const struct request *q, const char *text, const char *origin,
     int rc;
 
     if (!m->tok)
-        return say_no_tokenizer(e);
+        return say_no_tokenizer(q, e);
     rc = check_bytes(q, n, e);
     return rc ? rc : tok_encode_marked(m->tok, text, origin, n, special ? TOK_ADD_SPECIAL : 0, ids, e);
 }
@@ -131,7 +134,7 @@ static int read_embedded(struct request *q, const json_t *v, struct tok_ids *ids
         if (n_cut)
             memmove(ids->id, kept, ids->n * sizeof(*kept));
     } else if (!info_of(q)->tok) {
-        rc = say_no_tokenizer(e);
+        rc = say_no_tokenizer(q, e);
     } else {
         rc = embed_text(x, info_of(q)->tok, json_string_value(v), json_string_length(v),
                         prompt_adds_special(q, true), ids, &n_cut, e);
@@ -173,7 +176,8 @@ static int open_parsers(struct request *q, struct answer *a, struct rng_seeds *s
                         const struct buf *prompt, const struct buf *continued, struct err *e)
 {
     const struct markup *m = q->service->markup;
-    struct parser_options o = {.calls = request_has_tools(q) ? m->calls : NULL,
+    bool is_parsed = q->endpoint != FIELDS_LINE; /* its answer is all text */
+    struct parser_options o = {.calls = is_parsed && request_has_tools(q) ? m->calls : NULL,
                                .reasoning = m->reasoning,
                                .tok = info_of(q)->tok,
                                .prompt = prompt->data ? prompt->data : "",
@@ -187,6 +191,9 @@ static int open_parsers(struct request *q, struct answer *a, struct rng_seeds *s
 
     if (!o.calls && !o.reasoning)
         return 0;
+    q->place = markup_place(o.reasoning, o.prompt, o.prompt_len, o.continued, o.n_continued);
+    if (!is_parsed)
+        return constrain_place(&q->structured, o.reasoning, NULL, q->place, o.prompt, o.prompt_len, e);
     /* the names are copied, because the request frees its list before the answer is parsed */
     rc = tools_copy_names(o.tools, &q->arena, &o.names, &o.n_names, e);
     for (size_t i = 0; i < a->n_choices && rc == 0; i++) {
@@ -195,7 +202,6 @@ static int open_parsers(struct request *q, struct answer *a, struct rng_seeds *s
     }
     q->keeps_special = (o.calls && o.calls->special) || (o.reasoning && o.reasoning->special);
     q->calls = o.calls;
-    q->place = markup_place(o.reasoning, o.prompt, o.prompt_len, o.continued, o.n_continued);
     return rc ? rc
               : constrain_place(&q->structured, o.reasoning, o.calls, q->place, o.prompt, o.prompt_len, e);
 }
@@ -205,7 +211,7 @@ static int check_tools(struct request *q, bool answers, struct err *e)
 {
     const struct service *o = q->service;
 
-    if (!request_has_tools(q) || !o->template->chat)
+    if (!request_has_tools(q) || !o->template->chat || q->endpoint == FIELDS_LINE)
         return 0;
     if (o->template->tools.place == TOOLS_NOWHERE)
         return fields_blame(
@@ -248,6 +254,8 @@ static int set_variables(const struct request *q, json_t *o)
     }
     if (f->input.kwargs)
         bad |= json_object_update(o, (json_t *)(uintptr_t)f->input.kwargs);
+    if (f->input.tools && q->endpoint == FIELDS_LINE) /* they may have any form that the template reads */
+        bad |= json_object_set(o, "tools", (json_t *)(uintptr_t)f->input.tools);
     if (f->input.documents)
         bad |= json_object_set(o, "documents", (json_t *)(uintptr_t)f->input.documents);
     return bad;

@@ -28,7 +28,7 @@ static int code_of(unsigned endpoint, const char *fmt, ...)
     va_end(ap);
     unknown[0] = 0;
     e = (struct err){0};
-    rc = fields_read(&f, endpoint, text, strlen(text), say_unknown, NULL, &e);
+    rc = fields_read(&f, endpoint, text, strlen(text), NULL, say_unknown, NULL, &e);
     return rc;
 }
 
@@ -44,8 +44,11 @@ static void check(const struct fields_row *r, const char *value, bool good)
         if ((rc == 0) != good)
             fail_msg("%s: %s is %s: %s", r->name, value, good ? "refused" : "taken", e.msg);
         if (rc) {
+            char sentence[sizeof(e)];
+
+            err_text(&e, sentence, sizeof(sentence));
             assert_string_equal(f.param, r->name);
-            assert_non_null(strstr(e.msg, r->name));
+            assert_non_null(strstr(sentence, r->name));
         }
         fields_fini(&f);
     }
@@ -112,8 +115,11 @@ static void every_field_is_held_by_its_type(void **state)
             check(&r, "[\"a\"]", false);
             check(&r, "true", false);
         } else if (strcmp(r.kind, "own") == 0) {
-            /* `think` is a boolean or a level, `early_stopping` a boolean or "never". */
-            check(&r, "true", strcmp(r.name, "think") == 0 || strcmp(r.name, "early_stopping") == 0);
+            /* `think` is a boolean or a level, `early_stopping` a boolean or "never", `logprobs` of lines a boolean or
+             * a number. */
+            check(&r, "true",
+                  strcmp(r.name, "think") == 0 || strcmp(r.name, "early_stopping") == 0 ||
+                      strcmp(r.name, "logprobs") == 0);
             check(&r, "0.5", false);
         } else if (strcmp(r.kind, "empty") == 0) {
             check(&r, "[1]", true);
@@ -195,7 +201,7 @@ static int code_of_many(const char *value, size_t n)
         buf_str(&text, value);
     }
     buf_str(&text, "]}");
-    rc = fields_read(&f, FIELDS_CHAT, text.data, text.len, say_unknown, NULL, &e);
+    rc = fields_read(&f, FIELDS_CHAT, text.data, text.len, NULL, say_unknown, NULL, &e);
     fields_fini(&f);
     buf_fini(&text);
     return rc;
@@ -223,7 +229,7 @@ static int code_of_members(size_t n_fields, size_t n_inner)
     for (size_t i = 0; i < n_inner; i++)
         buf_fmt(&text, "%s\"%zu\":0", i ? "," : "", i);
     buf_str(&text, "}}");
-    rc = fields_read(&f, FIELDS_CHAT, text.data, text.len, say_unknown, NULL, &e);
+    rc = fields_read(&f, FIELDS_CHAT, text.data, text.len, NULL, say_unknown, NULL, &e);
     fields_fini(&f);
     buf_fini(&text);
     return rc;
@@ -280,6 +286,48 @@ static void values_arrive(void **state)
                 !sampling_given(f.sampling, SAMPLING_TEMPERATURE) && f.generation.max_tokens == -1 &&
                 f.output.skip_special_tokens);
     fields_fini(&f);
+}
+
+/* Lines of `run --batch` have the names of sampling.def, and start from the options of the command line. */
+static void a_line_has_the_parameters_of_options(void **state)
+{
+    static const char line[] = "{\"prompt\":\"x\",\"max_tokens\":5,\"top_p\":0.5,\"logit_bias\":{\"9\":1000},"
+                               "\"logprobs\":3,\"frequency_penalty\":7,\"eos_token_id\":4}";
+    struct sampling options;
+
+    sampling_default(&options);
+    sampling_set_number(&options, SAMPLING_TOP_K, 7);
+    sampling_set_number(&options, SAMPLING_TOP_P, 0.25);
+    assert_int_equal(fields_read(&f, FIELDS_LINE, line, strlen(line), &options, say_unknown, NULL, &e), 0);
+    assert_true(sampling_given(f.sampling, SAMPLING_TOP_K) && f.sampling->top_k == 7);
+    assert_true(f.sampling->top_p == 0.5 && f.sampling->max_new_tokens == 5 && f.sampling->logprobs == 3 &&
+                f.sampling->frequency_penalty == 7);
+    assert_true(f.sampling->n_bias == 1 && f.sampling->bias[0].value == 1000 && f.sampling->n_eos == 1);
+    assert_false(sampling_given(f.sampling, SAMPLING_SEED));
+    fields_fini(&f);
+    assert_int_equal(code_of(FIELDS_LINE, "{\"logprobs\":true,\"top_logprobs\":2}"), 0);
+    assert_true(f.output.chat_logprobs && f.output.top_logprobs == 2);
+    fields_fini(&f);
+}
+
+static void what_a_line_cannot_have_is_refused_and_its_size_is_not_limited(void **state)
+{
+    static const char *const wrong[] = {"colour", "echo", "max_length", "tool_choice", "top_k"};
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(code_of(FIELDS_LINE, "{\"%s\":-1}", wrong[i]), ERR_INPUT);
+        assert_string_equal(f.param, wrong[i]);
+        assert_string_equal(unknown, "");
+        fields_fini(&f);
+    }
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(
+            code_of(k ? FIELDS_LINE : FIELDS_CHAT, "{\"documents\":[{\"a\":%.*s%.*s}]}", FIELDS_MAX_DEPTH,
+                    "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", FIELDS_MAX_DEPTH,
+                    "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]"),
+            k ? 0 : ERR_INPUT);
+        fields_fini(&f);
+    }
 }
 
 static void of_equal_keys_the_last_counts(void **state)
@@ -512,6 +560,8 @@ int main(void)
         cmocka_unit_test(the_number_of_members_is_limited),
         cmocka_unit_test(what_is_not_built_is_refused_unless_it_asks_for_nothing),
         cmocka_unit_test(values_arrive),
+        cmocka_unit_test(a_line_has_the_parameters_of_options),
+        cmocka_unit_test(what_a_line_cannot_have_is_refused_and_its_size_is_not_limited),
         cmocka_unit_test(of_equal_keys_the_last_counts),
         cmocka_unit_test(an_empty_text_is_as_if_it_were_not_there),
         cmocka_unit_test(a_byte_order_mark_is_passed_over),
