@@ -61,7 +61,7 @@ struct api_options {
 int api_open(struct api **out, const struct api_options *o, struct err *e);
 void api_close(struct api *a); /* call after api_stop() and after closing the server; A may be NULL */
 
-/* Sets the handlers of the server options O to those of A. */
+/* Sets the handlers in the server options O to the functions of A. */
 void api_handle(struct api *a, struct server_options *o);
 
 /* Starts the threads, which answer the requests of S. */

@@ -52,7 +52,7 @@ void draw_masks(struct step *g, size_t n)
 /* ---- tokens ---- */
 
 /* Fills g->row with the rows of the N sequences that need logits or a hidden state. One thread samples the rows with
- * the same `task` in order: those of a sequence whose penalties count the guesses before each row. */
+ * the same `task` in order: the rows of a sequence whose penalties count the guesses before each row. */
 static void list_rows(struct step *g, size_t n)
 {
     size_t task = 0;
@@ -182,7 +182,7 @@ static void choose(struct step *g, size_t i, struct sample_scratch *sampler)
         keep_rows(g, r, sampler);
 }
 
-/* Task of the pool: samples those of rows [piece, piece_end) whose `task` belongs to THREAD. */
+/* Task of the pool: samples the rows in [piece, piece_end) whose `task` belongs to THREAD. */
 static void choose_rows(void *ctx, int thread, int n_threads)
 {
     struct step *g = ctx;

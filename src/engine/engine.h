@@ -24,8 +24,8 @@ struct tok;
 
 /* Facts of an engine that are constant while it is open. Pointers are borrowed until gallop_close(). */
 struct engine_info {
-    /* Sizes, formats and names, as in gallop.h; without the members about texts, which gallop_describe() has. The
-     * name is that of the option `model`. */
+    /* Sizes, formats and names, as in gallop.h; without the members about texts, which gallop_describe() has. The name
+     * is the value of the option `model`. */
     const struct gallop_model_info *model;
     const struct tok *tok; /* NULL: the checkpoint has no tokenizer */
     /* Values of generation_config.json, with the model's end tokens, and gallop_options.seed if it is given. */

@@ -73,7 +73,7 @@ void llm_close(struct llm *m); /* M may be zeroed */
 void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n);
 
 /* Computes all decoder layers for ROWS [n] with the model WITH and its scratch WORK. The weights of WITH have the
- * shapes of those of m->model. llm_tail() then computes the logits of the wanted rows FIRST to FIRST + N - 1 into
+ * shapes of m->model's weights. llm_tail() then computes the logits of the wanted rows FIRST to FIRST + N - 1 into
  * m->logits. */
 void llm_layers(struct llm *m, const struct model *with, struct model_work *work,
                 const struct executor_rows *rows, size_t n);

@@ -221,8 +221,8 @@ struct seq_request {
  * prompt_logprobs. With beam search, there is a sequence for each beam. */
 int seq_new(struct seq **out, const struct seq_request *r, size_t n, const struct tok *tok, size_t n_vocab,
             size_t max_len, struct err *e);
-/* Allocates the memory that S needs to run, unless it is allocated already; for the head of a beam search, also that
- * of the other lanes. ERR_NOMEM: S is unchanged. */
+/* Allocates the memory that S needs to run, unless it is allocated already; for the head of a beam search, also the
+ * memory of the other lanes. ERR_NOMEM: S is unchanged. */
 int seq_make_ready(struct seq *s);
 /* Clears the text of the last step's events, but not the text that is held back. */
 void seq_clear_text(struct seq *s);

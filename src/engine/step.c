@@ -502,7 +502,7 @@ bool step_has_events(const struct step *g)
 /* ---- admission ---- */
 
 /* Returns the KV rows of S, in SLOT, for which the cache must have room when a sequence is admitted: with "optimistic"
- * those of the known tokens and STEP_SPARE_BLOCKS blocks, with "worst-case" all rows that S can need. */
+ * the rows of the known tokens and STEP_SPARE_BLOCKS blocks, with "worst-case" all rows that S can need. */
 static struct executor_want ahead(const struct step *g, const struct seq *s, size_t slot)
 {
     size_t n = s->n_known + STEP_SPARE_BLOCKS * g->x->caps.block, most = seq_most_rows(s);
@@ -560,8 +560,8 @@ static struct executor_prefix prefix_of(const struct seq *s)
     return p;
 }
 
-/* Starts the slot of S with existing KV rows: those of the first answer to the request, or of the prefix cache. Returns
- * their number. */
+/* Starts the slot of S with existing KV rows: the rows of the first answer to the request, or of the prefix cache.
+ * Returns their number. */
 static size_t rows_there(struct step *g, struct seq *s)
 {
     const struct executor_prefix p = prefix_of(s);

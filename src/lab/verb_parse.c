@@ -117,7 +117,7 @@ static int open_template(struct job *j)
     return rc;
 }
 
-/* Chooses the formats by their names, or those of the template. */
+/* Chooses the formats by their names, or the formats of the template. */
 static int choose(struct job *j)
 {
     const struct parse_options *o = j->o;

@@ -109,8 +109,8 @@ static float error_of(const float *x, int e)
     return ldexpf(sum, 2 * e);
 }
 
-/* Rounds X [32] to a group. Three powers of two are tried as the scale: that of the specification, with which
- * the largest |x| is from 4 to 8, and its two neighbours. The scale with the least squared error is used. */
+/* Rounds X [32] to a group. Three powers of two are tried as the scale: the scale of the specification, with which the
+ * largest |x| is from 4 to 8, and its two neighbours. The scale with the least squared error is used. */
 static void round_group(const float *x, uint8_t *scale, uint8_t nibbles[HALF])
 {
     float most = 0, least_error = INFINITY;

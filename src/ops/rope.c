@@ -93,7 +93,7 @@ static void longrope(float *inv, const double *by, const struct rope_params *p, 
         inv[i] = 1.0f / ((float)by[i] * (float)pow(p->theta, (double)((float)(2 * i) / (float)p->dim)));
 }
 
-/* Sets the inverse frequencies of type "proportional": divides those of the first n_rotated / 2 pairs by the
+/* Sets the inverse frequencies of type "proportional": divides the frequencies of the first n_rotated / 2 pairs by the
  * factor, and sets the others to 0. */
 static void proportional(float *inv, const struct rope_params *p, size_t half)
 {
@@ -188,7 +188,7 @@ static float dynamic_inv(const struct rope *r, size_t n, size_t i)
     return 1.0f / (float)pow(base, (double)((float)(2 * i) / (float)r->dim));
 }
 
-/* Returns the inverse frequencies of sequence S; those of longrope depend on its length. */
+/* Returns the inverse frequencies of sequence S; for longrope they depend on its length. */
 static const float *inverse(const struct rope *r, const struct batch_seq *s)
 {
     return r->type == ROPE_LONGROPE && (double)s->n_total > r->original ? r->inv_long : r->inv;

@@ -46,7 +46,7 @@ struct constraints {
     struct constraints_entry *first, *last;   /* list of entries, most recently used first */
     size_t max_admit;                         /* CONSTRAINTS_MAX_ADMIT bytes; tests set other limits */
     struct constraints_refusal *refusal; /* [CONSTRAINTS_REFUSALS] the latest refusals; NULL: none so far */
-    /* refused requests, and those of them that were answered from `refusal` */
+    /* refused requests, and how many of them were answered from `refusal` */
     uint64_t n_refused, n_refused_again;
     uint64_t n_queries, n_hits;      /* lookups, and lookups that found a compiled constraint */
     struct gallop_durations compile; /* times to compile constraints */

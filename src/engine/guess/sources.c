@@ -61,9 +61,9 @@ static void index_tokens(struct match *m, const int32_t *token, size_t n, size_t
     match_add(m, token, m->n_tokens + lacks);
 }
 
-/* Writes the new tokens of S into its index, after those of a prompt that several answers share, and into the history.
- * *LEFT limits the tokens of long prompts that are indexed before a step. A sequence whose index is not complete has no
- * guesses by lookup. */
+/* Writes the new tokens of S into its index, after the tokens of a prompt that several answers share, and into the
+ * history. *LEFT limits the tokens of long prompts that are indexed before a step. A sequence whose index is not
+ * complete has no guesses by lookup. */
 static void remember(struct guess_sources *g, struct seq *s, size_t *left)
 {
     struct match *own = &s->lookup->own, *prompt = s->common->prompt_index;

@@ -194,7 +194,7 @@ static int fill_safely(const struct source *s, void *to, struct err *e)
     return stream_checked(s->m, fill(s, to, e), e);
 }
 
-/* Returns the number of elements of s->row for W: at least those of a row. */
+/* Returns the number of elements of s->row for W: at least the elements of a row. */
 static size_t row_of(const struct stablehlo_weight *w)
 {
     const struct linear *l = w->of;

@@ -257,7 +257,7 @@ SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enu
     static avx512_gemm_fn *const micro[AVX512_MOST_ROWS] = {SIMD512_TO_12(SIMD512_NAMED, micro) micro_13, \
                                                             micro_14}
 
-/* Adds the bias to SUMS, those of panel P for the rows ROWS, and stores the result in C. */
+/* Adds the bias to SUMS, the sums of panel P for the rows ROWS, and stores the result in C. */
 SIMD512_INLINE void avx512_gemm_store(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                       const float *sums)
 {
@@ -274,7 +274,7 @@ SIMD512_INLINE void avx512_gemm_store(const struct kern_gemm *g, size_t p, struc
     }
 }
 
-/* Loads SUMS, those of panel P for the rows ROWS, from C, for a gemm that continues another one (g->onto). */
+/* Loads SUMS, the sums of panel P for the rows ROWS, from C, for a gemm that continues another one (g->onto). */
 SIMD512_INLINE void avx512_gemm_load(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                      float *sums)
 {
@@ -301,8 +301,8 @@ SIMD512_INLINE void avx512_gemm_bias(const struct kern_gemm *g, size_t p, size_t
     }
 }
 
-/* Adds the bias and applies the activation, if any, to SUMS, those of panel P for the rows ROWS, in place.
- * The result is [rows][16] with KERN_GLU, otherwise [2][rows][16]. */
+/* Adds the bias and applies the activation, if any, to SUMS, the sums of panel P for the rows ROWS, in place. The
+ * result is [rows][16] with KERN_GLU, otherwise [2][rows][16]. */
 SIMD512_INLINE void avx512_gemm_finish(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                        float *sums)
 {
@@ -315,8 +315,8 @@ SIMD512_INLINE void avx512_gemm_finish(const struct kern_gemm *g, size_t p, stru
         AVX512_NAME(avx512_act)(sums, sums, 2 * n, g->act);
 }
 
-/* Adds the bias to SUMS, those of panel P for the rows ROWS, and applies the activation. Stores the columns
- * below column N in C or in the input of the next gemm. */
+/* Adds the bias to SUMS, the sums of panel P for the rows ROWS, and applies the activation. Stores the columns below
+ * column N in C or in the input of the next gemm. */
 SIMD512_INLINE void avx512_gemm_activate(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                          float *sums, enum avx512_kind kind)
 {
@@ -353,7 +353,7 @@ SIMD512_INLINE void avx512_gemm_to_floats(const struct kern_gemm *g, const char 
     }
 }
 
-/* Computes the epilogue of G for SUMS, those of panel P for the rows ROWS. */
+/* Computes the epilogue of G for SUMS, the sums of panel P for the rows ROWS. */
 SIMD512_INLINE void avx512_gemm_end(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                     float *sums, enum avx512_kind kind)
 {

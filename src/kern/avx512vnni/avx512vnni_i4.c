@@ -25,7 +25,7 @@ struct tile {
     const uint8_t *b;
     const char *next;       /* the first line to prefetch */
     size_t ask;             /* lines to prefetch */
-    size_t units, per_head; /* units: those to compute; per_head: those in a quantization group */
+    size_t units, per_head; /* units: number to compute; per_head: number in a quantization group */
     size_t apart;           /* words of the input from the last unit of a line to the next line */
     int32_t *sums;          /* the sums, [2][rows][16]: left and right columns of the panel */
     bool first, level2;

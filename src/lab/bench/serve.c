@@ -90,7 +90,7 @@ static int send_turns(struct load_run *r, size_t i, double at_s)
     return rc;
 }
 
-/* Adds the counts of guesses for an answer to those of the load. */
+/* Adds an answer's counts of guesses to the counts of the load. */
 static void add_guesses(struct load_run *r, const struct gallop_speculation *s)
 {
     r->guesses.n_steps += s->n_steps;

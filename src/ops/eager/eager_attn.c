@@ -65,7 +65,7 @@ struct eager_attn_plan {
     size_t sinks;
     /* The first chunk that any row sees. */
     size_t first_chunk;
-    /* Number of pieces: those of the sink, and the chunks from first_chunk to the last chunk. */
+    /* Number of pieces: the pieces of the sink, and the chunks from first_chunk to the last chunk. */
     size_t pieces;
     /* If split: the index of the sequence's first partial result. */
     size_t partial;

@@ -20,8 +20,8 @@ static uint32_t fenced(struct regex_store *s, const char *name, size_t n)
     return regex_concat(s, fence, regex_concat(s, regex_literal(s, name, n), fence));
 }
 
-/* Returns the regular expression of the control tokens whose names match MARK [n], a tag with MARKUP_ANY at
- * its end. If there are none, returns that of the tag without MARKUP_ANY. */
+/* Returns the regular expression of the control tokens whose names match MARK [n], a tag with MARKUP_ANY at its end. If
+ * there are none, returns the regular expression of the tag without MARKUP_ANY. */
 static uint32_t suffixed(struct regex_store *s, const struct token_trie *t, const char *mark, size_t n)
 {
     char tag[MARKUP_MOST_ANY + 1], text[TOKEN_TRIE_LONGEST + 1];

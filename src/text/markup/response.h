@@ -11,7 +11,7 @@
 
 struct err;
 
-/* Replaces the rows of M by those that TEXT, a response_template as JSON, describes. ERR_NOMEM. */
+/* Replaces the rows of M by the rows that TEXT, a response_template as JSON, describes. ERR_NOMEM. */
 int response_read(const char *text, struct markup *m, struct err *e);
 
 #endif

@@ -57,7 +57,7 @@ struct schema_object {
     bool is_closed;
 };
 
-/* Sets of arrays and of objects: those that satisfy a clause. */
+/* Sets of arrays and of objects that satisfy at least one of the clauses. */
 struct schema_arrays {
     const struct schema_array *const *of; /* [n] */
     size_t n;

@@ -481,7 +481,7 @@ static void append_id(struct json_pull *j, struct tok_ids *to, int64_t id)
     append(j, to, &(struct tok_ids){.id = &(int32_t){(int32_t)id}, .n = 1});
 }
 
-/* Puts the ids BEFORE before those of t->prefix. */
+/* Puts the ids BEFORE in front of t->prefix. */
 static void put_before(struct json_pull *j, struct tok *t, struct tok_ids before)
 {
     append(j, &before, &t->prefix);
