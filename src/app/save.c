@@ -289,7 +289,7 @@ void save_abort(struct save *o)
 
 /* ---- the files of a folder ---- */
 
-/* ERR_INPUT unless the folder PATH is empty. */
+/* Returns ERR_INPUT unless the folder PATH is empty. */
 static int check_empty(const char *path, struct err *e)
 {
     const struct dirent *d;

@@ -69,7 +69,7 @@ int checkpoint_chat(struct chat **out, struct checkpoint *c, struct err *e);
 /* Sets *OUT to a generation_config.json made from GGUF metadata, borrowed. NULL: C is not GGUF. */
 int checkpoint_generation(const struct buf **out, struct checkpoint *c, struct err *e);
 
-/* Likewise, the config.json of the Pooling module of sentence-transformers. */
+/* Does the same for the config.json of the Pooling module of sentence-transformers. */
 int checkpoint_pooling(const struct buf **out, struct checkpoint *c, struct err *e);
 
 void checkpoint_close(struct checkpoint *c); /* C may be zeroed */

@@ -21,7 +21,7 @@ int pattern_add(struct pattern **list, const char *source, size_t n, struct err 
 /* Frees all patterns of LIST, which may be NULL. */
 void pattern_free(struct pattern *list);
 
-/* The memory for matching in one thread. Returns NULL if memory runs out. */
+/* Returns new memory for matching in one thread, or NULL if memory runs out. */
 struct pattern_work *pattern_work_new(void);
 void pattern_work_free(struct pattern_work *w); /* may be NULL */
 
