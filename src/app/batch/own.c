@@ -36,7 +36,7 @@ void own_init(struct served *s, bool plain_user_text)
     s->own = (struct service){.plain_user_text = plain_user_text,
                               .structured = &s->structured,
                               .sampling = &s->sampling,
-                              .priorities = true, /* without --scheduling-policy they change nothing */
+                              .priorities = true, /* no effect without --scheduling-policy */
                               .max_logprobs = SAMPLING_MAX_LOGPROBS};
     service_complete(&s->own);
 }
@@ -97,7 +97,7 @@ void own_set_given(const struct served *s, struct batch_request *b)
     if (!q->status && f->input.suffix && f->input.messages)
         refuse_field(q, "suffix", "suffix needs a prompt that is text and no conversation");
     f->output.return_token_ids = true;
-    if (!s->json) /* only JSON has them */
+    if (!s->json) /* only JSON output has them */
         f->output.prompt_logprobs = -1;
     if (f->output.chat_logprobs) {
         own->logprobs = f->output.top_logprobs > 0 ? (int)f->output.top_logprobs : 0;
@@ -142,7 +142,7 @@ static int use_template(struct served *s, struct request *q, struct err *e)
     s->own_chat.template = &t->template;
     s->own_chat.markup = &t->template.markup;
     q->service = &s->own_chat;
-    q->calls = t->template.markup.calls; /* they end reasoning that has a budget */
+    q->calls = t->template.markup.calls; /* calls end reasoning that has a budget */
     q->place = MARKUP_CONTENT;           /* unless a template renders the prompt */
     return 0;
 }

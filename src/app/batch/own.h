@@ -1,4 +1,4 @@
-/* own.h - what is particular to requests in Gallop's own format: lines such as {"prompt": "...", "temperature": 1}, and
+/* own.h - the peculiarities of requests in Gallop's own format: lines such as {"prompt": "...", "temperature": 1}, and
  * prompts of the command line.
  *
  * Their fields are the rows of chat/fields.def with the letter B, and the sampling parameters in the names of

@@ -18,7 +18,7 @@
 
 /* A request and its answers. */
 struct batch_request {
-    struct request q; /* user pointers of events lead to it; must be the first member */
+    struct request q; /* found by the user pointers of events; must be the first member */
     struct batch_request *next;
     size_t index;
     bool is_own;     /* Gallop's own format: the prompt of the command line, or no line of OpenAI's */
@@ -41,7 +41,7 @@ struct batch_request {
 
 struct requests {
     /* Set by the caller; pointers are borrowed. */
-    struct served *served;             /* with which the requests are answered */
+    struct served *served;             /* data for answering the requests */
     const volatile sig_atomic_t *stop; /* nonzero when waiting for a line must stop; NULL: never */
     struct resume *resume; /* results of an earlier run, for skipping their requests; NULL: none */
 

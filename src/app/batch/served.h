@@ -22,14 +22,14 @@
 struct batch_request;
 struct checkpoint;
 
-/* What all requests share: the model's names, its chat template and the defaults of requests. */
+/* The data that all requests share: the model's names, its chat template and the defaults of requests. */
 struct served {
     struct answering answering;
-    /* for OpenAI's lines; for own lines; and for own lines that need the chat template, once it is open (own.h) */
+    /* services for OpenAI's lines, for own lines, and for own lines that need the chat template (own.h) */
     struct service service, own, own_chat;
     struct sampling sampling;                    /* sampling parameters of the command line */
     struct gallop_structured_outputs structured; /* constraint of requests without their own */
-    struct checkpoint *model;                    /* borrowed: whose chat template is used */
+    struct checkpoint *model;                    /* borrowed: its chat template is used */
     const char *template_file;                   /* file that replaces the model's template; NULL: none */
     const char *system; /* system message that precedes a prompt of own lines; NULL: none */
     bool wrap;          /* prompts of own lines are wrapped in the template */

@@ -68,7 +68,7 @@ static void read_numbers(struct request *q, struct sampling *s)
 
     *s = *f->sampling;
     if (q->endpoint ==
-        FIELDS_LINE) /* it is complete, and follows the model's generation config as options do */
+        FIELDS_LINE) /* *S is complete, and follows the model's generation config as options do */
         return;
     TAKE(s,
          !f->generation.do_sample ||

@@ -72,7 +72,7 @@ static int check_bytes(const struct request *q, size_t n, struct err *e)
 
 static int say_no_tokenizer(const struct request *q, struct err *e)
 {
-    if (q->endpoint == FIELDS_LINE) /* it is the owner of the model's files who asks */
+    if (q->endpoint == FIELDS_LINE) /* the client owns the model's files */
         return err_set(e, ERR_INPUT, "a prompt that is text needs a tokenizer: %s",
                        info_of(q)->model->no_tokenizer);
     return err_set(e, ERR_UNSUPPORTED, "this model has no tokenizer: give the prompt as token ids");
@@ -176,7 +176,7 @@ static int open_parsers(struct request *q, struct answer *a, struct rng_seeds *s
                         const struct buf *prompt, const struct buf *continued, struct err *e)
 {
     const struct markup *m = q->service->markup;
-    bool is_parsed = q->endpoint != FIELDS_LINE; /* its answer is all text */
+    bool is_parsed = q->endpoint != FIELDS_LINE; /* lines get the generated text as it is */
     struct parser_options o = {.calls = is_parsed && request_has_tools(q) ? m->calls : NULL,
                                .reasoning = m->reasoning,
                                .tok = info_of(q)->tok,
@@ -254,7 +254,7 @@ static int set_variables(const struct request *q, json_t *o)
     }
     if (f->input.kwargs)
         bad |= json_object_update(o, (json_t *)(uintptr_t)f->input.kwargs);
-    if (f->input.tools && q->endpoint == FIELDS_LINE) /* they may have any form that the template reads */
+    if (f->input.tools && q->endpoint == FIELDS_LINE) /* tools may have any form that the template reads */
         bad |= json_object_set(o, "tools", (json_t *)(uintptr_t)f->input.tools);
     if (f->input.documents)
         bad |= json_object_set(o, "documents", (json_t *)(uintptr_t)f->input.documents);
