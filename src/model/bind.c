@@ -526,7 +526,7 @@ static bool is_tied(struct model *m, const char *name, const struct op_embed *em
         return false;
     if (v->n_dims != 2 || v->shape[0] != embed->table.shape[0] || v->shape[1] != embed->table.shape[1] ||
         !dtype_is_weight(v->dtype))
-        return false; /* binding NAME will fail with a sentence */
+        return false; /* binding NAME will fail with an error message */
     if (same_numbers(v, &embed->table))
         return true;
     log_warn("%s: tie_word_embeddings is true, but %s differs from %s: the head of the file is used", v->file,

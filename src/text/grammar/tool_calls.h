@@ -41,7 +41,7 @@ struct tool_calls_function {
     const char *name;
     const json_t *parameters; /* JSON Schema of the arguments; NULL: any object */
     const char *pointer;      /* JSON pointer to PARAMETERS in the request, for error messages; or NULL */
-    /* If not NULL, PARAMETERS are the schema of one value of any type, and no string of the value contains this mark */
+    /* If not NULL, PARAMETERS are the schema of a single value of any type, whose strings must not contain this mark */
     const char *value_close;
     bool is_lax; /* unsupported keywords are ignored with a warning instead of refused */
 };

@@ -87,7 +87,7 @@ enum parser_type {
 struct parser_level {
     const json_t *schema; /* NULL: unknown */
     char close;           /* '}' or ']'; 0: not known yet (MARKUP_TREE) */
-    char end;             /* the byte that ends it in the markup, for call_words.c */
+    char end;             /* the byte that ends this object or list in the markup, for call_words.c */
     bool has_member;
     /* In an object that is held back: offsets of the last key and its value in `held`, and whether the key was
      * repeated */
@@ -115,8 +115,8 @@ struct parser_call {
     size_t depth;         /* number of levels */
     unsigned types;       /* types of the value that is being read */
     const json_t *schema; /* schema of this value */
-    /* Arguments that are held back: those that precede the function's name, and the value at level HOLDS (0:
-     * none) without a schema, in which the values of a repeated key become a list */
+    /* Arguments that are held back: all arguments until the function's name is known; later a value without a schema at
+     * level HOLDS (0: none), because the values of a repeated key become a list */
     struct buf held;
     size_t holds;
     bool is_held;           /* the value is emitted when it ends, because its type is not decided */
