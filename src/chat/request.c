@@ -237,7 +237,7 @@ int request_write(struct request *q, struct buf *out)
         q->dialect->whole(&q->writer, out);
     }
     if (request_lacks_memory(out)) {
-        enum mem_charge before = mem_charge(MEM_CHARGE_NONE); /* the memory limit may be reached */
+        enum mem_charge before = mem_charge(MEM_CHARGE_NONE); /* errors ignore the memory limit */
 
         request_note_memory(q);
         status = lost_of(q, &sentence);
