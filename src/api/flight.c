@@ -517,13 +517,13 @@ static void send_events(struct flight *f, struct buf *out)
 }
 
 /* Job of a worker: formats the log-probabilities at the beginning of the next event, which are many. */
-static void write_ahead(struct workers_job *job)
+static void format_logprobs(struct workers_job *job)
 {
     struct flight *f = flight_of(job);
 
     mem_set_client(f->client);
     mem_charge(MEM_CHARGE_OLD);
-    f->q.dialect->write_ahead(&f->q.writer);
+    f->q.dialect->format_logprobs(&f->q.writer);
     mem_charge(MEM_CHARGE_NONE);
 }
 
@@ -537,10 +537,10 @@ static void stream(struct flight *f)
     request_begin_writing(out);
     if (fresh)
         begin_stream(f, out);
-    if (f->q.dialect->n_ahead && f->q.dialect->n_ahead(&f->q.writer) > MOST_AT_ONCE) {
+    if (f->q.dialect->n_logprobs_left && f->q.dialect->n_logprobs_left(&f->q.writer) > MOST_AT_ONCE) {
         introduce(f, out);
         server_send(f->x, out->data ? out->data : "", out->len);
-        hand_to_worker(f, FLIGHT_LISTING, write_ahead);
+        hand_to_worker(f, FLIGHT_LISTING, format_logprobs);
     } else if (fresh || server_unsent(f->x) <= MOST_UNSENT) {
         send_events(f, out);
     } /* else flight_drained() sends everything generated until then as one event */

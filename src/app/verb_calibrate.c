@@ -56,8 +56,8 @@ struct calibrate {
     struct llm *m;
     size_t *first; /* [n_linears] index of the first linear with the same name; experts share names */
     struct linear_seen *seen; /* [n_linears] statistics, shared by linears of one name: at index first[i] */
-    bool rounding;            /* int4: collect GPTQ's sums in FEEDBACK */
-    float **feedback;         /* [n_linears] GPTQ's sums, at the same indices as SEEN */
+    bool rounding;            /* int4: collect the sums in GPTQ */
+    float **gptq;             /* [n_linears] GPTQ's sums, at the same indices as SEEN */
     struct err *e;
 };
 
@@ -87,14 +87,14 @@ static int find_first(struct calibrate *c)
 }
 
 /* Allocates GPTQ's sums for linear I, and memory for its input vectors of CTX tokens. */
-static int open_feedback(struct calibrate *c, size_t i, size_t ctx)
+static int open_gptq(struct calibrate *c, size_t i, size_t ctx)
 {
     size_t k = c->m->model.linear[i]->k;
 
-    c->feedback[i] = mem_zalloc(gptq_numbers(k), sizeof(float), MEM_APP);
+    c->gptq[i] = mem_zalloc(gptq_numbers(k), sizeof(float), MEM_APP);
     c->seen[i].kept = mem_alloc(ctx * k * sizeof(float), MEM_APP);
     c->seen[i].most = ctx;
-    return c->feedback[i] && c->seen[i].kept ? 0 : err_nomem(c->e, "the covariances of inputs");
+    return c->gptq[i] && c->seen[i].kept ? 0 : err_nomem(c->e, "the covariances of inputs");
 }
 
 static int watch(struct calibrate *c, size_t ctx)
@@ -104,8 +104,8 @@ static int watch(struct calibrate *c, size_t ctx)
 
     c->first = mem_zalloc(m->n_linears, sizeof(*c->first), MEM_APP);
     c->seen = mem_zalloc(m->n_linears, sizeof(*c->seen), MEM_APP);
-    c->feedback = mem_zalloc(m->n_linears, sizeof(*c->feedback), MEM_APP);
-    if (!c->first || !c->seen || !c->feedback)
+    c->gptq = mem_zalloc(m->n_linears, sizeof(*c->gptq), MEM_APP);
+    if (!c->first || !c->seen || !c->gptq)
         return err_nomem(c->e, "statistics of linears");
     if ((rc = find_first(c)) != 0)
         return rc;
@@ -117,7 +117,7 @@ static int watch(struct calibrate *c, size_t ctx)
                            "%s: backend %s collects no statistics; expected gallop or native in --op-config",
                            m->linear[i]->name, m->linear[i]->backend->name);
         m->linear[i]->seen = &c->seen[c->first[i]];
-        if (c->rounding && c->first[i] == i && (rc = open_feedback(c, i, ctx)) != 0)
+        if (c->rounding && c->first[i] == i && (rc = open_gptq(c, i, ctx)) != 0)
             return rc;
     }
     return 0;
@@ -132,9 +132,9 @@ static void add_rows(struct calibrate *c)
     for (size_t i = 0; i < m->n_linears; i++) {
         struct linear_seen *s = &c->seen[i];
 
-        if (!c->feedback[i])
+        if (!c->gptq[i])
             continue;
-        gptq_add(c->m->pool, c->feedback[i], s->kept, s->n < s->most ? s->n : s->most, m->linear[i]->k);
+        gptq_add(c->m->pool, c->gptq[i], s->kept, s->n < s->most ? s->n : s->most, m->linear[i]->k);
         s->n = 0;
     }
 }
@@ -278,7 +278,7 @@ static int write_header(const struct calibrate *c, struct save *s, size_t n_toke
 
     *n = 0;
     for (size_t i = 0; i < m->n_linears && rc == 0; i++)
-        if (c->feedback[i]) {
+        if (c->gptq[i]) {
             rc = add_header(header, m->linear[i], &bytes, c->e);
             *n += 1;
         }
@@ -291,7 +291,7 @@ static int write_header(const struct calibrate *c, struct save *s, size_t n_toke
     return rc;
 }
 
-static int write_feedback(const struct calibrate *c, size_t n_tokens)
+static int write_gptq(const struct calibrate *c, size_t n_tokens)
 {
     const char *path = c->o->output;
     const struct model *m = &c->m->model;
@@ -303,9 +303,9 @@ static int write_feedback(const struct calibrate *c, size_t n_tokens)
         return rc;
     rc = write_header(c, &s, n_tokens, &n);
     for (size_t i = 0; i < m->n_linears && rc == 0; i++)
-        if (c->feedback[i]) {
-            gptq_make(c->m->pool, c->feedback[i], m->linear[i]->k);
-            rc = save_write(&s, c->feedback[i], gptq_numbers(m->linear[i]->k) * sizeof(float), c->e);
+        if (c->gptq[i]) {
+            gptq_make(c->m->pool, c->gptq[i], m->linear[i]->k);
+            rc = save_write(&s, c->gptq[i], gptq_numbers(m->linear[i]->k) * sizeof(float), c->e);
         }
     if (rc || (rc = save_commit(&s, c->e)) != 0)
         save_abort(&s);
@@ -322,10 +322,10 @@ static void forget(struct calibrate *c)
     for (size_t i = 0; i < c->m->model.n_linears; i++) {
         if (c->seen)
             mem_free(c->seen[i].kept);
-        if (c->feedback)
-            mem_free(c->feedback[i]);
+        if (c->gptq)
+            mem_free(c->gptq[i]);
     }
-    mem_free(c->feedback);
+    mem_free(c->gptq);
     mem_free(c->seen);
     mem_free(c->first);
 }
@@ -342,7 +342,7 @@ static int calibrate_file(struct calibrate *c, struct load *l, const struct buf 
     if (rc == 0 && (rc = load_engine(l, NULL, &g, c->e)) == 0) {
         c->m = engine_llm(g);
         if ((rc = watch(c, window_tokens(c))) == 0 && (rc = read_file(c, text, &n_tokens)) == 0)
-            rc = c->rounding ? write_feedback(c, n_tokens) : write_file(c, n_tokens);
+            rc = c->rounding ? write_gptq(c, n_tokens) : write_file(c, n_tokens);
         forget(c);
     }
     gallop_close(g);

@@ -171,7 +171,7 @@ bool cpu_asks_level2(const struct cpu_facts *f)
     return f->amd && f->family == 0x19 && f->has[CPU_AVX512];
 }
 
-bool cpu_level2_ahead(void)
+bool cpu_prefetches_to_l2(void)
 {
     pthread_once(&once, probe);
     return cpu_asks_level2(&facts);

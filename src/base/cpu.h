@@ -32,7 +32,7 @@ bool cpu_has(enum cpu_isa isa);
 /* Returns cpu_fastest() for this machine. The machine may also support higher levels (cpu_has()). */
 enum cpu_isa cpu_best(void);
 /* Returns cpu_asks_level2() for this machine: whether kernels should prefetch into level 2 only. */
-bool cpu_level2_ahead(void);
+bool cpu_prefetches_to_l2(void);
 const char *cpu_isa_name(enum cpu_isa isa); /* "ref", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx" */
 bool cpu_isa_of_name(const char *s, enum cpu_isa *isa);
 /* Returns the processor's brand string, for benchmarks; "unknown" if it has none. */

@@ -82,7 +82,7 @@ struct executor_prefix {
     const uint8_t *salt;
 };
 
-/* Results of ahead() that are not handles. reopen() also returns EXECUTOR_LATER. */
+/* Results of read_ahead() that are not handles. reopen() also returns EXECUTOR_LATER. */
 enum { EXECUTOR_NOTHING = -1, EXECUTOR_LATER = -2 };
 
 struct executor {
@@ -113,15 +113,17 @@ struct executor {
      * rows of the blocks as [*from, *to); the ids of P are borrowed until the read ends. EXECUTOR_NOTHING: the store
      * has no further block of P. EXECUTOR_LATER: another read includes the blocks, or all handles are in use. NULL,
      * like the next three functions: there is no store. */
-    int (*ahead)(void *ctx, const struct executor_prefix *p, size_t *from, size_t *to);
-    bool (*ahead_go_on)(void *ctx,
-                        int handle);          /* accepts blocks that were read; true: the read is complete */
-    void (*ahead_end)(void *ctx, int handle); /* cancels the read; blocks that were read stay in the cache */
-    void (*ahead_wait)(void *ctx, double seconds); /* waits for the next block, at most SECONDS */
+    int (*read_ahead)(void *ctx, const struct executor_prefix *p, size_t *from, size_t *to);
+    /* Accepts blocks that were read (true: the read is complete); cancels the read, whose blocks so far stay in the
+     * cache; and waits for the next block, at most SECONDS. */
+    bool (*read_ahead_go_on)(void *ctx, int handle);
+    void (*read_ahead_end)(void *ctx, int handle);
+    void (*read_ahead_wait)(void *ctx, double seconds);
     /* Computes ROWS [n]. The wanted rows are numbered from 0, in the order of ROWS. Before the next run() of a slot,
-     * the caller calls settle() or release() for it. Returns 0, or an error code: the executor has failed, and the rows
-     * of all slots are lost. Then the caller calls release() for each slot in use, with TOKEN NULL, and ahead_end() for
-     * each read, and after that only clock_s() and the functions that reopen, until reopen() has returned 0. */
+     * the caller calls settle() or release() for it. Returns 0, or an error code: the executor has failed, and the
+     * rows of all slots are lost. Then the caller calls release() for each slot in use, with TOKEN NULL, and
+     * read_ahead_end() for each read, and after that only clock_s() and the functions that reopen, until reopen() has
+     * returned 0. */
     int (*run)(void *ctx, const struct executor_rows *rows, size_t n, struct err *e);
     /* Opens the executor again after run() has failed, in several calls, each of which returns soon. Returns 0: it
      * computes again, and all slots are empty; EXECUTOR_LATER: it is not open yet; or an error code, after which the

@@ -640,32 +640,32 @@ static size_t begin(void *ctx, size_t slot, const struct executor_prefix *p)
     return slots_begin(&m->slots, slot, p, regime(m, p));
 }
 
-static int ahead(void *ctx, const struct executor_prefix *p, size_t *from, size_t *to)
+static int read_ahead(void *ctx, const struct executor_prefix *p, size_t *from, size_t *to)
 {
     struct llm *m = ctx;
 
-    return slots_ahead(&m->slots, p, regime(m, p), from, to);
+    return slots_read_ahead(&m->slots, p, regime(m, p), from, to);
 }
 
-static bool ahead_go_on(void *ctx, int place)
+static bool read_ahead_go_on(void *ctx, int place)
 {
     struct llm *m = ctx;
 
-    return kv_ahead_go_on(&m->kv, place);
+    return kv_read_ahead_go_on(&m->kv, place);
 }
 
-static void ahead_end(void *ctx, int place)
+static void read_ahead_end(void *ctx, int place)
 {
     struct llm *m = ctx;
 
-    kv_ahead_end(&m->kv, place);
+    kv_read_ahead_end(&m->kv, place);
 }
 
-static void ahead_wait(void *ctx, double seconds)
+static void read_ahead_wait(void *ctx, double seconds)
 {
     struct llm *m = ctx;
 
-    kv_ahead_wait(&m->kv, seconds);
+    kv_read_ahead_wait(&m->kv, seconds);
 }
 
 static int reserve(void *ctx, size_t slot, size_t n)
@@ -799,9 +799,9 @@ void llm_executor(struct llm *m, struct executor *x)
                            .truncate = truncate_rows,
                            .copy_block = kv_n_blocks(&m->kv) ? copy_block : NULL};
     if (m->store) {
-        x->ahead = ahead;
-        x->ahead_go_on = ahead_go_on;
-        x->ahead_end = ahead_end;
-        x->ahead_wait = ahead_wait;
+        x->read_ahead = read_ahead;
+        x->read_ahead_go_on = read_ahead_go_on;
+        x->read_ahead_end = read_ahead_end;
+        x->read_ahead_wait = read_ahead_wait;
     }
 }

@@ -125,10 +125,10 @@ struct seq {
     bool asked; /* the store was searched for KV blocks of the sequence */
     /* In the state SEQ_READING: the executor's handle of the read, or EXECUTOR_LATER. */
     int handle;
-    double ahead_until;          /* time limit of the read, on the executor's clock */
-    size_t ahead_from, ahead_to; /* the last read from the store has the rows [ahead_from, ahead_to) */
-    size_t n_stored;             /* rows of n_cached that were read from the store */
-    size_t slot;                 /* valid in the state SEQ_RUNNING */
+    double read_until;         /* time limit of the read, on the executor's clock */
+    size_t read_from, read_to; /* the last read from the store has the rows [read_from, read_to) */
+    size_t n_stored;           /* rows of n_cached that were read from the store */
+    size_t slot;               /* valid in the state SEQ_RUNNING */
     enum seq_state state;
     /* the guesses of the next step; their tokens are in `token`, after the known ones */
     struct guess guess;

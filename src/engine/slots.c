@@ -49,12 +49,14 @@ size_t slots_begin(struct slots *s, size_t slot, const struct executor_prefix *p
     return kv_adopt(s->kv, slot, slots_key(p, regime), p->id, p->n_shared);
 }
 
-_Static_assert((int)EXECUTOR_NOTHING == (int)KV_AHEAD_NOTHING && (int)EXECUTOR_LATER == (int)KV_AHEAD_LATER,
-               "the results of kv_ahead() are returned unchanged");
+_Static_assert((int)EXECUTOR_NOTHING == (int)KV_READ_AHEAD_NOTHING &&
+                   (int)EXECUTOR_LATER == (int)KV_READ_AHEAD_LATER,
+               "the results of kv_read_ahead() are returned unchanged");
 
-int slots_ahead(struct slots *s, const struct executor_prefix *p, uint64_t regime, size_t *from, size_t *to)
+int slots_read_ahead(struct slots *s, const struct executor_prefix *p, uint64_t regime, size_t *from,
+                     size_t *to)
 {
-    return kv_ahead(s->kv, slots_key(p, regime), p->id, p->n_shared, from, to);
+    return kv_read_ahead(s->kv, slots_key(p, regime), p->id, p->n_shared, from, to);
 }
 
 void slots_run(struct slots *s, const struct executor_rows *rows, size_t n)

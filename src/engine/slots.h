@@ -28,7 +28,8 @@ struct prefix_key slots_key(const struct executor_prefix *p, uint64_t regime);
  * tokens, salt and model; only sequences with equal REGIME share rows. */
 bool slots_has_room(struct slots *s, const struct executor_want *want, size_t n);
 size_t slots_begin(struct slots *s, size_t slot, const struct executor_prefix *p, uint64_t regime);
-int slots_ahead(struct slots *s, const struct executor_prefix *p, uint64_t regime, size_t *from, size_t *to);
+int slots_read_ahead(struct slots *s, const struct executor_prefix *p, uint64_t regime, size_t *from,
+                     size_t *to);
 /* Tells the cache the tokens from which ROWS [n] are computed. */
 void slots_run(struct slots *s, const struct executor_rows *rows, size_t n);
 void slots_release(struct slots *s, size_t slot, const int32_t *token, size_t n);

@@ -254,7 +254,7 @@ static void leave_reading(struct step *g, struct seq *s)
     size_t at = 0;
 
     if (s->handle >= 0)
-        g->x->ahead_end(g->x->ctx, s->handle);
+        g->x->read_ahead_end(g->x->ctx, s->handle);
     while (g->reading[at] != s)
         at++;
     memmove((void *)(g->reading + at), (void *)(g->reading + at + 1),
@@ -503,23 +503,24 @@ bool step_has_events(const struct step *g)
 
 /* Returns the KV rows of S, in SLOT, for which the cache must have room when a sequence is admitted: with "optimistic"
  * the rows of the known tokens and STEP_SPARE_BLOCKS blocks, with "worst-case" all rows that S can need. */
-static struct executor_want ahead(const struct step *g, const struct seq *s, size_t slot)
+static struct executor_want rows_to_admit(const struct step *g, const struct seq *s, size_t slot)
 {
     size_t n = s->n_known + STEP_SPARE_BLOCKS * g->x->caps.block, most = seq_most_rows(s);
 
     return (struct executor_want){.slot = slot, .n = g->opt.worst_case || n > most ? most : n};
 }
 
-/* Appends the KV rows that the lanes of S need (ahead()) to g->want [n] and returns the new length. STARTS: S has no
- * slots yet, and the next free ones are assumed. A lane without rows will be forked and then share the full blocks of
- * the prompt, which are not counted for it. */
+/* Appends the KV rows that the lanes of S need (rows_to_admit()) to g->want [n] and returns the new length. STARTS: S
+ * has no slots yet, and the next free ones are assumed. A lane without rows will be forked and then share the full
+ * blocks of the prompt, which are not counted for it. */
 static size_t add_wants(struct step *g, struct seq *s, bool starts, size_t n)
 {
     size_t block = g->x->caps.block;
 
     for (size_t k = 0; k < lanes_n(s); k++) {
         struct seq *lane = lanes_at(s, k);
-        struct executor_want want = ahead(g, lane, starts ? g->free_slot[g->n_free - 1 - k] : lane->slot);
+        struct executor_want want =
+            rows_to_admit(g, lane, starts ? g->free_slot[g->n_free - 1 - k] : lane->slot);
 
         if (k && g->x->caps.shares && lane->n_computed == 0)
             want.n -= (s->n_prompt - 1) / block * block;
@@ -528,7 +529,7 @@ static size_t add_wants(struct step *g, struct seq *s, bool starts, size_t n)
     return n;
 }
 
-/* Returns true if the KV cache has room for S beside all running sequences (ahead()). */
+/* Returns true if the KV cache has room for S beside all running sequences (rows_to_admit()). */
 static bool step_has_room(struct step *g, struct seq *s)
 {
     size_t n = 0;
@@ -576,9 +577,9 @@ static size_t rows_there(struct step *g, struct seq *s)
 /* Counts the cached rows of S that were read from the store. */
 static void count_stored(struct step *g, struct seq *s)
 {
-    size_t to = s->ahead_to < s->n_cached ? s->ahead_to : s->n_cached;
+    size_t to = s->read_to < s->n_cached ? s->read_to : s->n_cached;
 
-    s->n_stored = to > s->ahead_from ? to - s->ahead_from : 0;
+    s->n_stored = to > s->read_from ? to - s->read_from : 0;
     g->n_stored_tokens += s->n_stored;
 }
 
@@ -618,7 +619,7 @@ static bool read_ahead(struct step *g, struct seq *s)
 {
     const struct executor_prefix p = prefix_of(s);
 
-    s->handle = p.n_shared ? g->x->ahead(g->x->ctx, &p, &s->ahead_from, &s->ahead_to) : EXECUTOR_NOTHING;
+    s->handle = p.n_shared ? g->x->read_ahead(g->x->ctx, &p, &s->read_from, &s->read_to) : EXECUTOR_NOTHING;
     return s->handle != EXECUTOR_NOTHING;
 }
 
@@ -628,7 +629,7 @@ static double worth(const struct step *g, const struct seq *s)
 {
     bool known = s->handle >= 0;
     const struct cost_step step = cost_with(
-        (struct cost_step){0}, known ? s->ahead_to - s->ahead_from : s->n_known, known ? s->ahead_from : 0);
+        (struct cost_step){0}, known ? s->read_to - s->read_from : s->n_known, known ? s->read_from : 0);
 
     return fmax(cost_predict(&g->cost, &step), unnoticed_s);
 }
@@ -636,11 +637,11 @@ static double worth(const struct step *g, const struct seq *s)
 /* Returns true if the read for S is complete, or if its time limit has passed. */
 static bool is_ready(struct step *g, struct seq *s, double now)
 {
-    if (now >= s->ahead_until)
+    if (now >= s->read_until)
         return true;
     if (s->handle == EXECUTOR_LATER)
         return !read_ahead(g, s);
-    if (!g->x->ahead_go_on(g->x->ctx, s->handle))
+    if (!g->x->read_ahead_go_on(g->x->ctx, s->handle))
         return false;
     s->handle = EXECUTOR_NOTHING;
     return true;
@@ -651,12 +652,12 @@ static bool is_ready(struct step *g, struct seq *s, double now)
 static bool start_reading(struct step *g, struct seq *s, double now)
 {
     s->asked = true;
-    s->ahead_from = s->ahead_to = 0;
+    s->read_from = s->read_to = 0;
     if (!read_ahead(g, s))
         return false;
     waiting_remove(&g->waiting, &s->wait);
     s->state = SEQ_READING;
-    s->ahead_until = now + worth(g, s);
+    s->read_until = now + worth(g, s);
     g->reading[g->n_reading++] = s;
     return true;
 }
@@ -698,7 +699,7 @@ static bool has_memory(struct step *g, struct seq *s)
 /* Admits waiting sequences in the order of the policy, as long as slots and KV rows are free. */
 static void admit(struct step *g)
 {
-    double now = g->x->ahead && g->waiting.n ? g->x->clock_s(g->x->ctx) : 0;
+    double now = g->x->read_ahead && g->waiting.n ? g->x->clock_s(g->x->ctx) : 0;
     struct waiting_entry *w;
 
     while (g->n_free && (w = waiting_next(&g->waiting)) != NULL) {
@@ -706,9 +707,9 @@ static void admit(struct step *g)
 
         if (g->n_free < lanes_n(s) || (g->n_running && (g->opt.one_by_one || !step_has_room(g, s))))
             return; /* later sequences are not admitted instead, even if they fit, because S could starve */
-        if (g->x->ahead && !s->asked && g->n_reading == g->opt.max_seqs)
+        if (g->x->read_ahead && !s->asked && g->n_reading == g->opt.max_seqs)
             return; /* the list of reads is full */
-        if (g->x->ahead && !s->asked && start_reading(g, s, now))
+        if (g->x->read_ahead && !s->asked && start_reading(g, s, now))
             continue;
         if (!has_memory(g, s))
             return;
@@ -722,9 +723,9 @@ static void wait_for_rows(struct step *g)
     double now = g->x->clock_s(g->x->ctx), until = now + patience_s;
 
     for (size_t i = 0; i < g->n_reading; i++)
-        until = g->reading[i]->ahead_until < until ? g->reading[i]->ahead_until : until;
+        until = g->reading[i]->read_until < until ? g->reading[i]->read_until : until;
     if (until > now)
-        g->x->ahead_wait(g->x->ctx, until - now);
+        g->x->read_ahead_wait(g->x->ctx, until - now);
 }
 
 /* ---- masks ---- */
@@ -1505,7 +1506,7 @@ bool step_run(struct step *g)
     end_overdue(g);
     if (g->outage.is_down && !step_reopen(g))
         return true;
-    if (g->x->ahead)
+    if (g->x->read_ahead)
         update_reading(g);
     admit(g);
     make_masks(g);

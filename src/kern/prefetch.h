@@ -13,7 +13,7 @@
 struct kern_attn;
 
 /* Prefetches the cache line at AT, any address: with LEVEL2 into the L2 cache only, otherwise into L1.
- * Callers pass cpu_level2_ahead(), which they read once for each call of a kernel. The cache level is part of
+ * Callers pass cpu_prefetches_to_l2(), which they read once for each call of a kernel. The cache level is part of
  * the instruction, so a branch selects it; the branch always goes the same way and is predicted. */
 static inline __attribute__((always_inline)) void prefetch_line(const char *at, bool level2)
 {
@@ -72,7 +72,7 @@ static inline __attribute__((always_inline)) struct prefetch_attn prefetch_attn_
                                   .end = end,
                                   .at = prefetch_attn_tile(a, t0, t1, far),
                                   .left = far < end ? (ptrdiff_t)tile_bytes : 0,
-                                  .level2 = cpu_level2_ahead()};
+                                  .level2 = cpu_prefetches_to_l2()};
 }
 
 /* Moves the cursor to the next tile. Not inlined, so that the loops that prefetch need few registers. */

@@ -186,7 +186,7 @@ size_t kv_record_bytes(const char *type, const struct kv_limits *lim)
     size_t most = 0, bytes;
     struct kv c;
 
-    if (!imagine(&c, type, lim) || !c.type->ops->ahead)
+    if (!imagine(&c, type, lim) || !c.type->ops->read_ahead)
         return 0;
     for (size_t g = 0; g < c.n_groups; g++) {
         struct record_name name = {.n_tokens = lim->max_len, .n_bytes = kv_block_bytes(&c, g)};
@@ -368,25 +368,27 @@ size_t kv_n_blocks(const struct kv *c)
     return c->type->ops->n_blocks ? c->type->ops->n_blocks(c) : 0;
 }
 
-int kv_ahead(struct kv *c, struct prefix_key seed, const int32_t *token, size_t n, size_t *from, size_t *to)
+int kv_read_ahead(struct kv *c, struct prefix_key seed, const int32_t *token, size_t n, size_t *from,
+                  size_t *to)
 {
     check_seq(c, 0, n);
-    return c->type->ops->ahead ? c->type->ops->ahead(c, seed, token, n, from, to) : KV_AHEAD_NOTHING;
+    return c->type->ops->read_ahead ? c->type->ops->read_ahead(c, seed, token, n, from, to)
+                                    : KV_READ_AHEAD_NOTHING;
 }
 
-bool kv_ahead_go_on(struct kv *c, int handle)
+bool kv_read_ahead_go_on(struct kv *c, int handle)
 {
-    return c->type->ops->ahead_go_on(c, handle);
+    return c->type->ops->read_ahead_go_on(c, handle);
 }
 
-void kv_ahead_end(struct kv *c, int handle)
+void kv_read_ahead_end(struct kv *c, int handle)
 {
-    c->type->ops->ahead_end(c, handle);
+    c->type->ops->read_ahead_end(c, handle);
 }
 
-void kv_ahead_wait(struct kv *c, double seconds)
+void kv_read_ahead_wait(struct kv *c, double seconds)
 {
-    c->type->ops->ahead_wait(c, seconds);
+    c->type->ops->read_ahead_wait(c, seconds);
 }
 
 struct kv_view kv_view(const struct kv *c, size_t seq)

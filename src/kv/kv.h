@@ -35,10 +35,10 @@ enum {
     KV_MAX_BLOCK = 256,
     /* Default rows of a block of type paged. Smaller blocks share longer prefixes. */
     KV_PAGED_BLOCK = 64,
-    KV_AHEADS = 8 /* maximum number of concurrent kv_ahead() reads */
+    KV_READ_AHEADS = 8 /* maximum number of concurrent kv_read_ahead() reads */
 };
 
-enum { KV_AHEAD_NOTHING = -1, KV_AHEAD_LATER = -2 };
+enum { KV_READ_AHEAD_NOTHING = -1, KV_READ_AHEAD_LATER = -2 };
 
 enum kv_layout {
     KV_BLOCK_MAJOR, /* pooled types: [blocks][n_kv][K, V][rows of a block] */
@@ -111,12 +111,12 @@ struct kv_ops {
     void (*set_tokens)(struct kv *c, size_t seq, size_t pos, const int32_t *token, size_t n);
     void (*publish)(struct kv *c, size_t seq, const int32_t *token, size_t n, bool last);
     size_t (*adopt)(struct kv *c, size_t seq, struct prefix_key seed, const int32_t *token, size_t n);
-    /* Reading ahead from a store; see kv_ahead(). NULL: the type cannot have a store. */
-    int (*ahead)(struct kv *c, struct prefix_key seed, const int32_t *token, size_t n, size_t *from,
-                 size_t *to);
-    bool (*ahead_go_on)(struct kv *c, int handle);
-    void (*ahead_end)(struct kv *c, int handle);
-    void (*ahead_wait)(struct kv *c, double seconds);
+    /* Reading ahead from a store; see kv_read_ahead(). NULL: the type cannot have a store. */
+    int (*read_ahead)(struct kv *c, struct prefix_key seed, const int32_t *token, size_t n, size_t *from,
+                      size_t *to);
+    bool (*read_ahead_go_on)(struct kv *c, int handle);
+    void (*read_ahead_end)(struct kv *c, int handle);
+    void (*read_ahead_wait)(struct kv *c, double seconds);
     bool (*sees)(const struct kv *c, size_t seq, size_t n);
     /* For types whose block tables come from the caller. NULL: the cache makes its own tables. */
     void (*lend)(struct kv *c, size_t seq, const int32_t *block, size_t n);
@@ -222,16 +222,17 @@ size_t kv_n_blocks(const struct kv *c);
 
 /* Starts to load the blocks of TOKEN [n] that the store has and the pool lacks, so that kv_adopt() with the
  * same arguments will find them. TOKEN is borrowed until the read ends. Returns a handle, and sets [*from,
- * *to) to the range of rows that will be added to the pool. KV_AHEAD_NOTHING: the store has no more rows of
- * this prefix. KV_AHEAD_LATER: another read is loading these blocks, or all handles are in use. */
-int kv_ahead(struct kv *c, struct prefix_key seed, const int32_t *token, size_t n, size_t *from, size_t *to);
+ * *to) to the range of rows that will be added to the pool. KV_READ_AHEAD_NOTHING: the store has no more rows of
+ * this prefix. KV_READ_AHEAD_LATER: another read is loading these blocks, or all handles are in use. */
+int kv_read_ahead(struct kv *c, struct prefix_key seed, const int32_t *token, size_t n, size_t *from,
+                  size_t *to);
 
 /* Adds the blocks that have arrived to the prefix cache and requests the next blocks. True: the read is
  * finished and the handle is free. */
-bool kv_ahead_go_on(struct kv *c, int handle);
-void kv_ahead_end(struct kv *c, int handle); /* cancels the read; blocks that have arrived stay */
+bool kv_read_ahead_go_on(struct kv *c, int handle);
+void kv_read_ahead_end(struct kv *c, int handle); /* cancels the read; blocks that have arrived stay */
 /* Waits until a block of any read arrives, at most SECONDS. */
-void kv_ahead_wait(struct kv *c, double seconds);
+void kv_read_ahead_wait(struct kv *c, double seconds);
 
 /* Returns the addresses and tile tables of SEQ, valid until the next call that changes the cache. */
 struct kv_view kv_view(const struct kv *c, size_t seq);

@@ -69,8 +69,8 @@ struct reading {
     size_t i, g;
 };
 
-/* A kv_ahead() read: loads the first blocks of a waiting sequence from the store. */
-struct ahead {
+/* A kv_read_ahead() read: loads the first blocks of a waiting sequence from the store. */
+struct read_ahead {
     const int32_t *token; /* tokens of the prefix, borrowed; NULL: this handle is free */
     struct prefix_key seed;
     size_t n_blocks;
@@ -91,7 +91,7 @@ struct paged {
     struct store *store; /* borrowed; NULL: no store */
     struct prefix_key context[KV_MAX_GROUPS]; /* context_of() of each group */
     struct prefix_key *chain;                 /* [max_blocks] chain hashes of the prefix of find_blocks() */
-    struct ahead ahead[KV_AHEADS];
+    struct read_ahead read_ahead[KV_READ_AHEADS];
 };
 
 static bool keeps_prefixes(const struct paged *s)
@@ -256,8 +256,8 @@ static void paged_close(struct kv *c)
         return;
     for (size_t g = 0; g < KV_MAX_GROUPS; g++)
         mem_free(s->blocks[g].block);
-    for (size_t a = 0; a < KV_AHEADS; a++)
-        mem_free(s->ahead[a].node);
+    for (size_t a = 0; a < KV_READ_AHEADS; a++)
+        mem_free(s->read_ahead[a].node);
     prefix_close(&s->index);
     mem_free(s->path);
     mem_free(s->token);
@@ -301,7 +301,7 @@ static int open_index(struct kv *c, struct paged *s, struct err *e)
     if (c->group[0].window)
         n += c->lim.max_seqs * s->pool.max_blocks;
     if (c->lim.store)
-        n += KV_AHEADS * s->pool.max_blocks; /* nodes of blocks that kv_ahead() reads */
+        n += KV_READ_AHEADS * s->pool.max_blocks; /* nodes of blocks that kv_read_ahead() reads */
     return prefix_open(&s->index, c->lim.prefix_index, n, c->lim.block, c->n_groups, e);
 }
 
@@ -340,9 +340,9 @@ static int open_store(struct kv *c, struct paged *s, struct err *e)
     s->chain = mem_zalloc(s->pool.max_blocks, sizeof(*s->chain), MEM_KV);
     if (!s->chain)
         return err_nomem(e, "the tables of the KV store");
-    for (size_t a = 0; a < KV_AHEADS; a++) {
-        s->ahead[a].node = mem_zalloc(s->pool.max_blocks, sizeof(uint32_t), MEM_KV);
-        if (!s->ahead[a].node)
+    for (size_t a = 0; a < KV_READ_AHEADS; a++) {
+        s->read_ahead[a].node = mem_zalloc(s->pool.max_blocks, sizeof(uint32_t), MEM_KV);
+        if (!s->read_ahead[a].node)
             return err_nomem(e, "the tables of the KV store");
     }
     return 0;
@@ -763,7 +763,7 @@ static void touch(const struct kv *c, struct paged *s, const uint32_t *node, siz
 }
 
 /* Adds nodes for all blocks of A to the index and holds the last node. False: the index is full. */
-static bool add_nodes(const struct kv *c, struct paged *s, struct ahead *a)
+static bool add_nodes(const struct kv *c, struct paged *s, struct read_ahead *a)
 {
     size_t block = c->lim.block;
     uint32_t node = PREFIX_NONE;
@@ -783,37 +783,37 @@ static bool add_nodes(const struct kv *c, struct paged *s, struct ahead *a)
 /* Returns whether another read is loading the I-th block of a prefix, whose hash is CHAIN. */
 static bool is_being_read(const struct paged *s, size_t i, struct prefix_key chain)
 {
-    for (size_t a = 0; a < KV_AHEADS; a++)
-        if (s->ahead[a].token && i < s->ahead[a].n_blocks &&
-            memcmp(&s->index.chain[s->ahead[a].node[i]], &chain, sizeof(chain)) == 0)
+    for (size_t a = 0; a < KV_READ_AHEADS; a++)
+        if (s->read_ahead[a].token && i < s->read_ahead[a].n_blocks &&
+            memcmp(&s->index.chain[s->read_ahead[a].node[i]], &chain, sizeof(chain)) == 0)
             return true;
     return false;
 }
 
-static struct ahead *free_handle(struct paged *s)
+static struct read_ahead *free_handle(struct paged *s)
 {
-    for (size_t a = 0; a < KV_AHEADS; a++)
-        if (!s->ahead[a].token)
-            return &s->ahead[a];
+    for (size_t a = 0; a < KV_READ_AHEADS; a++)
+        if (!s->read_ahead[a].token)
+            return &s->read_ahead[a];
     return NULL;
 }
 
-static int paged_ahead(struct kv *c, struct prefix_key seed, const int32_t *token, size_t n, size_t *from,
-                       size_t *to)
+static int paged_read_ahead(struct kv *c, struct prefix_key seed, const int32_t *token, size_t n,
+                            size_t *from, size_t *to)
 {
     struct paged *s = c->state;
     size_t block = c->lim.block, there, n_blocks;
-    struct ahead *a;
+    struct read_ahead *a;
 
     if (!s->store)
-        return KV_AHEAD_NOTHING;
+        return KV_READ_AHEAD_NOTHING;
     there = find_prefix(c, s, seed, token, n);
     n_blocks = find_blocks(c, s, seed, token, n);
     if (n_blocks * block <= there)
-        return KV_AHEAD_NOTHING;
+        return KV_READ_AHEAD_NOTHING;
     if (is_being_read(s, n_blocks - 1, s->chain[n_blocks - 1]) ||
         is_being_read(s, there / block, s->chain[there / block]) || !(a = free_handle(s)))
-        return KV_AHEAD_LATER;
+        return KV_READ_AHEAD_LATER;
     touch(c, s, s->found, n_blocks);
     a->token = token;
     a->seed = seed;
@@ -822,15 +822,15 @@ static int paged_ahead(struct kv *c, struct prefix_key seed, const int32_t *toke
     a->failed = false;
     if (!add_nodes(c, s, a)) {
         a->token = NULL;
-        return KV_AHEAD_NOTHING;
+        return KV_READ_AHEAD_NOTHING;
     }
     *from = there;
     *to = n_blocks * block;
-    return (int)(a - s->ahead);
+    return (int)(a - s->read_ahead);
 }
 
 /* Loads RECORD, the I-th block of A in group G, into a cached block. */
-static void cache_record(struct kv *c, struct paged *s, struct ahead *a, size_t g, size_t i,
+static void cache_record(struct kv *c, struct paged *s, struct read_ahead *a, size_t g, size_t i,
                          const char *record)
 {
     uint32_t node = a->node[i], b;
@@ -853,7 +853,7 @@ static void cache_record(struct kv *c, struct paged *s, struct ahead *a, size_t 
 }
 
 /* Requests the blocks of A that the pool lacks from the store, until the store has no free slot. */
-static void ask_ahead(const struct kv *c, struct paged *s, struct ahead *a)
+static void ask_for_blocks(const struct kv *c, struct paged *s, struct read_ahead *a)
 {
     for (; a->at < a->n_blocks; a->at++, a->g = 0)
         for (; a->g < c->n_groups; a->g++) {
@@ -869,10 +869,10 @@ static void ask_ahead(const struct kv *c, struct paged *s, struct ahead *a)
         }
 }
 
-static void paged_ahead_end(struct kv *c, int handle)
+static void paged_read_ahead_end(struct kv *c, int handle)
 {
     struct paged *s = c->state;
-    struct ahead *a = &s->ahead[handle];
+    struct read_ahead *a = &s->read_ahead[handle];
 
     while (a->n_reading)
         store_drop(s->store, a->reading[--a->n_reading].slot);
@@ -881,10 +881,10 @@ static void paged_ahead_end(struct kv *c, int handle)
     prefix_unhold(&s->index, a->node[a->n_blocks - 1]);
 }
 
-static bool paged_ahead_go_on(struct kv *c, int handle)
+static bool paged_read_ahead_go_on(struct kv *c, int handle)
 {
     struct paged *s = c->state;
-    struct ahead *a = &s->ahead[handle];
+    struct read_ahead *a = &s->read_ahead[handle];
     size_t n = 0;
 
     for (size_t k = 0; k < a->n_reading; k++) {
@@ -902,14 +902,14 @@ static bool paged_ahead_go_on(struct kv *c, int handle)
     }
     a->n_reading = n;
     if (!a->failed)
-        ask_ahead(c, s, a);
+        ask_for_blocks(c, s, a);
     if (!a->failed && (a->n_reading || a->at < a->n_blocks))
         return false;
-    paged_ahead_end(c, handle);
+    paged_read_ahead_end(c, handle);
     return true;
 }
 
-static void paged_ahead_wait(struct kv *c, double seconds)
+static void paged_read_ahead_wait(struct kv *c, double seconds)
 {
     const struct paged *s = c->state;
 
@@ -980,10 +980,10 @@ const struct kv_ops kv_paged = {.pool_bytes = kvpool_bytes,
                                 .set_tokens = paged_set_tokens,
                                 .publish = paged_publish,
                                 .adopt = paged_adopt,
-                                .ahead = paged_ahead,
-                                .ahead_go_on = paged_ahead_go_on,
-                                .ahead_end = paged_ahead_end,
-                                .ahead_wait = paged_ahead_wait,
+                                .read_ahead = paged_read_ahead,
+                                .read_ahead_go_on = paged_read_ahead_go_on,
+                                .read_ahead_end = paged_read_ahead_end,
+                                .read_ahead_wait = paged_read_ahead_wait,
                                 .sees = kvpool_sees,
                                 .view = kvpool_view,
                                 .bytes = kvpool_region_bytes,

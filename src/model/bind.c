@@ -306,7 +306,7 @@ static bool is_stored_small(const struct linear_desc *d)
 
     for (size_t p = 0; p < d->n_parts; p++) {
         const enum dtype t = d->part[p]->dtype;
-        const unsigned bits = dtype_is_grouped(t) && t != DT_MXFP4 ? quant_form_of(t)->bits : 0;
+        const unsigned bits = dtype_is_grouped(t) && t != DT_MXFP4 ? quant_format_of(t)->bits : 0;
 
         if (bits == 0)
             return false;
@@ -335,7 +335,7 @@ static void set_quant(struct model *m, struct linear_desc *d)
     if (m->checkpoint->pack)
         return;
     if (d->group && m->opt.scales && !m->opt.scales->linears)
-        m->rc = calibration_gptq(m->opt.scales, d->name, d->part[0]->shape[1], &d->feedback, m->e);
+        m->rc = calibration_gptq(m->opt.scales, d->name, d->part[0]->shape[1], &d->gptq, m->e);
     if (!d->fixed)
         return;
     m->rc = m->opt.scales

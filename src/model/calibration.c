@@ -66,9 +66,9 @@ int calibration_open(struct calibration *s, const char *path, struct err *e)
     if (rc)
         return rc;
     if (!text) {
-        if ((rc = tensor_file_open(&s->feedback, folder_at(path), NULL, e)) == 0 &&
-            (rc = safetensors_read(&s->feedback, e)) != 0)
-            tensor_file_close(&s->feedback);
+        if ((rc = tensor_file_open(&s->gptq, folder_at(path), NULL, e)) == 0 &&
+            (rc = safetensors_read(&s->gptq, e)) != 0)
+            tensor_file_close(&s->gptq);
         s->sum = sum;
         return rc;
     }
@@ -82,7 +82,7 @@ int calibration_open(struct calibration *s, const char *path, struct err *e)
 void calibration_close(struct calibration *s)
 {
     json_decref(s->file);
-    tensor_file_close(&s->feedback);
+    tensor_file_close(&s->gptq);
     *s = (struct calibration){0};
 }
 
@@ -112,17 +112,17 @@ int calibration_get(const struct calibration *s, const char *name, size_t k, flo
 
 int calibration_checked(const struct calibration *s, int rc, struct err *e)
 {
-    return s->feedback.n ? tensor_file_checked(&s->feedback, 1, rc, e) : rc;
+    return s->gptq.n ? tensor_file_checked(&s->gptq, 1, rc, e) : rc;
 }
 
-int calibration_gptq(const struct calibration *s, const char *name, size_t k, const float **feedback,
+int calibration_gptq(const struct calibration *s, const char *name, size_t k, const float **gptq,
                      struct err *e)
 {
     char tensor[256];
     const struct view *v;
     int n = snprintf(tensor, sizeof(tensor), "%s" CALIBRATION_GPTQ, name);
 
-    if (n < 0 || (size_t)n >= sizeof(tensor) || !(v = tensor_file_get(&s->feedback, tensor, (size_t)n)))
+    if (n < 0 || (size_t)n >= sizeof(tensor) || !(v = tensor_file_get(&s->gptq, tensor, (size_t)n)))
         return err_set(e, ERR_INPUT,
                        "%s: tensor %s is missing; the file was made for another model, or for "
                        "another quant than int4",
@@ -136,7 +136,7 @@ int calibration_gptq(const struct calibration *s, const char *name, size_t k, co
     if (!dtype_all_finite(v->data, v->shape[0], DT_F32))
         return err_set(e, ERR_INPUT, "%s: tensor %s holds an infinity or NaN, expected finite numbers",
                        s->path, tensor);
-    *feedback = (const float *)v->data;
+    *gptq = (const float *)v->data;
     return 0;
 }
 

@@ -19,9 +19,9 @@ struct linear_seen;
 #define CALIBRATION_GPTQ ".feedback"
 
 struct calibration {
-    /* The JSON file and its member "linears"; NULL if the file is safetensors, which is open as FEEDBACK. */
+    /* The JSON file and its member "linears"; NULL if the file is safetensors, which is open as GPTQ. */
     json_t *file, *linears;
-    struct tensor_file feedback;
+    struct tensor_file gptq;
     /* The path of the file. Borrowed. */
     const char *path;
     /* XXH3-64 hash of the bytes of the file. */
@@ -37,8 +37,8 @@ int calibration_open(struct calibration *s, const char *path, struct err *e);
 /* Sets *LARGEST to the member "largest" of the linear NAME with K columns. */
 int calibration_get(const struct calibration *s, const char *name, size_t k, float *largest, struct err *e);
 
-/* Sets *FEEDBACK to the GPTQ factors of the linear NAME with K columns, valid while S is open. */
-int calibration_gptq(const struct calibration *s, const char *name, size_t k, const float **feedback,
+/* Sets *GPTQ to the factors of the linear NAME with K columns, valid while S is open. */
+int calibration_gptq(const struct calibration *s, const char *name, size_t k, const float **gptq,
                      struct err *e);
 
 /* Returns RC, the result of quantizing with the factors of S, or an error if the file changed meanwhile. */

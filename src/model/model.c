@@ -385,7 +385,7 @@ static int take_packed(struct model *m, const struct model_todo *t, size_t i, st
     const struct pack_linear *found = i < p->n_linears ? &p->linear[i] : NULL;
     const struct linear *l = t->linear;
 
-    if (!found || strcmp(found->name, t->desc->name) != 0 || strcmp(found->form, l->backend->form) != 0 ||
+    if (!found || strcmp(found->name, t->desc->name) != 0 || strcmp(found->layout, l->backend->layout) != 0 ||
         found->n != l->n || found->k != l->k || found->dtype != l->dtype || found->paired != l->paired ||
         found->blob.bytes != l->packed_bytes)
         return err_set(
@@ -467,7 +467,7 @@ static int save_linear(struct model *m, const struct model_todo *t, struct err *
 {
     const struct linear *l = t->linear;
     const struct pack_linear about = {.name = t->desc->name,
-                                      .form = l->backend->form,
+                                      .layout = l->backend->layout,
                                       .n = l->n,
                                       .k = l->k,
                                       .dtype = l->dtype,

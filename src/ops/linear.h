@@ -56,7 +56,7 @@ struct linear_desc {
     bool fixed;
     float largest;
     /* With a group: GPTQ's factors for rows of K (gptq.h). NULL: no errors are carried. */
-    const float *feedback;
+    const float *gptq;
     /* With DT_F32 or DT_BF16: weights are rounded to MXFP4, in groups of 32 along K. */
     bool to_mxfp4;
     /* The linear is an expert of a mixture. */
@@ -150,7 +150,7 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
 int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool, struct err *e);
 
 /* Uses PACKED [packed_bytes], aligned to 64, instead of packing D: bytes that linear_pack() made before, for
- * the same sizes, type and layout (linear_backend.form). PACKED must outlive L. */
+ * the same sizes, type and layout (linear_backend.layout). PACKED must outlive L. */
 int linear_map(struct linear *l, const struct linear_desc *d, const void *packed, struct pool *pool,
                struct err *e);
 

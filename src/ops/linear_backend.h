@@ -39,15 +39,15 @@ enum {
     LINEAR_OWN_INPUT = 4
 };
 
-/* Layouts that several files pack or read (linear_backend.form). */
-#define LINEAR_FORM_PANELS "panels of 32, int8 turned by signs"
-#define LINEAR_FORM_INT4   "int4 panels of 32, turned by signs"
+/* Layouts that several files pack or read (linear_backend.layout). */
+#define LINEAR_LAYOUT_PANELS "panels of 32, int8 turned by signs"
+#define LINEAR_LAYOUT_INT4   "int4 panels of 32, turned by signs"
 
 /* A backend of linears: a name and functions. */
 struct linear_backend {
     const char *name;
     /* The name of the layout of the packed weights, the same on all machines. A new layout has a new name. */
-    const char *form;
+    const char *layout;
     /* Returns true if the backend can compute D; otherwise sets *WHY_NOT to the reason, for the user. */
     bool (*accepts)(const struct linear_desc *d, const char **why_not);
     /* Sets the members of L that depend on D; the caller has set n, k and dtype. Returns the bytes of the packed

@@ -17,7 +17,7 @@
 
 static size_t panel_bytes(const struct linear *l, size_t part)
 {
-    return groups_panel_bytes(quant_form_of(l->stored[part]), l->k);
+    return groups_panel_bytes(quant_format_of(l->stored[part]), l->k);
 }
 
 static bool stored_accepts(const struct linear_desc *d, const char **why_not)
@@ -80,7 +80,7 @@ static const uint8_t *row_at(const struct view *v, size_t row)
 }
 
 /* Packs group I of column C of PANEL. Returns false if one of its weights is not finite. */
-static bool pack_group(const struct quant_form *f, uint8_t *panel, size_t i, size_t c,
+static bool pack_group(const struct quant_format *f, uint8_t *panel, size_t i, size_t c,
                        const struct quant_codes *q)
 {
     uint8_t *head = panel + (size_t)(groups_head(f, panel, i) - panel);
@@ -98,14 +98,14 @@ static bool pack_group(const struct quant_form *f, uint8_t *panel, size_t i, siz
 /* Packs 32 columns from column FIRST on. Returns false if one of their weights is not finite. */
 static bool pack_panel(const struct linear *l, const struct linear_desc *d, size_t first)
 {
-    const struct quant_form *f;
+    const struct quant_format *f;
     size_t part = 0, panel, bytes;
     char *to = part_at(l, part, &panel);
     bool finite = true;
 
     while (first / KERN_NR >= panel + l->part_panels[part])
         to = part_at(l, ++part, &panel);
-    f = quant_form_of(l->stored[part]);
+    f = quant_format_of(l->stored[part]);
     bytes = panel_bytes(l, part);
     to += (first / KERN_NR - panel) * bytes;
     memset(to, 0, bytes);
@@ -162,7 +162,7 @@ static size_t stored_most(const struct linear *l)
 }
 
 const struct linear_backend linear_blocks = {.name = "blocks",
-                                             .form = "blocks of 32 x 32",
+                                             .layout = "blocks of 32 x 32",
                                              .accepts = stored_accepts,
                                              .open = stored_open,
                                              .pack = stored_pack,

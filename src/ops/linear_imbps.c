@@ -113,7 +113,7 @@ static void imbps_run_mlp(const struct linear_mlp *w, struct pool *pool)
 }
 
 const struct linear_backend linear_imbps = {.name = "imbps",
-                                            .form = LINEAR_FORM_PANELS,
+                                            .layout = LINEAR_LAYOUT_PANELS,
                                             .accepts = imbps_accepts,
                                             .open = linear_panels_open,
                                             .pack = linear_panels_pack,

@@ -139,7 +139,7 @@ struct column {
 };
 
 /* Writes the codes, multiple and offset of the group of N elements from AT on; carries errors within it. */
-static void put_group(struct column *w, const struct linear *l, const float *feedback, size_t at, size_t n)
+static void put_group(struct column *w, const struct linear *l, const float *gptq, size_t at, size_t n)
 {
     float *x = w->x + at, least, most;
     struct points p = points_for(x, n);
@@ -157,8 +157,8 @@ static void put_group(struct column *w, const struct linear *l, const float *fee
             (uint8_t)(code << (k % 8 / 4 * 4));
         w->sum += point;
         w->error[i] = w->w[k] - (float)point;
-        if (feedback && k < l->k) {
-            const float *row = gptq_row(feedback, l->k, k, &length);
+        if (gptq && k < l->k) {
+            const float *row = gptq_row(gptq, l->k, k, &length);
 
             for (size_t j = 1; j < length && i + j < n; j++)
                 x[i + j] += w->error[i] * row[j];
@@ -191,16 +191,16 @@ static bool take_column(struct column *w, const struct linear *l, const struct l
 }
 
 /* Packs the column W into its panel, which must be zeroed. */
-static void put_column(struct column *w, const struct linear *l, const float *feedback)
+static void put_column(struct column *w, const struct linear *l, const float *gptq)
 {
     size_t k = int4_k(l->k);
     uint8_t *tail = w->panel + int4_panel_bytes(k, l->group) - KERN_I8_TAIL + 4 * w->c;
 
     for (size_t at = 0, n; at < k; at += n) {
         n = k - at < l->group ? k - at : l->group;
-        put_group(w, l, feedback, at, n);
-        if (feedback)
-            gptq_carry(feedback, l->k, at, n < l->k - at ? n : l->k - at, w->error, w->x);
+        put_group(w, l, gptq, at, n);
+        if (gptq)
+            gptq_carry(gptq, l->k, at, n < l->k - at ? n : l->k - at, w->error, w->x);
     }
     w->sum *= -128;
     memcpy(tail, &w->sum, sizeof(w->sum));
@@ -219,7 +219,7 @@ static bool int4_pack(struct linear *l, const struct linear_desc *d, size_t begi
             memset(w.panel, 0, bytes);
         if (!take_column(&w, l, d, i))
             return false;
-        put_column(&w, l, d->feedback);
+        put_column(&w, l, d->gptq);
     }
     return true;
 }
@@ -256,7 +256,7 @@ static void int4_run(const struct linear *l, const void *in, const struct linear
 }
 
 const struct linear_backend linear_int4 = {.name = "gallop",
-                                           .form = LINEAR_FORM_INT4,
+                                           .layout = LINEAR_LAYOUT_INT4,
                                            .accepts = int4_accepts,
                                            .open = int4_open,
                                            .pack = int4_pack,
@@ -264,7 +264,7 @@ const struct linear_backend linear_int4 = {.name = "gallop",
                                            .run = int4_run,
                                            .scratch_bytes = int4_scratch_bytes};
 const struct linear_backend linear_int4_native = {.name = "native",
-                                                  .form = LINEAR_FORM_INT4,
+                                                  .layout = LINEAR_LAYOUT_INT4,
                                                   .accepts = int4_accepts,
                                                   .open = int4_open,
                                                   .pack = int4_pack,

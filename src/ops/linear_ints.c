@@ -7,17 +7,17 @@
 #include "ops/linear.h"
 #include "ops/linear_backend.h"
 
-/* Returns true if the weights of L are packed in the layout FORM (linear_backend.form). */
-static bool has_form(const struct linear *l, const char *form)
+/* Returns true if the weights of L are packed in LAYOUT (linear_backend.layout). */
+static bool has_layout(const struct linear *l, const char *layout)
 {
-    return l->dtype == DT_I8 && strcmp(l->backend->form, form) == 0;
+    return l->dtype == DT_I8 && strcmp(l->backend->layout, layout) == 0;
 }
 
 enum linear_ints linear_ints_of(const struct linear *l)
 {
-    return has_form(l, LINEAR_FORM_PANELS) ? LINEAR_INT8
-           : has_form(l, LINEAR_FORM_INT4) ? LINEAR_INT4
-                                           : LINEAR_NO_INTS;
+    return has_layout(l, LINEAR_LAYOUT_PANELS) ? LINEAR_INT8
+           : has_layout(l, LINEAR_LAYOUT_INT4) ? LINEAR_INT4
+                                               : LINEAR_NO_INTS;
 }
 
 /* Returns the scale of column C of a panel that ends at END. */

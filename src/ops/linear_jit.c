@@ -470,7 +470,7 @@ static void jit_run(const struct linear *l, const void *in, const struct linear_
 }
 
 const struct linear_backend linear_jit = {.name = "jit",
-                                          .form = "units of 64, int8 turned by signs",
+                                          .layout = "units of 64, int8 turned by signs",
                                           .accepts = jit_accepts,
                                           .open = jit_open,
                                           .pack = jit_pack,

@@ -81,7 +81,7 @@ static size_t mxfp4_int8_open(struct linear *l, const struct linear_desc *d)
     l->padded = l->k % GROUP != 0;
     l->stored[0] = DT_MXFP4;
     l->part_panels[0] = (linear_columns(l) + KERN_NR - 1) / KERN_NR;
-    return l->part_panels[0] * groups_panel_bytes(quant_form_of(DT_MXFP4), whole_k(l));
+    return l->part_panels[0] * groups_panel_bytes(quant_format_of(DT_MXFP4), whole_k(l));
 }
 
 /* Returns the nibble whose value is nearest to X, ties to the even mantissa. */
@@ -221,7 +221,7 @@ static bool mxfp4_pack(struct linear *l, const struct linear_desc *d, size_t beg
 static bool mxfp4_int8_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end,
                             void *scratch)
 {
-    const struct quant_form *f = quant_form_of(DT_MXFP4);
+    const struct quant_format *f = quant_format_of(DT_MXFP4);
     size_t groups = whole_k(l) / GROUP, bytes = groups_span_bytes(f);
     uint8_t *to = (uint8_t *)l->packed + begin / KERN_NR * groups * bytes, code[GROUPS_SIZE];
     bool finite = true;
@@ -305,7 +305,7 @@ static size_t mxfp4_int8_most(const struct linear *l)
 }
 
 const struct linear_backend linear_mxfp4 = {.name = "mxfp4",
-                                            .form = "mxfp4 groups of 32 x 32",
+                                            .layout = "mxfp4 groups of 32 x 32",
                                             .accepts = mxfp4_accepts,
                                             .open = mxfp4_open,
                                             .pack = mxfp4_pack,
@@ -314,7 +314,7 @@ const struct linear_backend linear_mxfp4 = {.name = "mxfp4",
                                             .scratch_bytes = mxfp4_scratch_bytes};
 
 const struct linear_backend linear_mxfp4_int8 = {.name = "mxfp4_int8",
-                                                 .form = "mxfp4 blocks of 32 x 32",
+                                                 .layout = "mxfp4 blocks of 32 x 32",
                                                  .accepts = mxfp4_int8_accepts,
                                                  .open = mxfp4_int8_open,
                                                  .pack = mxfp4_int8_pack,

@@ -279,7 +279,7 @@ void linear_panels_run(const struct linear *l, const void *in, const struct line
 }
 
 const struct linear_backend linear_gallop = {.name = "gallop",
-                                             .form = LINEAR_FORM_PANELS,
+                                             .layout = LINEAR_LAYOUT_PANELS,
                                              .accepts = panels_accepts,
                                              .open = linear_panels_open,
                                              .pack = linear_panels_pack,
@@ -289,7 +289,7 @@ const struct linear_backend linear_gallop = {.name = "gallop",
                                              .most = panels_most,
                                              .row = linear_panels_row};
 const struct linear_backend linear_native = {.name = "native",
-                                             .form = LINEAR_FORM_PANELS,
+                                             .layout = LINEAR_LAYOUT_PANELS,
                                              .accepts = panels_accepts,
                                              .open = linear_panels_open,
                                              .pack = linear_panels_pack,

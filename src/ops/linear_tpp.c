@@ -189,7 +189,7 @@ static void tpp_run(const struct linear *l, const void *in, const struct linear_
 }
 
 const struct linear_backend linear_tpp = {.name = "tpp",
-                                          .form = LINEAR_FORM_PANELS,
+                                          .layout = LINEAR_LAYOUT_PANELS,
                                           .accepts = tpp_accepts,
                                           .open = linear_panels_open,
                                           .pack = linear_panels_pack,

@@ -27,12 +27,12 @@ static uint16_t word_at(const uint8_t *p)
 /* ---- layouts ---- */
 
 /* Sets OUT to the codes and scales of group number G (32 elements) of the stored group at B. */
-typedef void read_fn(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f);
+typedef void read_fn(struct quant_codes *out, const uint8_t *b, int g, const struct quant_format *f);
 
 /* Layout: d, in formats with a minimum min, in formats of 5 bits the fifth bits of the codes in 4 bytes, then
  * the codes. Codes of 8 bits are signed bytes. Of other codes, the low nibbles are elements 0 to 15, the high
  * nibbles 16 to 31. */
-static void read_32(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
+static void read_32(struct quant_codes *out, const uint8_t *b, int g, const struct quant_format *f)
 {
     const uint8_t *fifth = b + (f->powers ? 1 : f->min ? 4 : 2), *q = fifth + (f->bits == 5 ? 4 : 0);
 
@@ -49,7 +49,7 @@ static void read_32(struct quant_codes *out, const uint8_t *b, int g, const stru
 }
 
 /* Layout: scales and minimums of 4 bits [16], codes of 2 bits [64], d, dmin; 16 groups of 16. */
-static void read_q2_k(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
+static void read_q2_k(struct quant_codes *out, const uint8_t *b, int g, const struct quant_format *f)
 {
     (void)f;
     out->d = word_at(b + 80);
@@ -60,7 +60,7 @@ static void read_q2_k(struct quant_codes *out, const uint8_t *b, int g, const st
 }
 
 /* Layout: high bits of the codes [32], their low 2 bits [64], scales of 6 bits [12], d; 16 groups of 16. */
-static void read_q3_k(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
+static void read_q3_k(struct quant_codes *out, const uint8_t *b, int g, const struct quant_format *f)
 {
     const uint8_t *s = b + 96;
 
@@ -76,7 +76,7 @@ static void read_q3_k(struct quant_codes *out, const uint8_t *b, int g, const st
 }
 
 /* Layout: d, dmin, eight scales and minimums of 6 bits [12], in Q5_K fifth bits [32], nibbles [128]. */
-static void read_q45_k(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
+static void read_q45_k(struct quant_codes *out, const uint8_t *b, int g, const struct quant_format *f)
 {
     const uint8_t *s = b + 4, *high = b + 16, *q = f->bits == 5 ? high + 32 : high;
 
@@ -90,7 +90,7 @@ static void read_q45_k(struct quant_codes *out, const uint8_t *b, int g, const s
 }
 
 /* Layout: low nibbles of the codes [128], high 2 bits [64], scales [16], d; 16 groups of 16. */
-static void read_q6_k(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
+static void read_q6_k(struct quant_codes *out, const uint8_t *b, int g, const struct quant_format *f)
 {
     const uint8_t *low = b + g / 4 * 64 + g % 2 * 32, *high = b + 128 + g / 4 * 32;
 
@@ -103,7 +103,7 @@ static void read_q6_k(struct quant_codes *out, const uint8_t *b, int g, const st
 
 /* Layout: d, upper 2 bits of the scales [2], lower nibbles of the scales [4], nibbles of the codes [128]; 8
  * groups of 32 with a scale of 6 bits. */
-static void read_iq4_xs(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
+static void read_iq4_xs(struct quant_codes *out, const uint8_t *b, int g, const struct quant_format *f)
 {
     const uint8_t *q = b + 8 + 16 * g;
     int low = b[4 + g / 2] >> (g % 2 * 4) & 15, high = word_at(b + 2) >> (2 * g) & 3;
@@ -117,16 +117,16 @@ static void read_iq4_xs(struct quant_codes *out, const uint8_t *b, int g, const 
 
 static const struct {
     read_fn *read;
-    struct quant_form form;
+    struct quant_format format;
 } formats[DT_N] = {
 #define QUANT(name, gguf, elements, bytes, read, ...) [DT_##name] = {read, {__VA_ARGS__}},
 #include "tensor/quant.def"
 };
 
-const struct quant_form *quant_form_of(enum dtype t)
+const struct quant_format *quant_format_of(enum dtype t)
 {
     ASSERT(dtype_is_grouped(t), "%d", (int)t);
-    return &formats[t].form;
+    return &formats[t].format;
 }
 
 void quant_group(struct quant_codes *out, const void *src, enum dtype t, size_t i)
@@ -135,7 +135,7 @@ void quant_group(struct quant_codes *out, const void *src, enum dtype t, size_t 
 
     *out = (struct quant_codes){.d = 0};
     formats[t].read(out, (const uint8_t *)src + i / groups * dtype_bytes(t), (int)(i % groups),
-                    quant_form_of(t));
+                    quant_format_of(t));
 }
 
 /* ---- fp32 ---- */
@@ -152,7 +152,7 @@ static float power_of(unsigned e)
 }
 
 /* Returns the integer that multiplies d (I is 0) or min (I is 1) in half H of group Q. */
-static float multiple_of(const struct quant_codes *q, const struct quant_form *f, int i, int h)
+static float multiple_of(const struct quant_codes *q, const struct quant_format *f, int i, int h)
 {
     if (!f->multiples)
         return 1;
@@ -161,7 +161,7 @@ static float multiple_of(const struct quant_codes *q, const struct quant_form *f
     return f->min ? (float)q->multiple[i] : (float)(int8_t)q->multiple[f->in_halves ? h : 0];
 }
 
-static void decode(float out[QUANT_SIZE], const struct quant_codes *q, const struct quant_form *f)
+static void decode(float out[QUANT_SIZE], const struct quant_codes *q, const struct quant_format *f)
 {
     const float d = f->powers ? power_of(q->d) : dtype_f16_to_f32(q->d);
     const float min = dtype_f16_to_f32(q->min);
@@ -181,7 +181,7 @@ static void decode(float out[QUANT_SIZE], const struct quant_codes *q, const str
 
 void quant_to_f32(float *dst, const void *src, enum dtype t, size_t first, size_t n)
 {
-    const struct quant_form *f = quant_form_of(t);
+    const struct quant_format *f = quant_format_of(t);
 
     while (n > 0) {
         size_t skip = first % QUANT_SIZE, m = QUANT_SIZE - skip < n ? QUANT_SIZE - skip : n;

@@ -32,7 +32,7 @@ extern const uint8_t quant_values[QUANT_N_VALUES][16];
  *   with both       multiple[h] belongs to half h; its low nibble multiplies d, and its high nibble multiplies
  *                   min, which is then subtracted
  *   with neither    multiple[0] is signed and multiplies d */
-struct quant_form {
+struct quant_format {
     unsigned bits; /* bits of a code: 2 to 6, or 8 */
     int zero;      /* the value that decodes to 0; unused in formats with a minimum */
     bool min, multiples;
@@ -42,9 +42,9 @@ struct quant_form {
 };
 
 /* Returns how the quantized dtype T computes its elements. T must satisfy dtype_is_grouped(). */
-const struct quant_form *quant_form_of(enum dtype t);
+const struct quant_format *quant_format_of(enum dtype t);
 
-/* The codes and scales of one group of 32 elements, as struct quant_form describes. */
+/* The codes and scales of one group of 32 elements, as struct quant_format describes. */
 struct quant_codes {
     uint8_t code[QUANT_SIZE];
     uint16_t d, min;

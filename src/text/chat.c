@@ -150,20 +150,20 @@ static json_t *reasoning(json_t *message)
  * `reasoning_content`. NULL: no memory. */
 static json_t *prepare_message(json_t *message)
 {
-    json_t *copy = json_object(), *thought = reasoning(message), *v;
+    json_t *copy = json_object(), *thinking = reasoning(message), *v;
     int rc = copy ? 0 : -1;
     const char *key;
     size_t n;
 
-    if (rc == 0 && thought)
-        rc = json_object_set(copy, "thinking", thought);
+    if (rc == 0 && thinking)
+        rc = json_object_set(copy, "thinking", thinking);
     json_object_keylen_foreach(message, key, n, v)
     {
         if (rc == 0 && !json_is_null(v))
             rc = json_object_setn(copy, key, n, v);
     }
-    if (rc == 0 && thought)
-        rc = json_object_set(copy, "reasoning_content", thought);
+    if (rc == 0 && thinking)
+        rc = json_object_set(copy, "reasoning_content", thinking);
     if (rc == 0)
         return copy;
     json_decref(copy);

@@ -129,7 +129,7 @@ static void parse(struct seen *f, const struct markup_calls *markup, const struc
 
 static void check(const struct tool_calls *calls, const struct buf *text, bool is_whole)
 {
-    const char *name = calls->form.name;
+    const char *name = calls->markup.name;
     const struct markup_calls *markup = markup_calls_named(name);
     struct seen whole, pieces;
 
@@ -165,7 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size < 2)
         return 0;
-    ASSERT(tool_calls_form_named(markup_calls_row(data[1] % markup_n_calls_rows)->name, &calls.form));
+    ASSERT(tool_calls_markup_named(markup_calls_row(data[1] % markup_n_calls_rows)->name, &calls.markup));
     calls.is_free = data[0] & 32;
     calls.is_parallel = data[0] & 64;
     is_compact = data[0] & 128;

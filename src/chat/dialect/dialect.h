@@ -46,11 +46,11 @@ struct dialect {
     /* Writes the events before the first token of a stream. Called when this token is available, because clients
      * measure the time to the first event with content. */
     void (*introduce)(const struct dialect_writer *w, struct buf *out);
-    /* Returns the number of log-probabilities that write_ahead() has to format before the next part. */
-    size_t (*n_ahead)(const struct dialect_writer *w);
-    /* Formats the log-probabilities that n_ahead() counted, perhaps on another thread. Called only if there are
+    /* Returns the number of log-probabilities that format_logprobs() has to format before the next part. */
+    size_t (*n_logprobs_left)(const struct dialect_writer *w);
+    /* Formats the log-probabilities that n_logprobs_left() counted, perhaps on another thread. Called only if there are
      * many. */
-    void (*write_ahead)(const struct dialect_writer *w);
+    void (*format_logprobs)(const struct dialect_writer *w);
     /* Writes the unsent part of choice I. */
     void (*part)(const struct dialect_writer *w, size_t i, struct buf *out);
     /* Writes the end of a stream. STATUS: 0, or the HTTP status of an error that SENTENCE describes. */

@@ -119,9 +119,9 @@ static bool begins(const struct dialect_writer *w, size_t i)
     return false;
 }
 
-/* Implements dialect.n_ahead: returns the number of log-probabilities in the repeated prompts (`echo`) that the next
- * part begins with, and marks these prompts as ECHO_WANTED. */
-static size_t count_ahead(const struct dialect_writer *w)
+/* Implements dialect.n_logprobs_left: returns the number of log-probabilities in the repeated prompts (`echo`) that the
+ * next part begins with, and marks these prompts as ECHO_WANTED. */
+static size_t count_logprobs(const struct dialect_writer *w)
 {
     struct state *s = w->state;
     size_t n = 0;
@@ -136,7 +136,7 @@ static size_t count_ahead(const struct dialect_writer *w)
     return n;
 }
 
-static void write_ahead(const struct dialect_writer *w)
+static void format_logprobs(const struct dialect_writer *w)
 {
     struct state *s = w->state;
 
@@ -262,8 +262,8 @@ const struct dialect openai_completions = {.prefix = "cmpl-",
                                            .open = open_state,
                                            .close = close_state,
                                            .whole = completions_put_whole,
-                                           .n_ahead = count_ahead,
-                                           .write_ahead = write_ahead,
+                                           .n_logprobs_left = count_logprobs,
+                                           .format_logprobs = format_logprobs,
                                            .part = completions_put_part,
                                            .end = completions_put_end,
                                            .error = dialect_error,

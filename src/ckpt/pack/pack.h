@@ -55,7 +55,7 @@ struct pack_tensor {
 
 struct pack_linear {
     const char *name;
-    const char *form; /* name of the layout of the packed bytes (linear.h) */
+    const char *layout; /* name of the layout of the packed bytes (linear.h) */
     size_t n, k;
     enum dtype dtype; /* the dtype in which the linear computes */
     bool paired;

@@ -273,14 +273,14 @@ static int read_tensor(struct reader *r)
 static int read_linear(struct reader *r)
 {
     struct pack_linear l = {.dtype = DT_F32};
-    struct json_str key, name = {.s = ""}, form = {.s = ""};
+    struct json_str key, name = {.s = ""}, layout = {.s = ""};
     size_t size[2] = {0};
 
     for (json_pull_enter_object(&r->j); json_pull_key(&r->j, &key);)
         if (json_str_is(&key, "name"))
             json_pull_string(&r->j, &name);
         else if (json_str_is(&key, "form"))
-            json_pull_string(&r->j, &form);
+            json_pull_string(&r->j, &layout);
         else if (json_str_is(&key, "dtype"))
             read_dtype(&r->j, &l.dtype);
         else if (json_str_is(&key, "size"))
@@ -294,8 +294,8 @@ static int read_linear(struct reader *r)
     l.n = size[0];
     l.k = size[1];
     l.name = kept(r, &name);
-    l.form = kept(r, &form);
-    if (!l.name || !l.form)
+    l.layout = kept(r, &layout);
+    if (!l.name || !l.layout)
         return ERR_NOMEM;
     if (!mem_grow((void **)&r->p->linear, &r->cap_linears, r->p->n_linears + 1, sizeof(l), MEM_CKPT))
         return err_nomem(r->e, r->p->path);

@@ -208,7 +208,7 @@ int pack_packed(struct pack_writer *w, const struct pack_linear *l, const void *
     go_to_list(w, LINEARS);
     buf_json_begin(&w->directory, '{');
     add_string(w, "name", l->name);
-    add_string(w, "form", l->form);
+    add_string(w, "form", l->layout);
     add_string(w, "dtype", dtype_name(l->dtype));
     add_sizes(w, "size", size, 2);
     buf_json_key(&w->directory, "paired");

@@ -97,7 +97,7 @@ static int add_function(const struct constrain_calls *c, size_t i, json_t *list,
 
 /* Returns the name of the markup in which the model writes tool calls. Mistral's models have two: newer
  * ones put the function's name before [ARGS]. */
-static const char *form_of(const struct constrain_calls *c)
+static const char *markup_of(const struct constrain_calls *c)
 {
     const char *name = c->markup->calls->name, *source = c->template;
 
@@ -115,7 +115,7 @@ static int write_calls(struct gallop_structured_outputs *s, const struct constra
         if (may_call(c, name_of(c, i)))
             rc = add_function(c, i, list, e);
     v = rc ? NULL
-           : json_pack("{s:s,s:b,s:b,s:O}", "markup", form_of(c), "required", is_required(c), "parallel",
+           : json_pack("{s:s,s:b,s:b,s:O}", "markup", markup_of(c), "required", is_required(c), "parallel",
                        c->is_parallel && c->choice != TOOLS_NAMED, "functions", list);
     if (v)
         buf_json_tree(&text, v, false);

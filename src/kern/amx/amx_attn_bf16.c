@@ -149,7 +149,7 @@ void KERN_NAME(amx_attn_bf16)(const struct kern_attn *a)
                             .s = a->scratch,
                             .p = (uint32_t *)(void *)a->scratch + KERN_ATTN_ROWS * KERN_CHUNK,
                             .tile_bytes = a->dp * KERN_TILE * sizeof(uint16_t),
-                            .level2 = cpu_level2_ahead()};
+                            .level2 = cpu_prefetches_to_l2()};
     size_t tiles = (a->m + AMX_ROWS - 1) / AMX_ROWS, shaped = 0;
 
     o.lead = avx512_attn_lead(&o);

@@ -58,7 +58,7 @@ SIMD512_INLINE void add_product(__m512 y[AMX_ROWS], const struct product *t, int
 /* Adds the minimums in half H of group C (the whole group in formats without halves) to the float sums Y.
  * Each minimum is multiplied by the sum of the row's input elements in this half. */
 SIMD512_INLINE void add_minimums(__m512 y[AMX_ROWS], const struct groups512_group *c, char *in, int side,
-                                 int rows, int h, const struct quant_form f)
+                                 int rows, int h, const struct quant_format f)
 {
     const __m512 min = _mm512_loadu_ps(c->min[h] + 16 * side);
 
@@ -104,7 +104,7 @@ SIMD512_INLINE void multiply(const struct work *t, size_t s, int32_t *to, const 
         add_product(y, at, 3 * QUARTER, rows, powers);
 }
 
-SIMD512_INLINE void micro(const struct work *t, int rows, const struct quant_form f)
+SIMD512_INLINE void micro(const struct work *t, int rows, const struct quant_format f)
 {
     const int halves = groups_parts(f);
     const bool powers = f.powers;
@@ -146,10 +146,10 @@ SIMD512_INLINE void micro(const struct work *t, int rows, const struct quant_for
 
 typedef void micro_fn(const struct work *t);
 
-#define ONE(rows, name, ...)                              \
-    static void name##_##rows(const struct work *t)       \
-    {                                                     \
-        micro(t, rows, (struct quant_form){__VA_ARGS__}); \
+#define ONE(rows, name, ...)                                \
+    static void name##_##rows(const struct work *t)         \
+    {                                                       \
+        micro(t, rows, (struct quant_format){__VA_ARGS__}); \
     }
 #define ROWS_OF(name, ...)                \
     SIMD512_TO_16(ONE, name, __VA_ARGS__) \
@@ -160,7 +160,7 @@ ROWS_OF(of_halves, .in_halves = true)
 ROWS_OF(of_halves_with_minimums, .in_halves = true, .min = true)
 ROWS_OF(of_powers, .powers = true)
 
-static micro_fn *const *tile_of(const struct quant_form *f)
+static micro_fn *const *tile_of(const struct quant_format *f)
 {
     if (f->in_halves)
         return f->min ? of_halves_with_minimums : of_halves;
@@ -174,7 +174,7 @@ typedef void unpack_fn(struct groups512_group *to, const uint8_t *panel, size_t 
 #define QUANT(name, gguf, elements, bytes, read, ...)                                                  \
     static void unpack_##name(struct groups512_group *to, const uint8_t *panel, size_t from, size_t n) \
     {                                                                                                  \
-        groups512_unpack(to, panel, from, n, (struct quant_form){__VA_ARGS__}, true);                  \
+        groups512_unpack(to, panel, from, n, (struct quant_format){__VA_ARGS__}, true);                \
     }
 #include "tensor/quant.def"
 
@@ -187,7 +187,7 @@ static unpack_fn *const unpack_of[DT_N] = {
  * format. */
 struct walk {
     const struct kern_gemm *g;
-    const struct quant_form *f;
+    const struct quant_format *f;
     const uint8_t *stop; /* end of the weights that may be prefetched */
     size_t r0, r1;
     unpack_fn *unpack;
@@ -242,7 +242,7 @@ static void run_panel(const struct walk *w, size_t p)
 
 /* Sets the shapes of the AMX tiles: 0 and 1 for 16 rows if there is a WHOLE tile of rows, 2 for operand B,
  * and 3 and 4 for the LEFT rows of the last tile. */
-static void set_shapes(const struct quant_form *f, bool whole, size_t left)
+static void set_shapes(const struct quant_format *f, bool whole, size_t left)
 {
     const size_t rows[5] = {whole ? AMX_ROWS : 0, whole ? AMX_ROWS : 0,
                             GROUPS512_STEPS / (size_t)groups_parts(*f), left, left};
@@ -259,7 +259,7 @@ static void set_shapes(const struct quant_form *f, bool whole, size_t left)
 
 static void run_tiles(const struct kern_gemm *g, enum dtype t, size_t p0, size_t p1)
 {
-    const struct quant_form *f = quant_form_of(t);
+    const struct quant_format *f = quant_format_of(t);
     struct walk w = {.g = g,
                      .f = f,
                      .stop = groups_panel(g, f, g->ahead > p1 ? g->ahead : p1),

@@ -36,7 +36,7 @@ AVX2_INLINE __m256i bytes_at(const void *p)
 /* ---- unpacking ---- */
 
 /* Returns true if values need eight bits: they are then unpacked to signed bytes. */
-AVX2_INLINE bool is_wide(const struct quant_form f)
+AVX2_INLINE bool is_wide(const struct quant_format f)
 {
     return f.zero == 128;
 }
@@ -53,7 +53,7 @@ AVX2_INLINE __m256i plane_at(const uint8_t *at, int s, int i, unsigned bits, uns
 }
 
 AVX2_INLINE void unpack_values(uint8_t value[STEPS][2][GROUPS_LINE], const uint8_t *at,
-                               const struct quant_form f)
+                               const struct quant_format f)
 {
     AVX2_UNROLL
     for (int s = 0; s < STEPS; s++)
@@ -95,7 +95,7 @@ static __m256 powers_at(const uint8_t *p)
 
 /* Returns the integers that multiply d (I is 0) or min (I is 1) in half H of a group, for eight columns. P
  * points to the group's multiples. */
-AVX2_INLINE __m256 multiples_at(const uint8_t *p, int i, int h, const struct quant_form f)
+AVX2_INLINE __m256 multiples_at(const uint8_t *p, int i, int h, const struct quant_format f)
 {
     __m128i v = _mm_loadl_epi64((const __m128i *)(const void *)(p + (f.in_halves ? h : i) * KERN_NR));
 
@@ -105,7 +105,7 @@ AVX2_INLINE __m256 multiples_at(const uint8_t *p, int i, int h, const struct qua
 }
 
 AVX2_INLINE void unpack_groups(struct chunk *to, const uint8_t *panel, size_t from, size_t n,
-                               const struct quant_form f)
+                               const struct quant_format f)
 {
     for (size_t i = 0; i < n; i++) {
         const uint8_t *head = groups_head(&f, panel, from + i), *group = groups_at(&f, panel, from + i);
@@ -153,7 +153,7 @@ AVX2_INLINE __m256 scaled(__m256 y, __m256i n, const float *d, __m256 s, bool po
  * [all][32], for the rows [r0, r0 + rows) of a tile of ALL rows and for 16 columns, the left (SIDE is 0) or
  * the right ones. FIRST: the sums start at 0. */
 AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all,
-                       size_t r0, int side, int rows, const struct quant_form f)
+                       size_t r0, int side, int rows, const struct quant_format f)
 {
     __m256 y[SOME][2];
     const int parts = groups_parts(f), each = STEPS / parts;
@@ -221,7 +221,7 @@ AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, b
 
 /* Calls micro() for all 32 columns and all rows of a tile of ALL rows, up to three rows at a time. */
 AVX2_INLINE void tile(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all,
-                      const struct quant_form f)
+                      const struct quant_format f)
 {
     for (int side = 0; side < 2; side++)
         for (size_t r0 = 0; r0 < all; r0 += SOME) {
@@ -234,15 +234,15 @@ AVX2_INLINE void tile(float *sums, const struct chunk *c, char *in, size_t n, bo
         }
 }
 
-/* Defines the functions of one format, compiled with its struct quant_form as a constant. */
+/* Defines the functions of one format, compiled with its struct quant_format as a constant. */
 #define QUANT(name, gguf, elements, bytes, read, ...)                                                       \
     static void tile_##name(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all) \
     {                                                                                                       \
-        tile(sums, c, in, n, first, all, (struct quant_form){__VA_ARGS__});                                 \
+        tile(sums, c, in, n, first, all, (struct quant_format){__VA_ARGS__});                               \
     }                                                                                                       \
     static void unpack_##name(struct chunk *to, const uint8_t *panel, size_t from, size_t n)                \
     {                                                                                                       \
-        unpack_groups(to, panel, from, n, (struct quant_form){__VA_ARGS__});                                \
+        unpack_groups(to, panel, from, n, (struct quant_format){__VA_ARGS__});                              \
     }
 #include "tensor/quant.def"
 
@@ -259,7 +259,7 @@ static const struct {
 static void run_panel(const struct kern_gemm *g, enum dtype t, size_t p, size_t t0, size_t t1,
                       const uint8_t *stop)
 {
-    const struct quant_form *f = quant_form_of(t);
+    const struct quant_format *f = quant_format_of(t);
     float sums[GROUPS_TILES * GROUPS_ROWS * KERN_NR] __attribute__((aligned(64)));
     struct chunk c __attribute__((aligned(64)));
     const uint8_t *panel = groups_panel(g, f, p);
@@ -278,7 +278,7 @@ static void run_panel(const struct kern_gemm *g, enum dtype t, size_t p, size_t 
             struct groups_rows of = groups_tile(i, g->m);
 
             for (; asked < ask * (i + 1 - t0) / (t1 - t0); asked += 64)
-                prefetch_line(next + asked, cpu_level2_ahead());
+                prefetch_line(next + asked, cpu_prefetches_to_l2());
             formats[t].tile(at, &c, groups_in(g->in, of, g->k, from), n, from == 0, of.rows);
             at += of.rows * KERN_NR;
         }

@@ -39,7 +39,7 @@ uint64_t avx2_peak_read(const void *p, size_t bytes)
 {
     const char *v = p;
     size_t part = bytes / 4;
-    const bool level2 = cpu_level2_ahead();
+    const bool level2 = cpu_prefetches_to_l2();
     __m256i a = _mm256_setzero_si256(), b = a;
 
     for (size_t i = 0; i + 256 <= part; i += 256)

@@ -425,7 +425,7 @@ SIMD512_INLINE void avx512_attn_drive(const struct kern_attn *a, const struct av
     if (kind != AVX512_F32 && kind != AVX512_I8)
         o.p += KERN_ATTN_ROWS * KERN_CHUNK;
     o.tile_bytes = a->dp * (KERN_TILE * 4 / avx512_tile_unit(kind));
-    o.level2 = cpu_level2_ahead();
+    o.level2 = cpu_prefetches_to_l2();
     o.lead = avx512_attn_lead(&o);
     for (size_t i = 0; i < tiles; i++) {
         avx512_attn_take(&o, a->m * i / tiles, a->m * (i + 1) / tiles);

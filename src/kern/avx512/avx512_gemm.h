@@ -403,7 +403,7 @@ SIMD512_INLINE void avx512_gemm_slice(const struct kern_gemm *g, size_t p, size_
                *end = b + n * AVX512_GEMM_STEP,
                *next = end + (from + n == steps ? apart * AVX512_GEMM_STEP : 0);
     struct avx512_gemm t = {
-        .b = b, .sums = sums, .steps = n, .first = from == 0 && !g->onto, .level2 = cpu_level2_ahead()};
+        .b = b, .sums = sums, .steps = n, .first = from == 0 && !g->onto, .level2 = cpu_prefetches_to_l2()};
 
     for (size_t i = 0; i < tiles; i++) {
         struct avx512_gemm_rows rows = avx512_gemm_tile(t0 + i, g->m, kind);
@@ -430,7 +430,7 @@ SIMD512_INLINE void avx512_gemm_panels(const struct kern_gemm *g, size_t p0, siz
 {
     float sums[AVX512_GEMM_TILES * AVX512_MOST_ROWS * KERN_NR] __attribute__((aligned(64)));
     size_t steps = avx512_gemm_steps_of(g->k, kind), n;
-    bool few = g->m <= (cpu_level2_ahead() ? AVX512_GEMM_FEW_LEVEL2 : AVX512_GEMM_FEW);
+    bool few = g->m <= (cpu_prefetches_to_l2() ? AVX512_GEMM_FEW_LEVEL2 : AVX512_GEMM_FEW);
     size_t most = few ? steps : AVX512_GEMM_KC;
 
     for (size_t p = p0; p < p1; p++) {

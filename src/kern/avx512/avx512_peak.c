@@ -38,7 +38,7 @@ uint64_t KERN_NAME(avx512_peak_read)(const void *p, size_t bytes)
 {
     const char *v = p;
     size_t part = bytes / 4;
-    const bool level2 = cpu_level2_ahead();
+    const bool level2 = cpu_prefetches_to_l2();
     __m512i a[4];
     uint64_t w[8], sum = 0;
 

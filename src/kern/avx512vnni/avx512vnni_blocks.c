@@ -55,7 +55,7 @@ typedef __m512i integers[GROUPS_FEW][2];
 
 /* Returns the start of the integer sums of half H, the correction for the zero point of the format: minus the
  * zero point times the sum of the row's integers. SUMS has the negative sums of the row (groups.h). */
-SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct quant_form f)
+SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct quant_format f)
 {
     __m512i v = _mm512_set1_epi32(sums[f.in_halves ? h : 1]);
 
@@ -74,7 +74,7 @@ SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct quant_
  * including the correction for the zero point. CODES are a panel's codes if PACKED, otherwise unpacked
  * values. */
 SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, char *in, int h, int side,
-                             int rows, const struct quant_form f)
+                             int rows, const struct quant_format f)
 {
     const int n = STEPS / groups_parts(f);
     const int32_t *sums = groups_sums(in, (size_t)rows);
@@ -98,7 +98,7 @@ SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, ch
 
 /* Multiplies group I of T with its part of the input, at IN, and adds the scaled products to the sums Y. */
 SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in, int side, int rows,
-                              const struct quant_form f, bool few)
+                              const struct quant_format f, bool few)
 {
     const uint8_t *head = groups_head(&f, t->panel, t->from + i),
                   *group = groups_at(&f, t->panel, t->from + i);
@@ -131,7 +131,7 @@ SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in
 /* Multiplies all groups of T and adds the products to the sums of the 16 columns of SIDE, or of all 32
  * columns if the registers hold both sides. Prefetches LINES lines from NEXT on. */
 SIMD512_INLINE void add_groups(const struct work *t, const char *next, size_t lines, int side, int rows,
-                               const struct quant_form f, bool few)
+                               const struct quant_format f, bool few)
 {
     const size_t rate = (lines + t->n - 1) / t->n;
     const char *ask = next, *end = next + 64 * lines;
@@ -149,7 +149,7 @@ SIMD512_INLINE void add_groups(const struct work *t, const char *next, size_t li
     _mm512_storeu_ps(t->sums + 16 * (s * rows + r), y[r][s]);
 }
 
-SIMD512_INLINE void micro(const struct work *t, int rows, const struct quant_form f, bool few)
+SIMD512_INLINE void micro(const struct work *t, int rows, const struct quant_format f, bool few)
 {
     const size_t lines = t->ask / 64, half = rows <= GROUPS_ROWS ? lines : lines / 2;
 
@@ -160,18 +160,18 @@ SIMD512_INLINE void micro(const struct work *t, int rows, const struct quant_for
 
 typedef void micro_fn(const struct work *t);
 
-/* Defines the functions of one format, compiled with its struct quant_form as a constant. */
-#define ONE(rows, name, few, ...)                              \
-    static void name##_##rows(const struct work *t)            \
-    {                                                          \
-        micro(t, rows, (struct quant_form){__VA_ARGS__}, few); \
+/* Defines the functions of one format, compiled with its struct quant_format as a constant. */
+#define ONE(rows, name, few, ...)                                \
+    static void name##_##rows(const struct work *t)              \
+    {                                                            \
+        micro(t, rows, (struct quant_format){__VA_ARGS__}, few); \
     }
 #define QUANT(name, gguf, elements, bytes, read, ...)                                                  \
     SIMD512_TO_12(ONE, few_##name, true, __VA_ARGS__)                                                  \
     SIMD512_TO_6(ONE, many_##name, false, __VA_ARGS__)                                                 \
     static void unpack_##name(struct groups512_group *to, const uint8_t *panel, size_t from, size_t n) \
     {                                                                                                  \
-        groups512_unpack(to, panel, from, n, (struct quant_form){__VA_ARGS__}, false);                 \
+        groups512_unpack(to, panel, from, n, (struct quant_format){__VA_ARGS__}, false);               \
     }
 #include "tensor/quant.def"
 
@@ -210,7 +210,7 @@ static void run_chunk(const struct kern_gemm *g, struct work w, size_t t0, size_
 static void run_panel(const struct kern_gemm *g, enum dtype t, size_t p, size_t t0, size_t t1,
                       const uint8_t *stop)
 {
-    const struct quant_form *f = quant_form_of(t);
+    const struct quant_format *f = quant_format_of(t);
     const struct row *row = &formats[t];
     float sums[GROUPS_TILES * GROUPS_ROWS * KERN_NR] __attribute__((aligned(64)));
     struct groups512_group c[GROUPS] __attribute__((aligned(64)));
@@ -218,7 +218,8 @@ static void run_panel(const struct kern_gemm *g, enum dtype t, size_t p, size_t 
     const size_t groups = g->k / GROUPS_SIZE, bytes = GROUPS / groups_span(f) * groups_span_bytes(f);
 
     for (size_t from = 0; from < groups; from += GROUPS) {
-        struct work w = {.sums = sums, .panel = panel, .from = from, .c = c, .level2 = cpu_level2_ahead()};
+        struct work w = {
+            .sums = sums, .panel = panel, .from = from, .c = c, .level2 = cpu_prefetches_to_l2()};
 
         w.n = groups - from < GROUPS ? groups - from : GROUPS;
         w.next = (const char *)groups_head(f, panel, from + w.n);
@@ -241,7 +242,7 @@ static void run_panel(const struct kern_gemm *g, enum dtype t, size_t p, size_t 
 static void run_panels(const struct kern_gemm *g, enum dtype t, size_t p, size_t n)
 {
     float sums[AVX512_GEMM_AT_ONCE][GROUPS_FEW * KERN_NR] __attribute__((aligned(64)));
-    const struct quant_form *f = quant_form_of(t);
+    const struct quant_format *f = quant_format_of(t);
     const struct groups_rows all = {0, g->m};
     const size_t groups = g->k / GROUPS_SIZE;
 

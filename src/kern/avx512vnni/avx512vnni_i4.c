@@ -160,7 +160,7 @@ static void run_panel(const struct kern_gemm *g, size_t group, size_t p, size_t 
                      .per_head = group / INT4_UNIT,
                      .sums = (int32_t *)(void *)sums,
                      .first = true,
-                     .level2 = cpu_level2_ahead()};
+                     .level2 = cpu_prefetches_to_l2()};
 
     for (size_t i = 0; i < tiles; i++) {
         struct avx512_gemm_rows all = avx512_gemm_tile(i, g->m, AVX512_I8_GEMM);
@@ -261,7 +261,7 @@ void KERN_NAME(avx512vnni_gemm_i4)(const struct kern_gemm *g, size_t group, size
     size_t last = g->ahead > p1 ? g->ahead : p1, lines = int4_panel_bytes(g->k, group) / INT4_LINE;
     /* The arithmetic of a panel takes so long that the hardware's prefetches come too late, except on Zen 4 (Zen 5:
      * with 1, 5 and 8 rows 35, 28 and 23 GB/s, against 38, 39 and 31 GB/s with software prefetching). */
-    bool few = cpu_level2_ahead() && g->m <= AVX512_GEMM_FEW_LEVEL2;
+    bool few = cpu_prefetches_to_l2() && g->m <= AVX512_GEMM_FEW_LEVEL2;
 
     for (size_t p = p0; p < p1; p++) {
         struct kern_gemm one = int4_unpacked(g, p, scratch);

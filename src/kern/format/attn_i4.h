@@ -255,7 +255,7 @@ I4_INLINE void i4_attn(const struct kern_attn *a, void (*attn_i8)(const struct k
     const void *tile[2][KERN_CHUNK_TILES];
     const size_t bytes = kern_i4_tile_bytes(a->dp), whole = KERN_TILE * (a->dp + sizeof(float));
     const size_t lead = I4_LEAD / bytes + 1;
-    const bool level2 = cpu_level2_ahead();
+    const bool level2 = cpu_prefetches_to_l2();
     char *to = (char *)(a->scratch + 2 * KERN_ATTN_ROWS * KERN_CHUNK);
     struct kern_attn i8 = *a;
     size_t t0 = KERN_CHUNK_TILES, t1 = 0, n;

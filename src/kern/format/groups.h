@@ -1,7 +1,7 @@
 /* groups.h - the layout of weights in quantization groups of 16 or 32 integers, and of their inputs: for the
  * code that packs weights and for the kernels gemm_blocks and gemm_in_blocks.
  *
- * quant.def lists the formats, and struct quant_form (tensor/quant.h) defines codes, scales, minimums and
+ * quant.def lists the formats, and struct quant_format (tensor/quant.h) defines codes, scales, minimums and
  * multiples.
  *
  * A panel of 32 columns is K / 32 groups, one after the other:
@@ -43,70 +43,70 @@ enum {
 };
 
 /* Returns the number of scales d that each column has in a group: 2 if each half has its own, otherwise 1. */
-static inline int groups_parts(const struct quant_form f)
+static inline int groups_parts(const struct quant_format f)
 {
     return f.in_halves ? 2 : 1;
 }
 
 /* Returns the number of bytes with multiples that each column of a group has. */
-static inline size_t groups_multiples(const struct quant_form *f)
+static inline size_t groups_multiples(const struct quant_format *f)
 {
     return !f->multiples ? 0 : f->min || f->in_halves ? 2 : 1;
 }
 
 /* Return the sizes in bytes of a head, of the codes of a group, of a whole group, and of a span: a head and
  * all groups that share it. groups_span() is the number of these groups. */
-static inline size_t groups_head_bytes(const struct quant_form *f)
+static inline size_t groups_head_bytes(const struct quant_format *f)
 {
     return f->powers ? KERN_NR : (f->min ? 2 : 1) * KERN_NR * sizeof(uint16_t);
 }
 
-static inline size_t groups_code_bytes(const struct quant_form *f)
+static inline size_t groups_code_bytes(const struct quant_format *f)
 {
     return f->bits * GROUPS_CODES / 8;
 }
 
-static inline size_t groups_bytes(const struct quant_form *f)
+static inline size_t groups_bytes(const struct quant_format *f)
 {
     return groups_multiples(f) * KERN_NR + groups_code_bytes(f);
 }
 
-static inline size_t groups_span(const struct quant_form *f)
+static inline size_t groups_span(const struct quant_format *f)
 {
     return f->multiples ? GROUPS_SPAN : 1;
 }
 
-static inline size_t groups_span_bytes(const struct quant_form *f)
+static inline size_t groups_span_bytes(const struct quant_format *f)
 {
     return groups_head_bytes(f) + groups_span(f) * groups_bytes(f);
 }
 
 /* Returns the bytes of a panel. K is a multiple of 32; of 256 in formats whose group scales are multiples of
  * one scale for 256 weights. */
-static inline size_t groups_panel_bytes(const struct quant_form *f, size_t k)
+static inline size_t groups_panel_bytes(const struct quant_format *f, size_t k)
 {
     return k / GROUPS_SIZE / groups_span(f) * groups_span_bytes(f);
 }
 
 /* Returns the address of panel P of G. */
-static inline const uint8_t *groups_panel(const struct kern_gemm *g, const struct quant_form *f, size_t p)
+static inline const uint8_t *groups_panel(const struct kern_gemm *g, const struct quant_format *f, size_t p)
 {
     return (const uint8_t *)g->b + (p - g->first) * groups_panel_bytes(f, g->k);
 }
 
 /* Return the address of the head of group I of PANEL, and of the group itself. */
-static inline const uint8_t *groups_head(const struct quant_form *f, const uint8_t *panel, size_t i)
+static inline const uint8_t *groups_head(const struct quant_format *f, const uint8_t *panel, size_t i)
 {
     return panel + i / groups_span(f) * groups_span_bytes(f);
 }
 
-static inline const uint8_t *groups_at(const struct quant_form *f, const uint8_t *panel, size_t i)
+static inline const uint8_t *groups_at(const struct quant_format *f, const uint8_t *panel, size_t i)
 {
     return groups_head(f, panel, i) + groups_head_bytes(f) + i % groups_span(f) * groups_bytes(f);
 }
 
 /* Returns the address of the codes in GROUP. */
-static inline const uint8_t *groups_codes(const struct quant_form *f, const uint8_t *group)
+static inline const uint8_t *groups_codes(const struct quant_format *f, const uint8_t *group)
 {
     return group + groups_multiples(f) * KERN_NR;
 }
@@ -219,7 +219,7 @@ typedef void groups_panel_fn(const struct kern_gemm *g, enum dtype t, size_t p, 
 static inline void groups_run(const struct kern_gemm *g, enum dtype t, size_t p0, size_t p1,
                               groups_panel_fn *panel)
 {
-    const uint8_t *stop = groups_panel(g, quant_form_of(t), g->ahead > p1 ? g->ahead : p1);
+    const uint8_t *stop = groups_panel(g, quant_format_of(t), g->ahead > p1 ? g->ahead : p1);
     size_t t0, tiles;
 
     kern_gemm_share(g, groups_tiles(g->m), &t0, &tiles);

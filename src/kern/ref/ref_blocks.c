@@ -42,7 +42,7 @@ static float half_at(const uint8_t *p, size_t i)
 }
 
 /* Sets VALUE to the integer weights of column C of a group, with the zero point subtracted. */
-static void values_of(const struct quant_form *f, const uint8_t *codes, size_t c, int value[GROUPS_SIZE])
+static void values_of(const struct quant_format *f, const uint8_t *codes, size_t c, int value[GROUPS_SIZE])
 {
     codes += c / 16 * GROUPS_LINE + c % 16 * 4;
     memset(value, 0, GROUPS_SIZE * sizeof(*value));
@@ -58,7 +58,7 @@ static void values_of(const struct quant_form *f, const uint8_t *codes, size_t c
 }
 
 /* Returns the integer that multiplies d (I is 0) or min (I is 1) of column C in half H of a group. */
-static float multiple_of(const struct quant_form *f, const uint8_t *group, size_t i, size_t h, size_t c)
+static float multiple_of(const struct quant_format *f, const uint8_t *group, size_t i, size_t h, size_t c)
 {
     if (!f->multiples)
         return 1;
@@ -69,7 +69,7 @@ static float multiple_of(const struct quant_form *f, const uint8_t *group, size_
 
 /* Multiplies row R of a tile of ROWS input rows with a group of the weights and adds the products to the sums
  * y of the columns. */
-static void add_group(const struct quant_form *f, const uint8_t *head, const uint8_t *group, char *in,
+static void add_group(const struct quant_format *f, const uint8_t *head, const uint8_t *group, char *in,
                       size_t r, size_t rows, float y[KERN_NR])
 {
     const int8_t *a = (const int8_t *)in + r * GROUPS_SIZE;
@@ -100,7 +100,7 @@ static void add_group(const struct quant_form *f, const uint8_t *head, const uin
 
 void ref_gemm_blocks(const struct kern_gemm *g, enum dtype t, size_t p0, size_t p1)
 {
-    const struct quant_form *f = quant_form_of(t);
+    const struct quant_format *f = quant_format_of(t);
     size_t r0, r1;
 
     kern_gemm_share(g, g->m, &r0, &r1);

@@ -51,7 +51,7 @@ SIMD512_INLINE __m512i groups512_plane_at(const uint8_t *at, int s, int h, unsig
 
 /* Returns the values of step S for the left (H is 0) or right 16 columns: the codes at AT, or the entries of
  * the format's table that they select. */
-SIMD512_INLINE __m512i groups512_values_at(const uint8_t *at, int s, int h, const struct quant_form f)
+SIMD512_INLINE __m512i groups512_values_at(const uint8_t *at, int s, int h, const struct quant_format f)
 {
     __m512i v = _mm512_setzero_si512();
 
@@ -88,7 +88,7 @@ SIMD512_INLINE __m512 groups512_exponents_at(const uint8_t *p)
 
 /* Returns the integers that multiply d (I is 0) or min (I is 1) in half H of a group, for 16 columns. P
  * points to the group's multiples. */
-SIMD512_INLINE __m512 groups512_multiples_at(const uint8_t *p, int i, int h, const struct quant_form f)
+SIMD512_INLINE __m512 groups512_multiples_at(const uint8_t *p, int i, int h, const struct quant_format f)
 {
     const int at = f.in_halves ? h : i;
     __m512i v = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p + at * KERN_NR)));
@@ -103,7 +103,7 @@ SIMD512_INLINE __m512 groups512_multiples_at(const uint8_t *p, int i, int h, con
 /* Returns the scales d in half H of a group for 16 columns, the left (SIDE is 0) or the right ones: their
  * exponents if f.powers, otherwise their values. groups512_min_at() returns the minimums. */
 SIMD512_INLINE __m512 groups512_d_at(const uint8_t *head, const uint8_t *group, int side, int h,
-                                     const struct quant_form f)
+                                     const struct quant_format f)
 {
     __m512 d = f.powers ? groups512_exponents_at(head + 16 * side) : groups512_halves_at(head + 32 * side);
 
@@ -111,7 +111,7 @@ SIMD512_INLINE __m512 groups512_d_at(const uint8_t *head, const uint8_t *group, 
 }
 
 SIMD512_INLINE __m512 groups512_min_at(const uint8_t *head, const uint8_t *group, int side, int h,
-                                       const struct quant_form f)
+                                       const struct quant_format f)
 {
     __m512 min = groups512_halves_at(head + 2 * KERN_NR + 32 * side);
 
@@ -123,7 +123,7 @@ SIMD512_INLINE __m512 groups512_min_at(const uint8_t *head, const uint8_t *group
 
 /* Returns, in all lanes, the sum of the dequantized inputs of row R in half H of a group, or in the whole
  * group in formats without halves. IN is the group in a tile of ROWS rows. */
-SIMD512_INLINE __m512 groups512_weighed(char *in, int rows, int r, int h, const struct quant_form f)
+SIMD512_INLINE __m512 groups512_weighed(char *in, int rows, int r, int h, const struct quant_format f)
 {
     const int32_t *sums = groups_sums(in, (size_t)rows) + 2 * r;
     __m512i minus = _mm512_set1_epi32(sums[0]);
@@ -157,7 +157,7 @@ struct groups512_group {
 /* Unpacks N groups of PANEL, from group FROM on. CENTRED: subtracts the format's zero point from the
  * values. */
 SIMD512_INLINE void groups512_unpack(struct groups512_group *to, const uint8_t *panel, size_t from, size_t n,
-                                     const struct quant_form f, bool centred)
+                                     const struct quant_format f, bool centred)
 {
     for (size_t i = 0; i < n; i++, to++) {
         const uint8_t *head = groups_head(&f, panel, from + i), *group = groups_at(&f, panel, from + i),

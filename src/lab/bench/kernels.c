@@ -321,7 +321,7 @@ static void call_gemm_blocks(void *work)
     struct kern_gemm g = next_gemm(w);
 
     g.in = w->g->x;
-    g.b = next_piece(w, w->n_panels * groups_panel_bytes(quant_form_of((enum dtype)w->s->of), GEMM_K));
+    g.b = next_piece(w, w->n_panels * groups_panel_bytes(quant_format_of((enum dtype)w->s->of), GEMM_K));
     w->k->gemm_blocks(&g, (enum dtype)w->s->of, 0, w->n_panels);
 }
 
@@ -481,8 +481,9 @@ static void (*prepare(struct task *w))(void *work)
         w->content = MX4;
         return call_gemm_mx4;
     case KERN_FN_gemm_blocks:
-        w->bytes = columns / KERN_NR * (double)groups_panel_bytes(quant_form_of((enum dtype)s->of), GEMM_K) +
-                   m * (GEMM_K * size + columns * 4);
+        w->bytes =
+            columns / KERN_NR * (double)groups_panel_bytes(quant_format_of((enum dtype)s->of), GEMM_K) +
+            m * (GEMM_K * size + columns * 4);
         w->flops = 2 * m * GEMM_K * columns;
         w->content = MX4;
         return call_gemm_blocks;

@@ -232,7 +232,7 @@ struct simulate_run {
     struct simulation *m;
     double speed;
     struct kv kv;
-    struct sim_executor machine;
+    struct sim_executor executor;
     struct step step;
     struct serving serving;
     int32_t *ids;  /* [max_len] tokens of the prompt that is being submitted */
@@ -263,8 +263,8 @@ static int open_run(struct simulate_run *r)
     if (!r->ids)
         return err_nomem(r->m->e, "a prompt");
     if ((rc = kv_open(&r->kv, "paged", &lim, r->m->e)) != 0 ||
-        (rc = sim_executor_open(&r->machine, &r->m->spec, &r->kv, most, r->m->e)) != 0 ||
-        (rc = step_open(&r->step, &r->machine.x, &r->m->step, r->m->e)) != 0)
+        (rc = sim_executor_open(&r->executor, &r->m->spec, &r->kv, most, r->m->e)) != 0 ||
+        (rc = step_open(&r->step, &r->executor.x, &r->m->step, r->m->e)) != 0)
         return rc;
     return serving_open(&r->serving, &r->m->traffic, SIZE_MAX, r->m->e);
 }
@@ -272,7 +272,7 @@ static int open_run(struct simulate_run *r)
 static void close_run(struct simulate_run *r)
 {
     step_close(&r->step);
-    sim_executor_close(&r->machine);
+    sim_executor_close(&r->executor);
     kv_close(&r->kv);
     serving_close(&r->serving);
     mem_free(r->ids);
@@ -327,7 +327,7 @@ static int send_turns(struct simulate_run *r, size_t i, double at_s)
 /* Records the events of the last step, and submits the next turns of finished requests. */
 static int take_events(struct simulate_run *r)
 {
-    double now = r->machine.now_s;
+    double now = r->executor.now_s;
     struct step_event ev;
     int rc = 0;
 
@@ -356,12 +356,12 @@ static int run_traffic(struct simulate_run *r)
 
     while (rc == 0 && r->serving.n_ended < t->n) {
         while (rc == 0 && r->n_came < t->n_first &&
-               t->request[r->n_came].at_s / r->speed <= r->machine.now_s) {
+               t->request[r->n_came].at_s / r->speed <= r->executor.now_s) {
             rc = send_turns(r, r->n_came, t->request[r->n_came].at_s / r->speed);
             r->n_came++;
         }
         if (rc == 0 && !step_run(&r->step) && r->n_came < t->n_first)
-            r->machine.now_s = fmax(r->machine.now_s, t->request[r->n_came].at_s / r->speed);
+            r->executor.now_s = fmax(r->executor.now_s, t->request[r->n_came].at_s / r->speed);
         rc = rc ? rc : take_events(r);
     }
     return rc;

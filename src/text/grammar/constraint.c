@@ -351,15 +351,15 @@ static int read_answer(struct constraint *c, const struct constraint_source *s, 
     }
     if (rc)
         return rc;
-    if (s->has_channels && !calls.form.name)
+    if (s->has_channels && !calls.markup.name)
         *start = preface_messages(g, trie, false, preface_final(g, trie, *start));
     if (!s->after)
         return 0;
-    marks = calls.form.name ? tool_calls_marks(&g->regex, &calls.form) : REGEX_NOTHING;
+    marks = calls.markup.name ? tool_calls_marks(&g->regex, &calls.markup) : REGEX_NOTHING;
     x = s->open ? preface_between(g, trie, s->open, s->after, marks, *start)
                 : preface_after(g, trie, s->after, marks, *start);
     /* If tool calls may occur anywhere in free text, an answer without the end of reasoning is valid too. */
-    if (calls.form.mark && calls.is_free && s->kind == CONSTRAINT_NONE)
+    if (calls.markup.mark && calls.is_free && s->kind == CONSTRAINT_NONE)
         x = grammar_either(g, *start, x);
     *start = x;
     return 0;

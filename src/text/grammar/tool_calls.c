@@ -14,32 +14,32 @@ enum {
     MOST_MARK = 64   /* bytes of the mark that ends a value */
 };
 
-bool tool_calls_form_named(const char *name, struct tool_calls_form *form)
+bool tool_calls_markup_named(const char *name, struct tool_calls_markup *markup)
 {
     const struct markup_calls *row = markup_calls_named(name);
     bool is_python = row && row->shapes & MARKUP_PYTHON;
     size_t n;
 
-    *form = (struct tool_calls_form){.row = row, .name = row ? row->name : NULL};
+    *markup = (struct tool_calls_markup){.row = row, .name = row ? row->name : NULL};
     if (!row || row->channels)
         return row != NULL;
     n = strlen(row->form.open);
-    form->separator = row->separator                                 ? row->separator
-                      : n && row->form.open[n - 1] == '['            ? ", "
-                      : row->shapes & (MARKUP_NAMED | MARKUP_BRACES) ? ""
-                                                                     : "\n";
-    form->comma = is_python ? ", " : row->quote ? "," : "";
-    form->quote = row->quote ? row->quote : "";
-    form->value_mark = is_python                   ? "\\/" /* the backslash of \/ counts */
-                       : row->quote                ? row->quote
-                       : row->shapes & MARKUP_TREE ? row->key_open[0]
-                                                   : row->value_close;
-    form->is_last = row->shapes & MARKUP_NAMED && !row->call_close[0] && !row->close[0];
+    markup->separator = row->separator                                 ? row->separator
+                        : n && row->form.open[n - 1] == '['            ? ", "
+                        : row->shapes & (MARKUP_NAMED | MARKUP_BRACES) ? ""
+                                                                       : "\n";
+    markup->comma = is_python ? ", " : row->quote ? "," : "";
+    markup->quote = row->quote ? row->quote : "";
+    markup->value_mark = is_python                   ? "\\/" /* the backslash of \/ counts */
+                         : row->quote                ? row->quote
+                         : row->shapes & MARKUP_TREE ? row->key_open[0]
+                                                     : row->value_close;
+    markup->is_last = row->shapes & MARKUP_NAMED && !row->call_close[0] && !row->close[0];
     if (row->shapes == MARKUP_LIST && !row->bare) { /* without '[', the mark is plain text */
-        form->mark = row->form.open;
-        form->spaced = row->open[0];
+        markup->mark = row->form.open;
+        markup->spaced = row->open[0];
     } else if (!row->bare) {
-        form->mark = row->open[0] ? row->open[0] : row->call[0];
+        markup->mark = row->open[0] ? row->open[0] : row->call[0];
     }
     return true;
 }
@@ -49,8 +49,8 @@ struct writer {
     struct grammar *g;
     const struct token_trie *trie;
     const struct tool_calls *calls;
-    const struct tool_calls_form *form;
-    const struct markup_calls *row; /* the form's row */
+    const struct tool_calls_markup *markup;
+    const struct markup_calls *row; /* the markup's row */
     tool_calls_schema *schema;
     void *context;
     char value_mark[MOST_MARK]; /* the form's mark, cut before MARKUP_ANY */
@@ -172,7 +172,7 @@ static bool has_only(const json_t *v, const char *const *texts, size_t n)
 /* Returns the expression of X between quotes. */
 static uint32_t quoted(const struct writer *w, uint32_t x)
 {
-    uint32_t quote = text_of(w, w->form->quote);
+    uint32_t quote = text_of(w, w->markup->quote);
 
     return grammar_sequence(w->g, quote, grammar_sequence(w->g, grammar_term(w->g, x), quote));
 }
@@ -255,7 +255,7 @@ static uint32_t member_of(const struct writer *w, uint32_t key, const char *name
 static uint32_t list_of(const struct writer *w, uint32_t x)
 {
     struct grammar *g = w->g;
-    uint32_t more = grammar_sequence(g, text_of(w, w->form->comma), x);
+    uint32_t more = grammar_sequence(g, text_of(w, w->markup->comma), x);
 
     return grammar_either(g, GRAMMAR_END,
                           grammar_sequence(g, x, grammar_repeat(g, more, 0, GRAMMAR_NO_LIMIT)));
@@ -370,7 +370,7 @@ static int add_member(const struct writer *w, const struct tool_calls_function *
         return rc;
     x = grammar_sequence(g, member_of(w, grammar_text(g, key), key, type ? type : "", x), m->next);
     m->first = is_required ? x : grammar_either(g, m->first, x);
-    x = grammar_sequence(g, text_of(w, w->form->comma), x);
+    x = grammar_sequence(g, text_of(w, w->markup->comma), x);
     m->next = is_required ? x : grammar_either(g, m->next, x);
     return 0;
 }
@@ -415,7 +415,7 @@ static int add_members(const struct writer *w, const struct tool_calls_function 
 }
 
 /* Sets *OUT to the expression of a tool call of function I: a harmony message, or the function's name, the
- * text BETWEEN, the arguments and the text AFTER of the form. */
+ * text BETWEEN, the arguments and the text AFTER of the markup. */
 static int add_function(const struct writer *w, size_t i, uint32_t *out, struct err *e)
 {
     const struct tool_calls_function *f = &w->calls->function[i];
@@ -462,7 +462,7 @@ static int add_functions(struct writer *w, struct err *e)
 /* ---- answers ---- */
 
 /* Returns the expression of one tool call or, if IS_PARALLEL, of one or more. The first SKIPPED bytes of the
- * form's texts OPEN and BEFORE are omitted, because the caller has already matched them. */
+ * markup's texts OPEN and BEFORE are omitted, because the caller has already matched them. */
 static uint32_t some_calls(const struct writer *w, size_t skipped, bool is_parallel)
 {
     const char *open = w->row->form.open, *before = w->row->form.before;
@@ -471,7 +471,7 @@ static uint32_t some_calls(const struct writer *w, size_t skipped, bool is_paral
     uint32_t more, x = grammar_sequence(g, text_of(w, before + (skipped - in_open)), w->function);
 
     if (is_parallel) {
-        more = grammar_sequence(g, text_of(w, w->form->separator),
+        more = grammar_sequence(g, text_of(w, w->markup->separator),
                                 grammar_sequence(g, text_of(w, before), w->function));
         x = grammar_sequence(g, x, grammar_repeat(g, more, 0, GRAMMAR_NO_LIMIT));
     }
@@ -489,18 +489,18 @@ static uint32_t whole(const struct writer *w)
     return grammar_sequence(w->g, grammar_either(w->g, GRAMMAR_END, text_of(w, w->row->open[0])), x);
 }
 
-uint32_t tool_calls_marks(struct regex_store *s, const struct tool_calls_form *form)
+uint32_t tool_calls_marks(struct regex_store *s, const struct tool_calls_markup *markup)
 {
-    const struct markup_calls *row = form->row;
-    uint32_t marks = form->mark ? preface_plain(s, form->mark) : REGEX_NOTHING;
+    const struct markup_calls *row = markup->row;
+    uint32_t marks = markup->mark ? preface_plain(s, markup->mark) : REGEX_NOTHING;
 
     for (size_t i = 0; i < MARKUP_MAX_OPEN; i++)
-        if (row->open[i] && row->open[i] != form->spaced)
+        if (row->open[i] && row->open[i] != markup->spaced)
             marks = regex_or(s, marks, preface_plain(s, row->open[i]));
     for (size_t i = 0; i < MARKUP_MAX_MARKS && row->call[i]; i++)
         marks = regex_or(s, marks, preface_plain(s, row->call[i]));
-    if (form->spaced)
-        marks = regex_or(s, marks, regex_concat(s, literal(s, form->spaced), word(s, "\\s+\\[")));
+    if (markup->spaced)
+        marks = regex_or(s, marks, regex_concat(s, literal(s, markup->spaced), word(s, "\\s+\\[")));
     return marks;
 }
 
@@ -512,7 +512,7 @@ static uint32_t whole_or_text(const struct writer *w)
                                   REGEX_NO_LIMIT),
              bare =
                  regex_concat(s, blank, regex_concat(s, regex_literal(s, &w->row->bare, 1), REGEX_ANYTHING)),
-             text = free_text(s, tool_calls_marks(s, w->form));
+             text = free_text(s, tool_calls_marks(s, w->markup));
 
     return grammar_either(w->g, whole(w), grammar_term(w->g, regex_and(s, text, regex_not(s, bare))));
 }
@@ -522,12 +522,12 @@ static uint32_t among_text(const struct writer *w)
 {
     struct grammar *g = w->g;
     struct regex_store *s = &g->regex;
-    const struct tool_calls_form *form = w->form;
-    bool is_repeated = w->calls->is_parallel && !*w->row->form.close && !form->is_last;
-    uint32_t text = free_text(s, tool_calls_marks(s, form)), rule = grammar_rule(g),
-             until = grammar_sequence(g, grammar_term(g, text), text_of(w, form->mark)),
-             calls = some_calls(w, strlen(form->mark), w->calls->is_parallel && !is_repeated),
-             more = form->is_last           ? GRAMMAR_END
+    const struct tool_calls_markup *markup = w->markup;
+    bool is_repeated = w->calls->is_parallel && !*w->row->form.close && !markup->is_last;
+    uint32_t text = free_text(s, tool_calls_marks(s, markup)), rule = grammar_rule(g),
+             until = grammar_sequence(g, grammar_term(g, text), text_of(w, markup->mark)),
+             calls = some_calls(w, strlen(markup->mark), w->calls->is_parallel && !is_repeated),
+             more = markup->is_last         ? GRAMMAR_END
                     : w->calls->is_parallel ? grammar_call(g, rule)
                                             : grammar_term(g, text);
 
@@ -556,12 +556,12 @@ static uint32_t among_messages(const struct writer *w)
 int tool_calls_grammar(struct grammar *g, const struct tool_calls *calls, const struct token_trie *trie,
                        tool_calls_schema *schema, void *context, uint32_t *start, struct err *e)
 {
-    const char *mark = calls->form.value_mark;
+    const char *mark = calls->markup.value_mark;
     struct writer w = {.g = g,
                        .trie = trie,
                        .calls = calls,
-                       .form = &calls->form,
-                       .row = calls->form.row,
+                       .markup = &calls->markup,
+                       .row = calls->markup.row,
                        .schema = schema,
                        .context = context};
     uint32_t x;
@@ -581,7 +581,7 @@ int tool_calls_grammar(struct grammar *g, const struct tool_calls *calls, const 
     else if (calls->content != GRAMMAR_NEVER)
         x = grammar_either(g, whole(&w), calls->content);
     else
-        x = w.form->mark ? among_text(&w) : whole_or_text(&w);
+        x = w.markup->mark ? among_text(&w) : whole_or_text(&w);
     code = grammar_fault(g, e);
     *start = code ? GRAMMAR_NEVER : x;
     return code;
@@ -618,7 +618,7 @@ int tool_calls_read(struct grammar *g, const json_t *v, const struct token_trie 
     calls->n = json_array_size(list);
     calls->is_free = !json_is_true(json_object_get(v, "required"));
     calls->is_parallel = json_is_true(json_object_get(v, "parallel"));
-    if (!markup || !tool_calls_form_named(markup, &calls->form))
+    if (!markup || !tool_calls_markup_named(markup, &calls->markup))
         return err_set(e, ERR_INPUT, "markup: expected the name of a tool call parser");
     if (calls->n == 0)
         return err_set(e, ERR_INPUT, "functions: expected a list of one or more functions");

@@ -19,12 +19,12 @@
 #include "text/markup/markup.h"
 
 /* How a model writes tool calls: a row of the table of markup (markup.h), and values derived from the row. */
-struct tool_calls_form {
+struct tool_calls_markup {
     const struct markup_calls *row;
-    const char *name;          /* name of the row; NULL: no form */
+    const char *name;          /* name of the row; NULL: no markup */
     const char *separator;     /* text between two parallel tool calls */
     const char *comma, *quote; /* separator of values that are not JSON, and the mark around their strings */
-    /* The prefix of the form's texts OPEN and BEFORE that announces tool calls. Free text is allowed before the mark
+    /* The prefix of the row's texts OPEN and BEFORE that announces tool calls. Free text is allowed before the mark
      * and after the tool calls. NULL: an answer is either tool calls or text, and the row's BARE tells them apart. */
     const char *mark;
     /* Nothing may follow tool calls: they have no closing mark, so a parser would take text after them for another
@@ -34,8 +34,8 @@ struct tool_calls_form {
     const char *value_mark; /* the mark that ends or changes a value, cut before MARKUP_ANY */
 };
 
-/* Sets *FORM to the form of the row called NAME. Returns false if there is no such row. */
-bool tool_calls_form_named(const char *name, struct tool_calls_form *form);
+/* Sets *MARKUP to that of the row called NAME. Returns false if there is no such row. */
+bool tool_calls_markup_named(const char *name, struct tool_calls_markup *markup);
 
 struct tool_calls_function {
     const char *name;
@@ -48,11 +48,11 @@ struct tool_calls_function {
 
 /* The functions that an answer may call, and whether and how often it must call them. */
 struct tool_calls {
-    struct tool_calls_form form;
+    struct tool_calls_markup markup;
     const struct tool_calls_function *function; /* [n] */
     size_t n;
     bool is_free;     /* text beside or instead of tool calls is allowed (tool_choice auto) */
-    bool is_parallel; /* several tool calls are allowed, if the form supports them */
+    bool is_parallel; /* several tool calls are allowed, if the markup supports them */
     /* If IS_FREE, the grammar expression of an answer without tool calls. GRAMMAR_NEVER: any text. */
     uint32_t content;
 };
@@ -69,11 +69,11 @@ int tool_calls_grammar(struct grammar *g, const struct tool_calls *calls, const 
                        tool_calls_schema *schema, void *context, uint32_t *start, struct err *e);
 
 /* Returns the regular expression of the marks that announce tool calls of FORM, as plain text. */
-uint32_t tool_calls_marks(struct regex_store *s, const struct tool_calls_form *form);
+uint32_t tool_calls_marks(struct regex_store *s, const struct tool_calls_markup *markup);
 
 /* Reads CALLS from the JSON object V, and then does what tool_calls_grammar() does. V is
  *
- *     {"markup": name of a form, "functions": [{"name", "parameters", "strict", "pointer"}], "required", "parallel"}
+ *     {"markup": name of a row, "functions": [{"name", "parameters", "strict", "pointer"}], "required", "parallel"}
  *
  * A function without "parameters" accepts any object, and one with "strict": false is lax. "required" and "parallel"
  * are booleans (default: false). The caller sets CALLS->content; this function sets the other members, and frees the

@@ -87,7 +87,7 @@ static void lines_are_asked_into_the_wrong_level(void **state)
                 assert_int_equal(cpu_asks_level2(&f), amd && family == 0x19 && top >= CPU_AVX512);
             }
 #if defined(__x86_64__)
-    assert_int_equal(cpu_level2_ahead(), __builtin_cpu_is("amdfam19h") && cpu_has(CPU_AVX512));
+    assert_int_equal(cpu_prefetches_to_l2(), __builtin_cpu_is("amdfam19h") && cpu_has(CPU_AVX512));
 #endif
 }
 

@@ -42,8 +42,8 @@ static int write_all(size_t split, size_t n, struct err *e)
                 turned, zipped;
     struct pack_tensor about = {.sum = 0x123456789abcdef0u};
     const struct pack_linear l[2] = {
-        {.name = "up", .form = "panels of 32", .n = 5, .k = 7, .dtype = DT_BF16},
-        {.name = "down", .form = "other", .n = 8, .k = 9, .dtype = DT_I8, .paired = true}};
+        {.name = "up", .layout = "panels of 32", .n = 5, .k = 7, .dtype = DT_BF16},
+        {.name = "down", .layout = "other", .n = 8, .k = 9, .dtype = DT_I8, .paired = true}};
     struct pack_writer w = {.write = write_part, .split_bytes = split};
     char *bytes = calloc(1, n + 1);
     int rc;
@@ -95,7 +95,7 @@ static void check_read(const struct pack *p, size_t n)
     assert_int_equal(pack_tensor_of(p, &v[2])->end[1][63], 0xfe);
     assert_int_equal(p->n_linears, 2);
     assert_string_equal(p->linear[1].name, "down");
-    assert_string_equal(p->linear[1].form, "other");
+    assert_string_equal(p->linear[1].layout, "other");
     assert_true(p->linear[1].paired && !p->linear[0].paired);
     assert_int_equal(p->linear[1].dtype, DT_I8);
     assert_int_equal(p->linear[0].k, 7);

@@ -171,7 +171,7 @@ void dying_drive(struct dying *d, struct gallop *g)
     struct err e = {0};
 
     *d = (struct dying){.inner = loop->x, .x = *loop->x};
-    assert_true(d->x.caps.n_slots <= DYING_SLOTS && !d->x.ahead);
+    assert_true(d->x.caps.n_slots <= DYING_SLOTS && !d->x.read_ahead);
     d->x.ctx = d;
     d->x.has_room = has_room;
     d->x.begin = begin;

@@ -141,7 +141,7 @@ static void every_format_is_near_to_what_a_double_computes(void **state)
                 want[i] = product(&v, i % n, x + i / n * MOST_K, &tolerance[i]);
                 /* There are up to two sums for each 16 of K, and the products have errors, too. With a minimum
                  * the products are larger than the sum. */
-                tolerance[i] *= (MOST_K / 8 + 4) * (quant_form_of(types[t])->min ? 8 : 1) * CHECK_U;
+                tolerance[i] *= (MOST_K / 8 + 4) * (quant_format_of(types[t])->min ? 8 : 1) * CHECK_U;
             }
             run(&l, x, 5, y);
             check_near(y, want, tolerance, 5 * n, "%s n=%zu", dtype_name(types[t]), n);

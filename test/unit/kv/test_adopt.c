@@ -471,15 +471,15 @@ static void blocks_in_front_of_those_that_are_read_are_given_away(void **state)
 
     pass(&f, 1, 1, 4 * BLOCK);
     memcpy(prompt, text(0, 0), sizeof(prompt));
-    place = kv_ahead(&f.c, seeds[0], prompt, 4 * BLOCK, &from, &to);
+    place = kv_read_ahead(&f.c, seeds[0], prompt, 4 * BLOCK, &from, &to);
     assert_true(place >= 0);
     assert_int_equal(from, 2 * BLOCK);
     assert_int_equal(to, 4 * BLOCK);
     assert_int_equal(begin(&f, 2, 0, text(2, 0), 12 * BLOCK), 0);
     /* They go into the 10 free blocks and 2 blocks of text 1. */
     assert_int_equal(grow(&f, 2, 12 * BLOCK), 0);
-    while (!kv_ahead_go_on(&f.c, place))
-        kv_ahead_wait(&f.c, 1);
+    while (!kv_read_ahead_go_on(&f.c, place))
+        kv_read_ahead_wait(&f.c, 1);
     assert_int_equal(stats_of(s).n_read, 2); /* No block was evicted that then had to be read. */
     assert_int_equal(begin(&f, 4, 0, text(3, 0), BLOCK), 0);
     assert_int_equal(grow(&f, 4, BLOCK), 0);

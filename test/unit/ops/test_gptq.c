@@ -174,7 +174,7 @@ static void multiply(struct view *v, size_t group, const float *feedback, const 
                             .n_parts = 1,
                             .dtype = DT_I8,
                             .group = group,
-                            .feedback = feedback,
+                            .gptq = feedback,
                             .kern = kern_table(cpu_best())};
     void *room = aligned_alloc(64, m * linear_in_bytes(K));
     struct linear l;

@@ -163,10 +163,10 @@ static void ahead_wait(void *ctx, double seconds)
 
 static void read_ahead(struct world *w)
 {
-    w->machine.x.ahead = ahead;
-    w->machine.x.ahead_go_on = ahead_go_on;
-    w->machine.x.ahead_end = ahead_end;
-    w->machine.x.ahead_wait = ahead_wait;
+    w->machine.x.read_ahead = ahead;
+    w->machine.x.read_ahead_go_on = ahead_go_on;
+    w->machine.x.read_ahead_end = ahead_end;
+    w->machine.x.read_ahead_wait = ahead_wait;
 }
 
 /* ---- rows and tokens that are checked ---- */
@@ -406,7 +406,7 @@ static void one_step(struct world *w)
         assert_true(w->step.n_rows <= SEQS + 16);
     /* No sequence waits for the store longer than the limit. */
     for (size_t i = 0; i < w->step.n_reading; i++)
-        assert_true(w->step.reading[i]->ahead_until > began);
+        assert_true(w->step.reading[i]->read_until > began);
     take_events(w);
     w->n_steps++;
     check(w);

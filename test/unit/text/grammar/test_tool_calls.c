@@ -66,7 +66,7 @@ static bool accepts(const char *form, const char *how, const char *text)
     bool yes;
 
     assert_non_null(schema);
-    assert_true(tool_calls_form_named(form, &calls.form));
+    assert_true(tool_calls_markup_named(form, &calls.markup));
     assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
     if (strchr(how, 'c'))
         calls.content = grammar_text(&g, "[7]");
@@ -200,7 +200,7 @@ static int values_accept(const char *form, json_t *extra, const char *text)
 
     if (extra)
         json_object_set_new(json_object_get(schema, "properties"), "more", extra);
-    assert_true(tool_calls_form_named(form, &calls.form));
+    assert_true(tool_calls_markup_named(form, &calls.markup));
     assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
     rc = -tool_calls_grammar(&g, &calls, NULL, small_schema, NULL, &start, &e);
     if (rc == 0) {
@@ -251,7 +251,7 @@ static void values_between_marks_are_as_the_schema_says(void **state)
 
 static void every_form_writes_the_example_of_its_markup(void **state)
 {
-    struct tool_calls_form none;
+    struct tool_calls_markup none;
 
     for (size_t i = 0; markup_calls_row(i); i++) {
         const struct markup_calls *row = markup_calls_row(i);
@@ -265,7 +265,7 @@ static void every_form_writes_the_example_of_its_markup(void **state)
             fail_msg("%s refuses \"%s\"", row->name, text.data);
         buf_fini(&text);
     }
-    assert_false(tool_calls_form_named("none", &none));
+    assert_false(tool_calls_markup_named("none", &none));
 }
 
 /* ---- reading back ---- */
@@ -463,7 +463,7 @@ static void walks_are_read_back(const struct markup_calls *row, uint32_t seed)
     }
     tools = json_pack("[{s:{s:s,s:O}},{s:{s:s,s:O}}]", "function", "name", function[0].name, "parameters",
                       schema[0], "function", "name", function[1].name, "parameters", schema[1]);
-    assert_true(tool_calls_form_named(row->name, &calls.form));
+    assert_true(tool_calls_markup_named(row->name, &calls.markup));
     assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
     if (tool_calls_grammar(&g, &calls, NULL, whole_schema, &is_compact, &start, &e) != 0 ||
         grammar_finish(&g, start, &e) != 0 || recognizer_open(&r, &g, &e) != 0)
@@ -524,10 +524,10 @@ static void errors_name_the_function(void **state)
     uint32_t start;
 
     assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
-    assert_true(tool_calls_form_named("hermes", &calls.form));
+    assert_true(tool_calls_markup_named("hermes", &calls.markup));
     assert_int_equal(tool_calls_grammar(&g, &calls, NULL, small_schema, &e, &start, &e), ERR_UNSUPPORTED);
     assert_string_equal(e.msg, "function \"f\"\": a schema that is not served");
-    assert_true(tool_calls_form_named("mistral", &calls.form));
+    assert_true(tool_calls_markup_named("mistral", &calls.markup));
     assert_int_equal(tool_calls_grammar(&g, &calls, NULL, small_schema, NULL, &start, &e), ERR_UNSUPPORTED);
     assert_non_null(strstr(e.msg, "function \"f\"\": the name has other characters than letters"));
     grammar_close(&g);
@@ -542,7 +542,7 @@ static void names_are_escaped_where_they_stand_in_json(void **state)
     struct recognizer r;
     uint32_t start;
 
-    assert_true(tool_calls_form_named("llama3_json", &calls.form));
+    assert_true(tool_calls_markup_named("llama3_json", &calls.markup));
     assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
     assert_int_equal(tool_calls_grammar(&g, &calls, NULL, small_schema, NULL, &start, NULL), 0);
     assert_int_equal(grammar_finish(&g, start, NULL), 0);
