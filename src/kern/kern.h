@@ -26,23 +26,10 @@
 
 #include "base/cpu.h"
 #include "kern/attention.h"
+#include "kern/functions.def"
 #include "kern/gemm.h"
 #include "kern/quant.h"
 #include "kern/vector.h"
-
-/* X-macro list of all kernel functions. Function NAME has the type kern_NAME_fn. */
-// clang-format off
-#define KERN_FUNCTIONS(X)                                                                   \
-    X(gemm_f32)       X(gemm_bf16)      X(gemm_in_f32)    X(gemm_in_bf16)                   \
-    X(gemm_i8)        X(gemm_i4)        X(gemm_in_i8)                                       \
-    X(gemm_mx4_f32)   X(gemm_mx4_bf16)  X(gemm_blocks)    X(gemm_in_blocks)                 \
-    X(attn_f32)       X(attn_bf16)      X(attn_i8)        X(attn_i4)                        \
-    X(attn_fold)      X(attn_finish)                                                        \
-    X(rms_norm)       X(layer_norm)     X(add)            X(scale)         X(scale_add)     \
-    X(rope_half)      X(rope_pair)      X(act)            X(glu)           X(softcap)       \
-    X(to_bf16)        X(to_i8)          X(to_i4)          X(hadamard)      X(pack_words)    \
-    X(argmax)         X(gumbel_argmax)  X(max)            X(exp_sum)       X(exp_dot)
-// clang-format on
 
 #define KERN_ENUM(name) KERN_FN_##name,
 enum kern_fn { KERN_FUNCTIONS(KERN_ENUM) KERN_N_FUNCTIONS };

@@ -1,5 +1,5 @@
 /* avx2.h - declares the kernels for AVX2, FMA and F16C (x86-64-v3): avx2_NAME for every function NAME of
- * kern.h.
+ * functions.def.
  *
  * Every kernel gives the bits of its ref kernel. The files of this folder are compiled with -mavx2 -mfma
  * -mf16c -mbmi2; callers check cpu_has(CPU_AVX2) first.
@@ -7,7 +7,9 @@
 #ifndef GALLOP_KERN_AVX2_AVX2_H
 #define GALLOP_KERN_AVX2_AVX2_H
 
-#include "kern/kern.h"
+#include "kern/attention.h"
+#include "kern/functions.def"
+#include "kern/quant.h"
 
 #define AVX2_DECLARE(name) kern_##name##_fn avx2_##name;
 KERN_FUNCTIONS(AVX2_DECLARE)

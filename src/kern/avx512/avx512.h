@@ -1,6 +1,6 @@
 /* avx512.h - declares the 512-bit kernels.
  *
- * The kernels of this folder are avx512_<function> for the functions of kern.h in the classes "fp32" and
+ * The kernels of this folder are avx512_<function> for the functions of functions.def in the classes "fp32" and
  * "bf16" (bf16 operands are widened), equal to ref/ bit for bit. They need AVX-512 F, BW, DQ and VL.
  *
  * The kernels of the folders beside it are declared here, too: avx512bf16/ (class "bf16 dot"), avx512vnni/
@@ -10,7 +10,9 @@
 #ifndef GALLOP_KERN_AVX512_AVX512_H
 #define GALLOP_KERN_AVX512_AVX512_H
 
-#include "kern/kern.h"
+#include "kern/attention.h"
+#include "kern/functions.def"
+#include "kern/quant.h"
 
 #if defined(KERN_EMULATE_AVX512) && !defined(KERN_EMULATE_ALL)
 #define AVX512_NAME(x) emu_##x

@@ -1,4 +1,4 @@
-/* ref.h - declares the portable kernels: ref_NAME for every function NAME of kern.h.
+/* ref.h - declares the portable kernels: ref_NAME for every function NAME of functions.def.
  *
  * These kernels define the results: one scalar operation after the other, in the order that kern.h fixes,
  * with fmaf() where a fused operation is meant. Every other kernel of the classes "fp32" and "bf16" must give
@@ -7,7 +7,9 @@
 #ifndef GALLOP_KERN_REF_REF_H
 #define GALLOP_KERN_REF_REF_H
 
-#include "kern/kern.h"
+#include "kern/attention.h"
+#include "kern/functions.def"
+#include "kern/quant.h"
 
 #define REF_DECLARE(name) kern_##name##_fn ref_##name;
 KERN_FUNCTIONS(REF_DECLARE)
