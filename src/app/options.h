@@ -8,8 +8,9 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/opt.h"
-#include "engine/engine.h"
 #include "engine/sampling/sampling.h"
+
+struct gallop_options;
 
 /* The groups of a help page, in their order. */
 enum options_group { EVERYDAY, SERVER, PROMPT, SAMPLING, LOAD, MODEL, SCHEDULING, CACHE, COMPUTING, OUTPUT };

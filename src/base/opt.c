@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/buf.h"
 #include "base/near.h"
 
 enum { HELP_COLUMNS = 80, HELP_INDENT = 26, FIRST_LONG = 256 };

@@ -25,9 +25,10 @@
 #include <stdint.h>
 
 #include "base/arena.h"
-#include "base/buf.h"
 #include "base/err.h"
 #include "base/param/param.h"
+
+struct buf;
 
 enum opt_source { OPT_NONE, OPT_DEFAULT, OPT_ENV, OPT_GIVEN };
 

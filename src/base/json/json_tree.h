@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+struct buf;
 
 enum {
     JSON_LARGE_DIGITS = 4300, /* maximum digits of an integer, as in Python */

@@ -9,7 +9,6 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "text/jinja/jinja.h"
 
 #define PROBE_NAME "probe_tool"
 #define PROBE_KEY  "probe_key"

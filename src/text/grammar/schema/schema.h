@@ -16,7 +16,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "text/grammar/automata/grammar.h"
+
+struct grammar;
 
 enum { SCHEMA_POINTER_BYTES = 512, SCHEMA_KEYWORD_BYTES = 64, SCHEMA_MOST_WARNINGS = 64 };
 

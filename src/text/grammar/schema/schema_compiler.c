@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/json/json_tree.h"
+#include "text/grammar/schema/schema.h"
 
 enum { FIRST_SLOTS = 64, VISITS_OF_WORK = 256 /* visited values that count as a unit of work */ };
 

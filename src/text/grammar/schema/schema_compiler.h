@@ -10,9 +10,9 @@
 
 #include "base/arena.h"
 #include "base/strmap.h"
+#include "text/grammar/automata/grammar.h"
 #include "text/grammar/schema/json_number.h"
 #include "text/grammar/schema/json_text.h"
-#include "text/grammar/schema/schema.h"
 
 /* Terms that every compiler has: no value, and every value. */
 enum { SCHEMA_NONE, SCHEMA_ANY };
