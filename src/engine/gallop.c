@@ -252,7 +252,7 @@ static int open_step(struct gallop *g, const struct gallop_options *o, struct er
     if (o->speculative_config && (rc = open_guesses(g, o, e)) != 0)
         return rc;
     rc = engine_open_executor(&g->executor, &g->frames, &g->plugin, &g->llm, o,
-                              n_seqs > STEP_ROWS ? n_seqs : STEP_ROWS,
+                              n_seqs > SCHED_ROWS ? n_seqs : SCHED_ROWS,
                               g->guesses ? g->guesses->maker.most : 0, e);
     if (rc || (rc = step_open(&g->step, &g->executor, &so, e)) != 0)
         return rc;

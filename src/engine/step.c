@@ -824,7 +824,7 @@ size_t step_most_running(const struct step *g)
 
 size_t step_most_rows(const struct step *g)
 {
-    size_t most = g->opt.max_seqs > STEP_ROWS ? g->opt.max_seqs : STEP_ROWS;
+    size_t most = g->opt.max_seqs > SCHED_ROWS ? g->opt.max_seqs : SCHED_ROWS;
 
     return g->opt.max_tokens < most || !g->x->caps.chunks ? g->opt.max_tokens : most;
 }

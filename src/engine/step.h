@@ -41,13 +41,8 @@ struct executor_rows;
 struct executor_want;
 struct seq;
 
-enum {
-    /* Maximum rows of a step, unless max_seqs is larger. It bounds the delay of a cancellation, which takes
-     * effect after the current step. */
-    STEP_ROWS = 512,
-    /* Number of KV blocks by which each running sequence must be able to grow when another sequence is admitted. */
-    STEP_SPARE_BLOCKS = 1,
-};
+/* Number of KV blocks by which each running sequence must be able to grow when another sequence is admitted. */
+enum { STEP_SPARE_BLOCKS = 1 };
 
 enum step_event_type { STEP_TOKEN, STEP_TEXT, STEP_FINISHED, STEP_PROMPT, STEP_EMBEDDING };
 

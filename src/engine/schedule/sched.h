@@ -13,6 +13,10 @@
 struct cost;
 struct cost_step;
 
+/* Maximum rows of a step, unless max_seqs is larger. It bounds the delay of a cancellation, which takes effect after
+ * the current step. */
+enum { SCHED_ROWS = 512 };
+
 struct sched_seq {
     size_t computed, known; /* number of computed rows and of known tokens; computed < known */
     bool all_wanted;        /* every row needs logits; otherwise only the last row does */

@@ -40,7 +40,7 @@ static void add_op(void *ctx, const struct timed_op *op)
 struct bench_cost bench_cost_step(const struct bench_cost_model *m, const struct bench_rows *rows,
                                   size_t n_rows)
 {
-    const struct model_info *i = &m->model->info;
+    const struct model_info *i = &m->llm->model.info;
     struct sum sum = {.roof = m->roof};
     struct batch_seq seq[BENCH_MAX_SEQS];
     struct batch b = {.seq = seq};
@@ -53,10 +53,10 @@ struct bench_cost bench_cost_step(const struct bench_cost_model *m, const struct
             b.n_tokens += rows[r].n;
             b.n_wanted += rows[r].wanted;
         }
-    timed_open(&counter, NULL, m->kv_dtype, i->window, i->sink);
+    timed_open(&counter, NULL, m->llm->kv_dtype, i->window, i->sink);
     counter.each = add_op;
     counter.each_ctx = &sum;
-    model_forward(m->model, &counter.sink, &b, m->work);
+    model_forward(&m->llm->model, &counter.sink, &b, &m->llm->work);
     return sum.cost;
 }
 

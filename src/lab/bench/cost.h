@@ -15,17 +15,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "tensor/dtype.h"
-
+struct llm;
 struct roof;
 struct timed_op;
 
 enum { BENCH_MAX_SEQS = 257 };
 
 struct bench_cost_model {
-    const struct model *model; /* borrowed */
-    struct model_work *work;   /* borrowed; not modified */
-    enum dtype kv_dtype;
+    struct llm *llm;         /* borrowed; not modified */
     const struct roof *roof; /* borrowed; a rate of 0 does not bound the time */
 };
 

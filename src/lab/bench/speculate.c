@@ -8,11 +8,10 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/stat.h"
-#include "base/threads/pool.h"
+#include "engine/engine.h"
 #include "engine/engine_priv.h"
 #include "engine/executor.h"
 #include "engine/guess/oracle.h"
-#include "engine/llm.h"
 #include "engine/schedule/cost.h"
 #include "engine/seq.h"
 #include "engine/step.h"
@@ -263,9 +262,7 @@ static double step_seconds(const struct timed_steps *t)
 static double ideal_rate(const struct speculate *b, const struct row *row, const struct roof *r,
                          double *speedup)
 {
-    struct llm *m = engine_llm(b->g);
-    struct bench_cost_model model = {
-        .model = &m->model, .work = &m->work, .kv_dtype = m->kv_dtype, .roof = r};
+    struct bench_cost_model model = {.llm = engine_llm(b->g), .roof = r};
     double best = 0, plain = 0;
 
     for (size_t k = 0; k <= b->o->of.guesses; k++) {
@@ -318,7 +315,7 @@ static struct result result_of(const struct speculate *b, const struct row *row)
 static void print_row(const struct speculate *b, const struct row *row)
 {
     const struct bench_speculate_options *of = &b->o->of;
-    const struct llm *m = engine_llm(b->g);
+    const struct gallop_model_info *m = engine_info(b->g)->model;
     struct result r = result_of(b, row);
 
     if (b->o->json)
@@ -330,8 +327,7 @@ static void print_row(const struct speculate *b, const struct row *row)
             "speedup_min", r.lowest, "speedup_max", r.highest, "tokens_per_step", r.tokens,
             "guesses_per_step", r.guesses, "step_s_plain", r.step, "step_ratio", r.row_ratio,
             "ideal_speedup_steps", r.ideal_of_steps, "ideal_speedup_roofs", r.ideal_of_roofs, "roof_share",
-            r.share, "threads", pool_threads(m->pool), "dtype",
-            m->model.opt.dtype == DT_F32 ? "fp32" : "bf16", "quant", m->model.quant));
+            r.share, "threads", m->threads, "dtype", m->dtype, "quant", m->quant));
     else
         print_fmt("%7zu %6zu %10.2f %10.2f %7.2f x %8.2f %8.2f %9.2f %7.2f x %7.2f x %6.1f %%\n",
                   row->context, row->batch, r.plain, r.guessed, r.speedup, r.tokens, r.guesses, r.row_ratio,
@@ -405,10 +401,10 @@ static void open_guesses(struct speculate *b)
 
 static int measure(struct speculate *b)
 {
-    struct llm *m = engine_llm(b->g);
+    const struct gallop_model_info *m = engine_info(b->g)->model;
     struct print_bar bar = {.what = "measuring"};
     struct roof roof;
-    int rc = roof_meter_open(&b->roofs, m->pool, b->e);
+    int rc = roof_meter_open(&b->roofs, b->loop->x->pool, b->e);
 
     for (size_t i = 0; i < b->n_rows && rc == 0; i++)
         rc = measure_row(b, &b->row[i], &bar);
@@ -416,7 +412,7 @@ static int measure(struct speculate *b)
     b->loop->guesser = NULL;
     if (rc == 0) {
         roof = b->row[b->n_rows - 1].roof[b->o->reps - 1];
-        bench_roof_print(&roof, pool_threads(m->pool), m->isa, b->o->json);
+        bench_roof_print(&roof, m->threads, m->isa, b->o->json);
         if (!b->o->json)
             print_head(b);
     }

@@ -22,11 +22,10 @@
 #include "base/opt.h"
 #include "base/stat.h"
 #include "base/threads/pool.h"
-#include "engine/engine.h"
 #include "engine/engine_priv.h"
 #include "engine/executor.h"
 #include "engine/llm.h"
-#include "engine/step.h"
+#include "engine/schedule/sched.h"
 #include "kern/kern.h"
 #include "kern/roof.h"
 #include "lab/bench/backends.h"
@@ -346,8 +345,7 @@ static void measure_roofs(struct bench *b)
 /* Returns the ideal cost of all steps of ROW on a machine with ROOF. */
 static struct bench_cost ideal(const struct bench *b, const struct row *row, const struct roof *roof)
 {
-    struct bench_cost_model m = {
-        .model = &b->m->model, .work = &b->m->work, .kv_dtype = b->m->kv_dtype, .roof = roof};
+    struct bench_cost_model m = {.llm = b->m, .roof = roof};
     const struct bench_rows decode = {row->batch, row->prompt, row->rows, row->rows};
     const struct bench_rows mixed[] = {{row->batch, row->prompt, 1, 1}, {1, row->prompt, row->rows, 0}};
 
@@ -551,7 +549,7 @@ static int bench_linears(struct bench_options *o, struct err *e)
     if ((rc = add_backend_rows(&b, "batch", o->batch_given ? o->batch : "1,8,32", MAX_BATCH, e)) != 0)
         return rc;
     b.n_batches = b.n_rows;
-    if ((rc = add_backend_rows(&b, "prefill", o->prefill_given ? o->prefill : "512", STEP_ROWS, e)) != 0)
+    if ((rc = add_backend_rows(&b, "prefill", o->prefill_given ? o->prefill : "512", SCHED_ROWS, e)) != 0)
         return rc;
     if (b.n_rows == 0)
         return err_set(e, ERR_USAGE, "--batch and --prefill are both 0, so that nothing is left to measure");

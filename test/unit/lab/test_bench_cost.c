@@ -46,8 +46,7 @@ static void tail(const struct model *m, const struct op_sink *o, const struct ba
     o->logits(o, b->logits, &net.head, s->hw, b->n_wanted);
 }
 
-static struct model model = {.forward = forward, .tail = tail};
-static struct model_work work;
+static struct llm llm = {.model = {.forward = forward, .tail = tail}};
 static struct roof roof; /* Zeros: nothing is a bound. */
 
 static struct bench_cost_model model_of(enum dtype kv_dtype, const size_t *window)
@@ -56,9 +55,10 @@ static struct bench_cost_model model_of(enum dtype kv_dtype, const size_t *windo
         net.attn[l] =
             (struct op_attn){.n_heads = 4, .n_kv = 2, .d = 18, .dp = 32, .window = window ? window[l] : 0};
     net.has_experts = false;
-    model.info = (struct model_info){.n_layers = L};
+    llm.model.info = (struct model_info){.n_layers = L};
+    llm.kv_dtype = kv_dtype;
     roof = (struct roof){0};
-    return (struct bench_cost_model){.model = &model, .work = &work, .kv_dtype = kv_dtype, .roof = &roof};
+    return (struct bench_cost_model){.llm = &llm, .roof = &roof};
 }
 
 static struct bench_cost step(const struct bench_cost_model *m, size_t pos, size_t n, size_t batch,
@@ -120,8 +120,8 @@ static void sinks_count_beside_their_windows(void **state)
     static const size_t sinks[L] = {0, 2, 0};
     struct bench_cost_model m = model_of(DT_BF16, NULL);
 
-    model.info.window = windows;
-    model.info.sink = sinks;
+    llm.model.info.window = windows;
+    llm.model.info.sink = sinks;
     expect(step(&m, 10, 3, 1, 3), 2 * (LINEAR + HEAD) + (2 * 13 + 6 + 2) * 256,
            3 * 2 * (LINEAR + HEAD) + (2 * (11 + 12 + 13) + 3 * (4 + 2)) * PAIR);
     /* The window still touches the sink, so all six rows are visible. */
