@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "chat/service.h"
 #include "ckpt/checkpoint.h"
-#include "engine/find_model.h"
+#include "engine/open/find_model.h"
 #include "text/chat.h"
 
 #define INTO(member) OPT_INTO(struct answering_options, member)

@@ -12,7 +12,7 @@
 #include "base/utf8.h"
 #include "ckpt/checkpoint.h"
 #include "engine/engine.h"
-#include "engine/find_model.h"
+#include "engine/open/find_model.h"
 #include "kv/kv.h"
 
 /* The progress bar of a download: one line for the current file, in megabytes. */

@@ -16,8 +16,8 @@
 #include "ckpt/gguf/set.h"
 #include "ckpt/pack/pack.h"
 #include "engine/engine.h"
-#include "engine/engine_priv.h"
 #include "engine/llm.h"
+#include "engine/open/open.h"
 
 /* Files are written in aligned blocks of this many bytes, so that the operating system caches and maps them
  * in huge pages (ext4, XFS). With small pages decoding takes a tenth longer. */

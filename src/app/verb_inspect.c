@@ -360,7 +360,7 @@ static void print_json_page(const struct gallop *g, const struct llm *m, const s
     json_object_set_new(o, "kv", kv_json(m, opt));
     if (engine_guesses(g))
         json_object_set_new(o, "guesses", guesses_json(g, m));
-    json_object_set_new(o, "scheduling", scheduling_json(engine_scheduling(g)));
+    json_object_set_new(o, "scheduling", scheduling_json(engine_loop(g)));
     if (engine_frames(g))
         json_object_set_new(o, "executor", executor_json(engine_frames(g)));
     else
@@ -443,7 +443,7 @@ static void print_text_page(const struct gallop *g, const struct llm *m, const s
     if (engine_guesses(g))
         print_guesses(g, m);
     print_embeddings(x);
-    print_scheduling(engine_scheduling(g));
+    print_scheduling(engine_loop(g));
     print_text("\n");
     print_tensors(&m->model);
 }

@@ -11,11 +11,10 @@
 #include "base/rng.h"
 #include "base/threads/pool.h"
 #include "engine/engine.h"
-#include "engine/engine_priv.h"
 #include "engine/executor.h"
 #include "engine/llm.h"
+#include "engine/open/open.h"
 #include "engine/pjrt/frames.h"
-#include "engine/pjrt/plugin_source.h"
 #include "engine/sampling/dry.h"
 #include "engine/sampling/public_sampling.h"
 #include "engine/sampling/sample.h"
@@ -33,8 +32,8 @@ struct choice {
 
 struct gallop_executor {
     struct llm llm;
-    struct frames *frames;       /* the executor "pjrt"; NULL: llm.h computes */
-    struct plugin_source plugin; /* plugin of `frames` */
+    struct frames *frames;        /* the executor "pjrt"; NULL: llm.h computes */
+    struct plugin_source *plugin; /* plugin of `frames` */
     struct executor x;
     struct sampling config; /* values of generation_config.json */
     struct arena arena;     /* memory of the arrays of `config` and of the histories */
@@ -157,7 +156,7 @@ void gallop_executor_close(struct gallop_executor *x)
 {
     if (!x)
         return;
-    if (!frames_close(x->frames))
+    if (!engine_close_executor(x->frames, x->plugin))
         return; /* a call of the plugin that has not returned still uses the rest of X */
     for (size_t i = 0; i < x->n_samplers; i++)
         sample_close(&x->sampler[i]);
@@ -168,7 +167,6 @@ void gallop_executor_close(struct gallop_executor *x)
     mem_free(x->rows);
     mem_free(x->choice);
     mem_free(x->pick);
-    plugin_source_fini(&x->plugin);
     llm_close(&x->llm);
     arena_fini(&x->arena);
     mem_free(x);

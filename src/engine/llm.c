@@ -613,6 +613,48 @@ void llm_describe(const struct llm *m, struct gallop_model_info *info)
     info->no_tokenizer = m->tok ? NULL : m->tok_missing.msg;
 }
 
+/* Returns the bytes of the KV cache that running sequences hold. */
+static size_t kv_used_bytes(const struct kv *kv)
+{
+    size_t held = 0, all = kv_bytes(kv);
+
+    for (size_t i = 0; i < kv->lim.max_seqs; i++)
+        held += kv_held_bytes(kv, i);
+    return held < all ? held : all; /* HELD counts a shared block once for each sequence that has it */
+}
+
+void llm_stats(const struct llm *m, struct gallop_stats *s)
+{
+    struct store_stats store = {0};
+
+    if (m->store)
+        store_stats(m->store, &store);
+    *s = (struct gallop_stats){.n_store_written = store.n_written,
+                               .n_store_read = store.n_read,
+                               .n_store_dropped = store.n_dropped,
+                               .n_store_damaged = store.n_damaged,
+                               .weight_bytes = m->model.packed_bytes,
+                               .kv_bytes = kv_bytes(&m->kv),
+                               .kv_used_bytes = kv_used_bytes(&m->kv),
+                               .kv_budget_bytes = kv_budget_bytes(m->kv.type->name, &m->kv.lim),
+                               .scratch_bytes = llm_scratch_bytes(m),
+                               .max_model_len = m->max_len,
+                               .vocab_size = m->model.info.vocab,
+                               .load_s = m->load_s,
+                               .waited_s = m->timed.waited_seconds,
+                               .threads = pool_threads(m->pool),
+                               .dtype = m->model.opt.dtype == DT_F32 ? "fp32" : "bf16",
+                               .quant = m->model.quant,
+                               .isa = m->isa};
+    for (int i = 0; i < TIMED_N_KINDS; i++) {
+        const struct timed_kind *k = &m->timed.kind[i];
+
+        s->operators[i] = (struct gallop_operator){timed_name(i), k->seconds, k->bytes, k->flops};
+    }
+}
+
+_Static_assert((int)GALLOP_N_OPERATORS == (int)TIMED_N_KINDS, "gallop.h has the number of operator kinds");
+
 size_t llm_scratch_bytes(const struct llm *m)
 {
     return eager_bytes(m->eager) + m->work.region_bytes + m->logits_bytes;

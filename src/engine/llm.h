@@ -20,6 +20,7 @@ struct executor;
 struct executor_rows;
 struct gallop_model_info;
 struct gallop_options;
+struct gallop_stats;
 
 /* Arguments of llm_open() besides struct gallop_options. */
 struct llm_source {
@@ -95,6 +96,9 @@ const char *llm_kv_dtype(const struct llm *m);
 /* Sets *INFO to the sizes, formats and names of M, except the members about tokenizer and chat template. Strings are
  * borrowed from M. */
 void llm_describe(const struct llm *m, struct gallop_model_info *info);
+
+/* Sets *S to the counts and sizes of M; the other members, which the steps of an engine count, become 0. */
+void llm_stats(const struct llm *m, struct gallop_stats *s);
 
 /* Returns the bytes of scratch memory for steps. */
 size_t llm_scratch_bytes(const struct llm *m);

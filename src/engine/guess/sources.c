@@ -4,9 +4,14 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/files/map.h"
 #include "base/mem.h"
 #include "base/strmap.h"
+#include "engine/constraints/masks.h"
+#include "engine/guess/config.h"
 #include "engine/guess/draft.h"
+#include "engine/guess/guess.h"
+#include "engine/guess/history.h"
 #include "engine/guess/lookup.h"
 #include "engine/guess/self_draft.h"
 #include "engine/guess/suffix.h"
@@ -14,6 +19,19 @@
 #include "engine/seq.h"
 #include "gallop.h"
 #include "kv/kv.h"
+
+struct guess_sources {
+    struct guess_maker maker; /* the functions that the step calls */
+    struct guess_config config;
+    struct arena arena; /* strings of `config` */
+    bool has_history;
+    struct history history;        /* tokens of all sequences, for the method suffix */
+    struct draft *draft;           /* the draft model; NULL: none */
+    struct self_draft *self_draft; /* the int4 weights of the method self; NULL: none */
+    struct seq **left;             /* [max_seqs] sequences for which no source has a guess yet */
+    struct masks masks;            /* the sequences of `left` that have a constraint */
+    struct pool *pool;             /* the threads of the model; borrowed */
+};
 
 /* Returns true if guesses of SOURCE are computed by a model. */
 static bool is_draft(enum guess_source source)
@@ -280,6 +298,7 @@ int guess_sources_open(struct guess_sources **out, const struct gallop_options *
 {
     struct guess_sources *g = mem_zalloc(1, sizeof(*g), MEM_ENGINE);
     int rc;
+    MAP_READING(); /* a draft model may be opened */
 
     *out = NULL;
     if (!g)
@@ -318,6 +337,11 @@ void guess_sources_close(struct guess_sources *g)
     mem_free((void *)g->left);
     masks_close(&g->masks);
     mem_free(g);
+}
+
+struct guess_maker *guess_sources_maker(struct guess_sources *g)
+{
+    return &g->maker;
 }
 
 size_t guess_sources_lookup(const struct guess_sources *g)

@@ -3,32 +3,21 @@
 #ifndef GALLOP_ENGINE_GUESS_SOURCES_H
 #define GALLOP_ENGINE_GUESS_SOURCES_H
 
-#include "engine/constraints/masks.h"
-#include "engine/guess/config.h"
-#include "engine/guess/guess.h"
-#include "engine/guess/history.h"
+#include <stddef.h>
 
+struct err;
 struct gallop_options;
+struct guess_maker;
+struct guess_sources;
 struct llm;
 
-struct guess_sources {
-    struct guess_maker maker; /* the functions that the step calls */
-    struct guess_config config;
-    struct arena arena; /* strings of `config` */
-    bool has_history;
-    struct history history;        /* tokens of all sequences, for the method suffix */
-    struct draft *draft;           /* the draft model; NULL: none */
-    struct self_draft *self_draft; /* the int4 weights of the method self; NULL: none */
-    struct seq **left;             /* [max_seqs] sequences for which no source has a guess yet */
-    struct masks masks;            /* the sequences of `left` that have a constraint */
-    struct pool *pool;             /* the threads of the model; borrowed */
-};
-
-/* Opens the sources of o->speculative_config for the model TARGET, which was opened with O and is borrowed. The caller
- * has unblocked SIGBUS. ERR_INPUT, ERR_UNSUPPORTED, ERR_NOMEM, or an error of the draft model. */
+/* Opens the sources of o->speculative_config for the model TARGET, which was opened with O and is borrowed.
+ * ERR_INPUT, ERR_UNSUPPORTED, ERR_NOMEM, or an error of the draft model. */
 int guess_sources_open(struct guess_sources **out, const struct gallop_options *o, struct llm *target,
                        struct err *e);
 void guess_sources_close(struct guess_sources *g); /* G may be NULL */
+
+struct guess_maker *guess_sources_maker(struct guess_sources *g); /* the functions that the step calls */
 
 /* Memory that guesses need beside the model and its KV cache, in bytes. */
 struct guess_memory {

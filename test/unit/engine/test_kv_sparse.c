@@ -49,7 +49,7 @@ static void a_long_rope_goes_by_the_text_where_the_cache_keeps_less(void **state
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         struct gallop *g = open_sparse("phi3-longrope", table[i].spec);
-        const struct executor *x = engine_scheduling(g)->x;
+        const struct executor *x = engine_loop(g)->x;
 
         assert_int_equal(x->is_stale(x->ctx, 128, 128, 140), table[i].changes);
         gallop_close(g);

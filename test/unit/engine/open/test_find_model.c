@@ -1,7 +1,7 @@
 /* test_find_model.c - wrong names of models: an error whose sentence says what to do. */
 #include <unistd.h>
 
-#include "engine/find_model.h"
+#include "engine/open/find_model.h"
 #include "files.h"
 
 #define DEMO GALLOP_SOURCE_DIR "/models/demo"

@@ -1,6 +1,6 @@
 /* find_model.c - decides whether a model is a path or a name on a hub, and checks the architecture before
  * weights are downloaded. */
-#include "engine/find_model.h"
+#include "engine/open/find_model.h"
 #include "ckpt/config.h"
 #include "ckpt/pack/pack.h"
 #include "hub/name.h"

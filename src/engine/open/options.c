@@ -1,5 +1,5 @@
 /* options.c - checks struct gallop_options by the rows of options.def. */
-#include "engine/options.h"
+#include "engine/open/options.h"
 
 #include <stddef.h>
 
