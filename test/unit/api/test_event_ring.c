@@ -4,7 +4,9 @@
  */
 #include "api/event_ring.h"
 
+#include <dirent.h>
 #include <semaphore.h>
+#include <unistd.h>
 
 #include "base/threads/topo.h"
 #include "engine/executor.h"
@@ -156,6 +158,58 @@ static void a_batch_keeps_what_it_told_before(void **state)
     sem_destroy(&woken);
 }
 
+/* Returns whether the engine's thread sleeps. */
+static bool engine_sleeps(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *task;
+    bool sleeps = false;
+
+    assert_non_null(tasks);
+    while (!sleeps && (task = readdir(tasks)) != NULL) {
+        char path[300], text[64] = "";
+        FILE *stat;
+
+        snprintf(path, sizeof(path), "/proc/self/task/%s/stat", task->d_name);
+        if ((stat = fopen(path, "r")) == NULL)
+            continue;
+        sleeps = fgets(text, sizeof(text), stat) && strstr(text, "(engine) S");
+        fclose(stat);
+    }
+    closedir(tasks);
+    return sleeps;
+}
+
+/* No batch is given back, so that the thread waits for room when it is to end. */
+static void closing_ends_a_thread_that_waits_for_room(void **state)
+{
+    struct gallop_options o = engines_options(1, 256, 256);
+    static const int32_t prompt[3] = {5, 6, 7};
+    struct gallop_request q;
+    struct event_ring r;
+    struct gallop *g;
+
+    (void)state;
+    o.threads = 1;
+    g = engines_open("demo", &o);
+    assert_int_equal(sem_init(&woken, 0, 0), 0);
+    gallop_request_init(&q);
+    q.ids = prompt;
+    q.n_ids = 3;
+    q.sampling.max_new_tokens = 2 * EVENT_RING_BATCHES;
+    q.sampling.ignore_eos = 1;
+    assert_int_equal(event_ring_open(&r, g, lost, wake, NULL, NULL), 0);
+    r.yields = false; /* the thread sleeps for no other reason then */
+    assert_int_equal(gallop_submit(g, &q, NULL, NULL), 0);
+    for (int i = 0; i < EVENT_RING_BATCHES; i++)
+        sem_wait(&woken);
+    while (!engine_sleeps())
+        usleep(1000);
+    event_ring_close(&r);
+    gallop_close(g);
+    sem_destroy(&woken);
+}
+
 static int all_processors(void)
 {
     struct topo t;
@@ -191,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_batch_keeps_what_it_told_before),
+        cmocka_unit_test(closing_ends_a_thread_that_waits_for_room),
         cmocka_unit_test(no_step_begins_before_tokens_are_written_where_all_processors_compute),
         cmocka_unit_test(the_wait_ends_when_tokens_are_written),
         cmocka_unit_test(no_step_waits_where_a_processor_is_free)};
