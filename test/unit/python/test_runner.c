@@ -3,6 +3,7 @@
  * the other tests. */
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -68,6 +69,17 @@ static struct runner_request *submitted(struct runner *r, int64_t n_new, int str
     ask.sampling.ignore_eos = 1;
     assert_int_equal(runner_submit(r, &ask, streams, ch, key, &q, err), 0);
     return q;
+}
+
+/* Waits for the end of a request, and returns why it has ended. */
+static enum gallop_finish finish_of(struct runner_request *q)
+{
+    const struct gallop_event *end;
+    struct runner_output out;
+
+    while ((end = runner_take(q, 0, &out)) == NULL)
+        runner_wait(q, 0.01);
+    return end->finish;
 }
 
 /* Reads a request to its end. Returns the number of its tokens. */
@@ -160,27 +172,154 @@ static void a_channel_reports_its_requests_until_they_have_ended(void **state)
     runner_free(r);
 }
 
-/* The engine takes 256 cancellations between two steps. */
+/* The released request was the last of those whose news had not been taken. */
+static void a_channel_reports_after_its_last_request_was_released(void **state)
+{
+    struct runner *r = opened(NULL);
+    struct runner_channel *ch = NULL;
+    struct runner_request *request[3];
+    uint64_t key[3];
+
+    runner_channel_new(r, &ch);
+    assert_non_null(ch);
+    for (uint64_t i = 0; i < 3; i++) {
+        request[i] = submitted(r, LENGTH, 0, ch, i);
+        finish_of(request[i]);
+        if (i == 1)
+            runner_release(request[i]);
+    }
+    assert_int_equal(runner_channel_take(ch, key, 3), 2);
+    assert_int_equal(key[0], 0);
+    assert_int_equal(key[1], 2);
+    runner_release(request[0]);
+    runner_release(request[2]);
+    runner_channel_free(ch);
+    runner_free(r);
+}
+
+static void a_channel_stays_readable_until_all_keys_are_taken(void **state)
+{
+    struct runner *r = opened(NULL);
+    struct runner_channel *ch = NULL;
+    struct runner_request *request[8];
+    struct pollfd fd = {.events = POLLIN};
+    uint64_t key[3];
+
+    runner_channel_new(r, &ch);
+    assert_non_null(ch);
+    fd.fd = runner_channel_fd(ch);
+    for (uint64_t i = 0; i < 8; i++)
+        request[i] = submitted(r, LENGTH, 0, ch, i);
+    for (uint64_t i = 0; i < 8; i++)
+        finish_of(request[i]);
+    for (size_t left = 8, n; left > 0; left -= n) {
+        assert_int_equal(poll(&fd, 1, 0), 1);
+        n = runner_channel_take(ch, key, 3);
+        assert_int_equal(n, left < 3 ? left : 3);
+    }
+    assert_int_equal(poll(&fd, 1, 0), 0);
+    for (uint64_t i = 0; i < 8; i++)
+        runner_release(request[i]);
+    runner_channel_free(ch);
+    runner_free(r);
+}
+
+/* An executor whose steps wait for the test. */
+static struct gate {
+    struct executor gated;
+    const struct executor *x; /* the engine's own */
+    sem_t begun, go;
+    atomic_bool is_open;
+} gate;
+
+static int run_when_let(void *ctx, const struct executor_rows *rows, size_t n, struct err *e)
+{
+    if (!atomic_load(&gate.is_open)) {
+        sem_post(&gate.begun);
+        sem_wait(&gate.go);
+    }
+    return gate.x->run(ctx, rows, n, e);
+}
+
+static struct runner *opened_behind_gate(void)
+{
+    struct runner *r = opened(NULL);
+    struct gallop *engine;
+
+    runner_enter(r, &engine);
+    gate.x = engine_loop(engine)->x;
+    gate.gated = *gate.x;
+    gate.gated.run = run_when_let;
+    sem_init(&gate.begun, 0, 0);
+    sem_init(&gate.go, 0, 0);
+    atomic_store(&gate.is_open, false);
+    engine_loop(engine)->x = &gate.gated;
+    runner_leave(r, &engine);
+    return r;
+}
+
+/* Ends the wait of the current step and of all later ones. */
+static void open_gate(void)
+{
+    atomic_store(&gate.is_open, true);
+    sem_post(&gate.go);
+}
+
+/* The engine takes 256 cancellations between two steps: all of these arrive during one. */
 static void more_cancellations_than_the_engine_takes_at_once_arrive(void **state)
 {
     enum { MANY = 600 };
     static struct runner_request *request[MANY];
-    struct runner *r = opened(NULL);
+    struct runner *r = opened_behind_gate();
     struct gallop_stats s;
 
     for (int i = 0; i < MANY; i++)
         request[i] = submitted(r, 100, i % 2, NULL, 0);
+    sem_wait(&gate.begun);
     for (int i = 0; i < MANY; i += 2)
         runner_cancel(request[i]);
     for (int i = 1; i < MANY; i += 2)
         runner_release(request[i]);
+    open_gate();
     for (int i = 0; i < MANY; i += 2) {
-        read_all(request[i]);
+        assert_int_equal(finish_of(request[i]), GALLOP_FINISH_CANCELLED);
         runner_release(request[i]);
     }
     do
         assert_true(stats_of(r, &s));
     while (s.n_running + s.n_waiting > 0);
+    runner_free(r);
+}
+
+/* The output is taken after each step. */
+static void alternatives_are_given_once(void **state)
+{
+    struct runner *r = opened_behind_gate();
+    const struct gallop_event *end = NULL;
+    struct runner_request *q = NULL;
+    struct gallop_request ask;
+    struct runner_output out;
+    size_t n_tokens = 0;
+
+    gallop_request_init(&ask);
+    ask.text = "Once upon a time";
+    ask.text_len = SIZE_MAX;
+    ask.sampling.max_new_tokens = LENGTH;
+    ask.sampling.ignore_eos = 1;
+    ask.sampling.logprobs = 2;
+    assert_int_equal(runner_submit(r, &ask, 1, NULL, 0, &q, NULL), 0);
+    while (!end) {
+        sem_post(&gate.go);
+        while (!runner_wait(q, 0.01))
+            ;
+        end = runner_take(q, 0, &out);
+        assert_int_equal(out.n_tokens, 1);
+        assert_int_equal(out.n_top, 2);
+        assert_int_equal(out.tokens[0].top_end, 2);
+        n_tokens += out.n_tokens;
+    }
+    assert_int_equal(n_tokens, LENGTH);
+    runner_release(q);
     runner_free(r);
 }
 
@@ -507,7 +646,10 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_share_an_engine),
         cmocka_unit_test(a_channel_reports_its_requests_until_they_have_ended),
+        cmocka_unit_test(a_channel_reports_after_its_last_request_was_released),
+        cmocka_unit_test(a_channel_stays_readable_until_all_keys_are_taken),
         cmocka_unit_test(more_cancellations_than_the_engine_takes_at_once_arrive),
+        cmocka_unit_test(alternatives_are_given_once),
         cmocka_unit_test(a_request_that_is_cancelled_at_once_ends),
         cmocka_unit_test(an_error_of_the_engine_reaches_all_who_wait),
         cmocka_unit_test(closing_ends_running_requests),
