@@ -271,6 +271,9 @@ def harmony(model):
               s.lines)
         says(s, "harmony", "<|start|>assistant", None, [("get_weather", '{"city": "Bern"}')],
              tools=TOOLS)
+        bern = s.post("/tokenize", prompt=": \"Bern\"}")["tokens"]
+        says(s, "a stop token beside that of the format", "<|start|>assistant", reason="stop",
+             stopped_by=bern[0], tools=TOOLS, stop_token_ids=bern)
 
 
 def plain(model):

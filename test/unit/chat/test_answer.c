@@ -105,6 +105,22 @@ static void calls_at_the_end_wait_for_it(void **state)
     expect_ready("f({})g({})");
 }
 
+static void reasoning_that_is_not_shown_is_counted(void **state)
+{
+    struct parser_options o = {.reasoning = markup_reasoning_named("qwen3"), .seed = 1};
+
+    parser_close(choice.parser);
+    assert_int_equal(parser_open(&choice.parser, &o, NULL), 0);
+    choice.said.drops_reasoning = true;
+    choice.n_output = 3;
+    add("<think>hm");
+    choice.n_output = 5;
+    add("</think>so");
+    assert_int_equal(choice.n_reasoning, 3);
+    assert_int_equal(choice.said.reasoning.len, 0);
+    assert_string_equal(choice.said.text.data, "so");
+}
+
 /* An answer that failed has not ended: a stream sends what came before and then says why. */
 static void a_failed_answer_has_no_end(void **state)
 {
@@ -128,6 +144,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_stop_string_drops_an_incomplete_call, begin, end),
         cmocka_unit_test_setup_teardown(a_limit_leaves_an_incomplete_call, begin, end),
         cmocka_unit_test_setup_teardown(calls_at_the_end_wait_for_it, begin, end),
+        cmocka_unit_test_setup_teardown(reasoning_that_is_not_shown_is_counted, begin, end),
         cmocka_unit_test_setup_teardown(a_failed_answer_has_no_end, begin, end)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,6 +131,30 @@ static void only_the_last_item_of_a_cut_response_is_incomplete(void **state)
     assert_non_null(strstr(said.data, "\"type\":\"message\",\"status\":\"incomplete\""));
 }
 
+/* The string may follow a call, which is why the answer ended then. */
+static void a_stop_sequence_is_not_told_beside_a_call(void **state)
+{
+    static const char *const names[] = {"m"},
+                             *const ends[] = {"\"stop_reason\":\"stop_sequence\",\"stop_sequence\":\"END\"",
+                                              "\"stop_reason\":\"tool_use\",\"stop_sequence\":null"};
+    struct service o = {.name = names, .n_names = 1};
+    struct request q = {.service = &o};
+    struct dialect_writer w = {.q = &q, .a = &answer};
+
+    choice.finish = GALLOP_FINISH_STOP;
+    choice.stop_string = mem_strdup("END", MEM_API);
+    assert_non_null(choice.stop_string);
+    for (unsigned n_calls = 0; n_calls < 2; n_calls++) {
+        choice.said.calls.n_given = n_calls;
+        buf_clear(&said);
+        anthropic_dialect.whole(&w, &said);
+        assert_non_null(strstr(said.data, ends[n_calls]));
+        buf_clear(&said);
+        anthropic_dialect.end(&w, 0, NULL, &said);
+        assert_non_null(strstr(said.data, ends[n_calls]));
+    }
+}
+
 /* The usage with which a stream begins does not depend on the tokens that there are by then. */
 static void a_stream_begins_with_no_tokens(void **state)
 {
@@ -315,6 +339,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(pieces_alone_are_blocks_one_behind_another, begin, end),
         cmocka_unit_test_setup_teardown(the_rest_of_a_call_does_not_become_text, begin, end),
         cmocka_unit_test_setup_teardown(an_error_has_the_type_of_another_status, begin, end),
+        cmocka_unit_test_setup_teardown(a_stop_sequence_is_not_told_beside_a_call, begin, end),
         cmocka_unit_test_setup_teardown(a_stream_begins_with_no_tokens, begin, end),
         cmocka_unit_test_setup_teardown(usage_of_an_event_is_of_its_own_prompt, begin, end),
         cmocka_unit_test_setup_teardown(an_error_about_threads_has_its_code, begin, end),

@@ -19,7 +19,7 @@ static void say_unknown(void *ctx, const char *name)
 /* The code of {"prompt" or "messages" ..., MEMBER}. */
 static int code_of(unsigned endpoint, const char *fmt, ...)
 {
-    char text[1024];
+    char text[1200];
     va_list ap;
     int rc;
 
@@ -149,6 +149,10 @@ static void lengths_of_texts_are_limited(void **state)
         assert_int_equal(code_of(FIELDS_CHAT, "{\"request_id\":\"%s\"}", text), n > 128 ? ERR_INPUT : 0);
         fields_fini(&f);
     }
+    for (int n = 1023; n < 1026; n++) {
+        assert_int_equal(code_of(FIELDS_CHAT, "{\"stop\":\"%0*d\"}", n, 0), n > 1024 ? ERR_INPUT : 0);
+        fields_fini(&f);
+    }
 }
 
 static void a_body_is_read_strictly(void **state)
@@ -181,6 +185,9 @@ static void a_body_is_read_strictly(void **state)
                  "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", n,
                  "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]");
         assert_int_equal(code_of(FIELDS_CHAT, "%s", deep), n < FIELDS_MAX_DEPTH ? 0 : ERR_INPUT);
+        fields_fini(&f);
+        /* brackets behind a quotation mark of the text open nothing */
+        assert_int_equal(code_of(FIELDS_CHAT, "{\"user\":\"\\\"%s\"}", deep + strlen("{\"metadata\":")), 0);
         fields_fini(&f);
     }
     assert_int_equal(code_of(FIELDS_CHAT, "{\"nobody\":1,\"metadata\":\"[[\\\"[[\"}"), 0);
@@ -328,6 +335,25 @@ static void what_a_line_cannot_have_is_refused_and_its_size_is_not_limited(void 
             k ? 0 : ERR_INPUT);
         fields_fini(&f);
     }
+}
+
+/* A response repeats these fields of its request, when its other fields are forgotten. */
+static void what_a_response_repeats_is_kept(void **state)
+{
+    static const char kept[] =
+        "{\"model\":\"m\",\"instructions\":\"i\",\"max_output_tokens\":7,\"metadata\":{\"a\":\"b\"},"
+        "\"max_tool_calls\":1,\"tools\":[],\"tool_choice\":\"none\",\"parallel_tool_calls\":false,"
+        "\"reasoning\":{},\"text\":{},\"user\":\"u\"";
+    json_t *expected;
+
+    assert_int_equal(code_of(FIELDS_RESPONSES, "%s,\"input\":\"long\",\"temperature\":1}", kept), 0);
+    expected = json_copy(f.body);
+    json_object_del(expected, "input");
+    json_object_del(expected, "temperature");
+    fields_forget(&f, FIELDS_RESPONSES);
+    assert_true(json_equal(f.body, expected));
+    json_decref(expected);
+    fields_fini(&f);
 }
 
 static void of_equal_keys_the_last_counts(void **state)
@@ -562,6 +588,7 @@ int main(void)
         cmocka_unit_test(values_arrive),
         cmocka_unit_test(a_line_has_the_parameters_of_options),
         cmocka_unit_test(what_a_line_cannot_have_is_refused_and_its_size_is_not_limited),
+        cmocka_unit_test(what_a_response_repeats_is_kept),
         cmocka_unit_test(of_equal_keys_the_last_counts),
         cmocka_unit_test(an_empty_text_is_as_if_it_were_not_there),
         cmocka_unit_test(a_byte_order_mark_is_passed_over),
