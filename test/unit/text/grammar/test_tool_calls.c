@@ -88,6 +88,8 @@ static bool accepts(const char *form, const char *how, const char *text)
 #define LLAMA_G   "{\"name\": \"g\", \"parameters\": {}}"
 #define MISTRAL_F "[TOOL_CALLS]f[ARGS]{\"a\": 1}"
 #define LIST_F    "{\"name\": \"f\", \"arguments\": {\"a\": 1}}"
+#define GEMMA_F   "<|tool_call>call:f{a:1}<tool_call|>"
+#define GEMMA_G   "<|tool_call>call:g{}<tool_call|>"
 #define OPENAI_F  "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\": 1}"
 #define ANALYSIS  "<|channel|>analysis<|message|>hm<|end|><|start|>assistant"
 #define C(name)   "\xff" name "\xff"
@@ -127,6 +129,7 @@ static const struct {
      {"[TOOL_CALLS][]", LIST_F, "[TOOL_CALLS][" LIST_F ", " LIST_F "]"}},
     {"mistral_v3", "p", {"[TOOL_CALLS][" LIST_F ", " LIST_F "]"}, {"[TOOL_CALLS][" LIST_F ", ]"}},
     {"mistral_v3", "fp", {"a[TOOL_CALLS][" LIST_F ", " LIST_F "]"}, {"[TOOL_CALLS]", MISTRAL_F}},
+    {"gemma4", "p", {GEMMA_F, GEMMA_F GEMMA_G}, {GEMMA_F "\n" GEMMA_G}},
     {"phi4_mini_json",
      "p",
      {"functools[" LIST_F "]", "functools[" LIST_F ", " LIST_F "]"},
