@@ -11,6 +11,7 @@ struct all {
     bool flag;
     int whole, index;
     size_t count;
+    unsigned narrow;
     int64_t any;
     uint64_t bits;
     double share, open, real;
@@ -24,9 +25,10 @@ struct all {
 
 static const struct param flag = ROW(flag, PARAM_FLAG, NULL), whole = ROW(whole, PARAM_INT, "[-1,64]"),
                           count = ROW(count, PARAM_INT, "[0,inf)"), any = ROW(any, PARAM_INT, NULL),
-                          bits = ROW(bits, PARAM_BITS, NULL), share = ROW(share, PARAM_REAL, "(0,1]"),
-                          open = ROW(open, PARAM_REAL, "[0.5,1)"), real = ROW(real, PARAM_REAL, NULL),
-                          text = ROW(text, PARAM_TEXT, "usual|values"),
+                          bits = ROW(bits, PARAM_BITS, NULL),
+                          narrow = ROW(narrow, PARAM_INT, "[0,4294967295]"),
+                          share = ROW(share, PARAM_REAL, "(0,1]"), open = ROW(open, PARAM_REAL, "[0.5,1)"),
+                          real = ROW(real, PARAM_REAL, NULL), text = ROW(text, PARAM_TEXT, "usual|values"),
                           choice = ROW(choice, PARAM_CHOICE, "auto|fp32|true"),
                           index_ = ROW(index, PARAM_CHOICE, "false|true|never");
 
@@ -190,6 +192,8 @@ static void a_value_is_loaded_as_it_was_stored(void **state)
         }
     param_store(&whole, &(struct param_value){.i = -1}, &all);
     assert_true(param_load(&whole, &all).i == -1 && param_load(&whole, &all).f == -1);
+    param_store(&narrow, &(struct param_value){.i = UINT32_MAX}, &all);
+    assert_true(param_load(&narrow, &all).i == UINT32_MAX && param_load(&narrow, &all).f == UINT32_MAX);
     param_store(&real, &(struct param_value){.i = -1, .f = NAN}, &all);
     assert_true(isnan(param_load(&real, &all).f));
     param_store(&flag, &(struct param_value){.i = 2}, &all);
@@ -217,6 +221,7 @@ static void a_row_fits_its_member_if_that_holds_every_value(void **state)
                                  count,
                                  any,
                                  bits,
+                                 narrow,
                                  share,
                                  open,
                                  real,
