@@ -16,6 +16,7 @@
 #   make wheel                    the wheel of the Python package, and its sources, in build/wheel
 #   make test-pjrt                the executor "pjrt" on a CPU plugin from the package index (not part of make test)
 #   make test-mixed               300 mixed requests in every way, on more models (minutes; MIXED=qwen3: that one)
+#   make pairs SEED=1 N=100000    N random requests with every feature, in company and alone: ends with the number of differences
 #   make test-sim                 a million simulated requests through scheduler, policies and cache
 #   make test-grammar SUITE=F     the official JSON Schema test suite, a folder or archive F
 #   make test-page                the server's page in a headless Chromium (tools/setup --browser installs one);
@@ -38,15 +39,17 @@ PICTURES ?=
 MINUTES ?= 20
 PEERS  ?= build/peers
 MIXED ?= all
+SEED   ?= 1
+N      ?= 10000
 LAYERS ?= 4
 QUICK  ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help test-pjrt setup configure configure-program program build demo test test-all test-real test-clients test-python test-python-asan test-doors test-pace test-vllm wheel test-mixed test-sim test-page test-grammar test-packages soak lint bench bench-report bench-peers fmt map fuzz install deb image clean
+.PHONY: help test-pjrt setup configure configure-program program build demo test test-all test-real test-clients test-python test-python-asan test-doors test-pace test-vllm wheel test-mixed pairs test-sim test-page test-grammar test-packages soak lint bench bench-report bench-peers fmt map fuzz install deb image clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo 'targets: build program demo test test-all test-real test-clients test-python test-python-asan test-doors test-pace test-vllm wheel test-mixed test-sim test-page test-grammar test-packages soak lint bench bench-report bench-peers fmt map fuzz install deb image clean'
+	@echo 'targets: build program demo test test-all test-real test-clients test-python test-python-asan test-doors test-pace test-vllm wheel test-mixed pairs test-sim test-page test-grammar test-packages soak lint bench bench-report bench-peers fmt map fuzz install deb image clean'
 
 setup:
 	@tools/setup
@@ -110,6 +113,9 @@ wheel: program
 
 test-mixed: build
 	@GALLOP_MIXED=$(MIXED) build/$(PRESET)/test/test_engine_mixed
+
+pairs: build
+	@build/$(PRESET)/test/pairs $(SEED) $(N)
 
 test-sim: build
 	@GALLOP_SIM_REQUESTS=1000000 build/$(PRESET)/test/test_engine_simulation

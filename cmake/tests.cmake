@@ -17,7 +17,7 @@ endif()
 # Seconds of the long tests on two processors. Of tests that run beside others the longest begin first; where no row tells,
 # a test of the program from outside counts 3, any other 1.
 set(test_costs
-    unit/kern/gemm=44 unit/engine/grid=40 unit/ops/backends=32 unit/engine/company=30 cli/bench=25 cli/serve_operations=20
+    unit/kern/gemm=44 unit/engine/grid=40 unit/ops/backends=32 unit/engine/company=30 pairs=30 cli/bench=25 cli/serve_operations=20
     unit/ops/moe=22 unit/engine/mixed=22 unit/kern/dot512=15 cli/serve_faults=13 cli/serve_company=13
     unit/kern/attn=12 unit/engine/store=12 cli/pack=12 net/hub=10 cli/numbers=10 cli/verbs=9
     unit/kern/blocks=9 unit/engine/restart=9 unit/engine/oom=8 unit/engine/many=8 cli/serve=8 cli/serve_tls=8
@@ -130,6 +130,23 @@ foreach(source IN LISTS test_sources)
         set_tests_properties(unit/${floor}/${what} PROPERTIES PROCESSORS 4)
     endif()
 endforeach()
+
+# ---- pairs of features ---------------------------------------------------------------------------------------------
+# Random requests with every feature, in company and alone: `make pairs`. A run of the tests has 2000 of them.
+file(GLOB pairs_sources CONFIGURE_DEPENDS test/pairs/*.c)
+add_executable(pairs ${pairs_sources} test/unit/engine/dying.c test/unit/engine/static_shapes.c)
+target_link_libraries(pairs PRIVATE test_helpers)
+gallop_test_options(pairs)
+target_include_directories(pairs PRIVATE test/pairs)
+target_compile_definitions(pairs PRIVATE FAKE_PJRT="$<TARGET_FILE:fake_pjrt>")
+add_dependencies(pairs fake_pjrt)
+set_target_properties(pairs PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
+if(GALLOP_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
+    add_test(NAME pairs COMMAND pairs 1 300)
+else()
+    add_test(NAME pairs COMMAND pairs 1 2000)
+endif()
+gallop_test_properties(pairs pairs threads)
 
 # ---- the program from outside ------------------------------------------------------------------------------------
 find_program(PYTHON3 python3 REQUIRED)

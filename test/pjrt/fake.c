@@ -33,6 +33,7 @@ struct object {
     size_t rows[MAX_RESULTS];              /* of a program: the first dims of its results */
     size_t n_caches;                       /* of a program: the results that take over arguments */
     size_t n_copied;                       /* of a program that copies a slot: the rows */
+    size_t n_frame;                        /* of a program of a frame: its rows, of all sequences together */
     size_t seen;                           /* of a program: the rows of a slot that it reads; 0: all */
     void *data;                            /* [bytes] of a buffer; NULL: zeros */
     int32_t *ids;                          /* of the first cache: [slots, rows] tokens */
@@ -297,6 +298,8 @@ static struct pjrt_error *compile(void *args)
     for (p = text; !o->seen && (p = strstr(p, "array<i64: 1, ")) != NULL; p++)
         if (sscanf(p, "array<i64: 1, %*u, %zu, %*u", &o->seen) != 1)
             o->seen = 0;
+    if ((p = strstr(text, "stablehlo.slice %")) != NULL) /* the first input, which is the ids of all rows */
+        sscanf(p, "stablehlo.slice %%%*u [0:%zu]", &o->n_frame);
     p = strstr(text, "-> (");
     for (end = p ? strstr(p, ") {\n") : NULL; end && (p = strstr(p, "tensor<")) != NULL && p < end; p++) {
         if (o->n_results == MAX_RESULTS)
@@ -367,8 +370,8 @@ static struct pjrt_error *serialize(void *args)
     if (e || !getenv("FAKE_PJRT_KEEP"))
         return e;
     o = new_object();
-    snprintf(o->text, sizeof(o->text), "caches %zu copies %zu sees %zu ", program->n_caches,
-             program->n_copied, program->seen);
+    snprintf(o->text, sizeof(o->text), "caches %zu copies %zu sees %zu rows %zu ", program->n_caches,
+             program->n_copied, program->seen, program->n_frame);
     for (size_t i = 0; i < program->n_results; i++)
         snprintf(o->text + strlen(o->text), sizeof(o->text) - strlen(o->text), "fake %zu %zu ",
                  program->result[i], program->rows[i]);
@@ -392,7 +395,8 @@ static struct pjrt_error *deserialize(void *args)
         return e;
     o = new_object();
     snprintf(text, sizeof(text), "%.*s", (int)a->size, a->bytes);
-    if (sscanf(p, "caches %zu copies %zu sees %zu %n", &o->n_caches, &o->n_copied, &o->seen, &n) == 3)
+    if (sscanf(p, "caches %zu copies %zu sees %zu rows %zu %n", &o->n_caches, &o->n_copied, &o->seen,
+               &o->n_frame, &n) == 4)
         p += n;
     while (o->n_results < MAX_RESULTS &&
            sscanf(p, "fake %zu %zu %n", &o->result[o->n_results], &o->rows[o->n_results], &n) == 2) {
@@ -489,13 +493,16 @@ static void compute_rows(struct frame *f)
 
     if (!cache->ids)
         cache->ids = calloc(cache->n_slots * cache->n_rows, sizeof(*cache->ids));
-    f->T = n_hidden ? f->program->rows[n_caches + 2]
-                    : f->n_wanted; /* in frames of decoding all rows are wanted */
+    f->T = f->program->n_frame;
     n_inputs = f->n_in < sizeof(inputs) / sizeof(inputs[0]) ? f->n_in : 0;
     memcpy(inputs, f->in, n_inputs * sizeof(*inputs));
-    for (size_t i = 0; i < f->T; i++)
-        cache->ids[(size_t)f->in[2 * f->T + i] * cache->n_rows + (size_t)f->in[3 * f->T + i]] =
-            (int32_t)((uint32_t)f->in[i] ^ hash_of_angles(f, i));
+    for (size_t i = 0; i < f->T; i++) {
+        size_t slot = (size_t)f->in[2 * f->T + i], row = (size_t)f->in[3 * f->T + i];
+
+        if (slot >= cache->n_slots || row >= cache->n_rows)
+            abort();
+        cache->ids[slot * cache->n_rows + row] = (int32_t)((uint32_t)f->in[i] ^ hash_of_angles(f, i));
+    }
     for (size_t w = 0; w < f->n_wanted; w++) {
         size_t row = (size_t)f->in[f->n_in - f->n_wanted + w];
 

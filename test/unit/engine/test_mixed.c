@@ -22,6 +22,7 @@
 #include "engines.h"
 #include "files.h"
 #include "gallop.h"
+#include "letters.h"
 #include "redis_server.h"
 #include "static_shapes.h"
 
@@ -309,29 +310,6 @@ enum {
     USUAL_MODELS = 6 /* The other models run only with GALLOP_MIXED=all. */
 };
 
-/* Returns the golden NAME with a tokenizer of two letters for each token. */
-static const char *with_letters(const char *name)
-{
-    static char path[4096];
-    const char *folder = files_folder();
-    char json[8192];
-    size_t at;
-
-    files_copy_all(engines_path(name), folder);
-    at = (size_t)snprintf(
-        json, sizeof(json),
-        "{\"version\":\"1.0\",\"added_tokens\":[],\"normalizer\":null,\"post_processor\":null,\"pre_tokenizer\":"
-        "{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"},\"model\":"
-        "{\"type\":\"BPE\",\"merges\":[],\"vocab\":{");
-    for (int i = 0; i < 160; i++)
-        at += (size_t)snprintf(json + at, sizeof(json) - at, "%s\"%c%c\":%d", i ? "," : "", 'a' + i / 26,
-                               'a' + i % 26, i);
-    snprintf(json + at, sizeof(json) - at, "}}}");
-    snprintf(path, sizeof(path), "%s/tokenizer.json", folder);
-    files_write_text(path, json);
-    return folder;
-}
-
 static struct gallop *open_way(const char *model, const struct way *w, int64_t company, const char *store)
 {
     struct gallop_options o =
@@ -550,7 +528,7 @@ static bool is_tried(size_t m, size_t w, size_t company)
 static size_t try_model(size_t m, bool all, bool on_plugin, const char *redis)
 {
     const struct load l = {m && !all ? m : 0, on_plugin ? 4 : m && !all ? 7 : 1};
-    const char *model = with_letters(models[m]);
+    const char *model = letters_model(engines_path(models[m]));
     struct gallop *g = open_way(model, &ways[0], 1, NULL);
     size_t n_preempted = 0;
 

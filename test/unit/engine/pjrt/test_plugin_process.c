@@ -133,7 +133,7 @@ static void calls_return_what_the_plugin_returns(void **state)
     buf_init(&bytes, MEM_ENGINE);
     assert_int_equal(plugin_compile(&p, program_text, sizeof(program_text), "x", &program, &e), 0);
     assert_int_equal(plugin_serialize(&p, program, &bytes, &e), 0);
-    assert_string_equal(bytes.data, "caches 1 copies 0 sees 0 fake 36 9 fake 24 2 ");
+    assert_string_equal(bytes.data, "caches 1 copies 0 sees 0 rows 0 fake 36 9 fake 24 2 ");
     assert_int_equal(plugin_load(&p, bytes.data, bytes.len, &again, &e), 0);
     assert_ptr_not_equal(program, again);
     plugin_free_program(&p, program);
