@@ -7,9 +7,11 @@
  * Kernels depend on the type, the width of a chunk and the number of rows; all are created when a linear is
  * opened and kept for the process.
  *
- * Every sum has one accumulator and adds K ascending (bf16: in ascending pairs) from zero, for any number of
- * rows: the bits are the same for any m, range of panels and number of threads. With VDPBF16PS, the bits are
- * those of the class "bf16 dot". Georganas et al., Tensor Processing Primitives (2021).
+ * Every sum has one accumulator and adds K ascending (bf16: in ascending pairs) from zero, for any number of rows: the
+ * bits are the same for any m, range of panels and number of threads. In bf16 they are those of the class "bf16 dot",
+ * and this holds for kernels with VDPBF16PS only: for processors with AVX-512 and without VDPBF16PS, LIBXSMM generates
+ * kernels whose bits depend on the number of rows, so bf16 is refused there. Georganas et al., Tensor Processing
+ * Primitives (2021).
  */
 #include <libxsmm.h>
 #include <pthread.h>
@@ -90,6 +92,10 @@ static bool tpp_accepts(const struct linear_desc *d, const char **why_not)
 
     *why_not = "the backend computes in fp32 and bf16 only";
     if ((d->dtype != DT_F32 && d->dtype != DT_BF16) || d->to_mxfp4)
+        return false;
+    *why_not =
+        "the bits of LIBXSMM's bf16 kernels for this machine, which lacks AVX512-BF16, depend on the number of rows";
+    if (d->dtype == DT_BF16 && libxsmm_get_target_archid() < LIBXSMM_X86_AVX512_CPX)
         return false;
     *why_not = "LIBXSMM generates no kernels of this dtype for this machine";
     return (k < CHUNK || make_kernels(d->dtype == DT_F32, CHUNK)) &&
