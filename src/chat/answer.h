@@ -103,7 +103,7 @@ bool answer_has_news(const struct answer_choice *h);
 /* Drops the pieces of H that were sent. */
 void answer_sent(struct answer_choice *h);
 
-/* Return the generated tokens of all choices, and the cached tokens of all prompts. */
+/* Return the number of generated tokens of all choices, and the number of cached tokens of all prompts. */
 size_t answer_n_output(const struct answer *a);
 size_t answer_n_cached(const struct answer *a);
 

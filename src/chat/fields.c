@@ -156,8 +156,9 @@ static void say_unknown(const struct fields *f, const char *name, const json_t *
 
 /* schema_NAME: the JSON Schema of the values that read_NAME accepts besides null, with ' in place of ". */
 
-/* Define read_READER() and its schema. The function checks the value and stores it in f->TO. VALUE: a value
- * for which IS_TYPE is true. OBJECTS: a list of at most MOST objects. */
+/* Two macros that define read_READER() and its schema. The function checks the value and stores it in f->TO. That of
+ * VALUE() accepts a value for which IS_TYPE is true, that of OBJECTS() a list of at most MOST objects. EXPECTED is what
+ * an error says was expected. */
 #define VALUE(reader, name, to, is_type, expected, schema)                     \
     static const char schema_##reader[] = schema;                              \
     static int read_##reader(struct fields *f, const json_t *v, struct err *e) \

@@ -69,7 +69,7 @@ struct step_row {
     size_t index;    /* index of the row among the rows of `seq` in g->row */
     /* [V] raw logits and probabilities for the event of the token, in memory of `seq`; NULL: not requested */
     const float *kept, *probs;
-    size_t task; /* rows with equal numbers are drawn in order by one thread */
+    size_t task; /* the tokens of rows of one task are sampled by one thread, in the order of the rows */
     struct sample_result result;
     int code; /* error code of sampling or scoring, 0: none */
 };

@@ -97,8 +97,9 @@ struct kv;
 
 /* The functions of a cache type. The exported functions below check arguments and call them. */
 struct kv_ops {
-    /* For types that reserve a pool at open: the bytes of the pool, and the maximum number of blocks of a sequence of
-     * max_len rows. Both are called before the cache is open (state NULL). NULL: the type has no pool. */
+    /* For types that reserve a pool at open, and else NULL. pool_bytes() returns the size of the pool in bytes,
+     * least_blocks() the number of blocks that the pool must have at least: those of a sequence of max_len rows. Both
+     * are called before the cache is open (state NULL). */
     size_t (*pool_bytes)(const struct kv *c);
     size_t (*least_blocks)(const struct kv *c);
     int (*open)(struct kv *c, struct err *e);

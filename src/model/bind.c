@@ -566,7 +566,7 @@ void bind_head(struct model *m, struct linear *w, const char *module, struct op_
     if (!tied) {
         linear_part(m, w, "", &d, 0, &desc);
     } else {
-        weights_skip(m->weights, name); /* the tensor may be a copy of the embedding */
+        weights_skip(m->weights, name); /* a copy of the embedding that the file may have is not read */
         desc.part[0] = bind_keep(m, &embed->table);
         for (size_t i = 0; i < m->n_todo; i++)
             if (m->todo[i].embed == embed)

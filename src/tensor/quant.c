@@ -29,9 +29,9 @@ static uint16_t word_at(const uint8_t *p)
 /* Sets OUT to the codes and scales of group number G (32 elements) of the stored group at B. */
 typedef void read_fn(struct quant_codes *out, const uint8_t *b, int g, const struct quant_format *f);
 
-/* Layout: d, in formats with a minimum min, in formats of 5 bits the fifth bits of the codes in 4 bytes, then
- * the codes. Codes of 8 bits are signed bytes. Of other codes, the low nibbles are elements 0 to 15, the high
- * nibbles 16 to 31. */
+/* Layout: d, which is a byte with an exponent if F has powers, else fp16; then min, if the format has minimums; then,
+ * in formats of 5 bits, 4 bytes with the fifth bit of each code; then the codes. Codes of 8 bits are signed bytes. Of
+ * smaller codes, the low nibbles are elements 0 to 15, the high nibbles 16 to 31. */
 static void read_32(struct quant_codes *out, const uint8_t *b, int g, const struct quant_format *f)
 {
     const uint8_t *fifth = b + (f->powers ? 1 : f->min ? 4 : 2), *q = fifth + (f->bits == 5 ? 4 : 0);

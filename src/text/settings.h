@@ -75,10 +75,10 @@ struct settings {
     /* bos_token, eos_token and the like, and attributes that only this model has. */
     struct settings_texts tokens;
     unsigned no_token;               /* bit i: the files set attribute i to null */
-    struct settings_texts templates; /* the templates that remain after precedence */
+    struct settings_texts templates; /* the templates in effect, by the precedence of files */
     const char *response_template;   /* JSON of the template; NULL: there is none */
     struct settings_token *added; /* [n_added] tokens with ids in ascending order, then tokens without ids */
-    size_t n_added, added_cap, n_of_class; /* N_OF_CLASS: tokens that have OF_CLASS set */
+    size_t n_added, added_cap, n_of_class; /* N_OF_CLASS: number of tokens that have OF_CLASS set */
 };
 
 /* The purpose of the settings, which selects the files and the members to read. */

@@ -31,12 +31,13 @@ struct batch_request {
 
     bool random_seed; /* the program chose the seed */
     uint64_t seed;
-    bool done;                /* all answers are finished, or the request was refused */
-    bool cancelled;           /* one of the answers was cancelled */
-    size_t n_open;            /* answers that are not finished */
-    struct gallop_event *end; /* own requests: [n] the FINISHED events, without what they point to */
-    bool default_limit;       /* own requests: max_new_tokens was not given, and is the program's default */
-    bool drawn;               /* own requests: tokens are drawn at random, with the seed */
+    bool done;      /* all answers are finished, or the request was refused */
+    bool cancelled; /* one of the answers was cancelled */
+    size_t n_open;  /* answers that are not finished */
+    /* Of requests in Gallop's own form: */
+    struct gallop_event *end; /* [n] the FINISHED events, without what they point to */
+    bool default_limit;       /* max_new_tokens was not given, and is the program's default */
+    bool drawn;               /* tokens are drawn at random, with the seed above */
 };
 
 struct requests {

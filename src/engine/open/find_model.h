@@ -16,8 +16,8 @@ struct find_model_options {
  * out[size]. Returns false if MODEL is not such an address. */
 bool find_model_address(const char *model, char *out, size_t size);
 
-/* Writes to out[size] the name of MODEL (NULL: it has none), which was found at PATH: its name on a hub, or else the
- * last component of PATH. */
+/* Writes the name of the model at PATH to out[size]: its name on a hub if MODEL, by which the user asked for it, is
+ * one, and else the last component of PATH. MODEL may be NULL. */
 void find_model_name(const char *model, const char *path, char *out, size_t size);
 
 /* Writes the path of MODEL to out[size]. If MODEL is an existing path, that is the result. Otherwise the

@@ -12,7 +12,8 @@
 
 struct pjrt_named;
 
-enum { PLUGIN_SOURCE_OPTIONS = 64, PLUGIN_SOURCE_NUMBERS = 4096 }; /* limits of options and of lists */
+/* The largest number of options of a plugin, and of integers in the list of an option. */
+enum { PLUGIN_SOURCE_OPTIONS = 64, PLUGIN_SOURCE_NUMBERS = 4096 };
 
 struct plugin_source {
     char path[FILE_PATH_MAX]; /* the shared library, or a name that the system's loader looks for */

@@ -48,7 +48,7 @@ struct stop {
 int stop_init(struct stop *st, const struct sampling *s, size_t n_prompt, size_t max_len, struct arena *a,
               struct err *e);
 
-/* Returns the bytes of the longest stop string; 0: there are none. */
+/* Returns the length of the longest stop string in bytes; 0: there are none. */
 size_t stop_longest(const struct sampling *s);
 
 /* Initializes *ST as a copy of FROM. FROM was initialized by stop_init(), has not processed a token, and

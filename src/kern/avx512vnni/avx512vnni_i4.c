@@ -33,7 +33,8 @@ struct tile {
 
 typedef void tile_fn(const struct tile *t);
 
-/* The multiples (in both halves) and offsets (in all bytes) of 16 columns, in 32-bit lanes. */
+/* Constants of 16 columns, with a lane of 32 bits for each: MULTIPLE has the factor in both 16-bit halves of the lane,
+ * OFFSET the offset in all four bytes. */
 struct expand {
     __m512i multiple, offset;
 };

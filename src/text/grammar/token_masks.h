@@ -45,7 +45,7 @@ struct token_masks {
     uint32_t *mask_of; /* [cap_rows] row -> 1 + index in MASK; 0: none */
     size_t cap_rows;
     size_t kept_bytes;              /* memory of the cached masks of rows */
-    struct token_masks_place *path; /* [depth + 1] the path of a walk */
+    struct token_masks_place *path; /* [depth + 1] scratch: where a walk of the tokens stands, by depth */
     uint32_t *bits;                 /* [words] scratch: the mask under construction */
     size_t words;
 };

@@ -441,7 +441,7 @@ void parser_args(struct parser *a, const char *s, size_t n)
         parser_put(a, PARSER_ARGUMENTS, s, n);
 }
 
-/* Returns whether the arguments are being emitted. Text read so far is then never read again. */
+/* Returns whether the arguments are being emitted. From then on the text of the call cannot become content. */
 static bool streaming(const struct parser_call *c)
 {
     return c->begun && !c->args_done;

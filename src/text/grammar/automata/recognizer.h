@@ -44,7 +44,8 @@ struct recognizer {
     struct recognizer_table rows, frames;
     struct edges_tables tables;
     uint32_t clamp_most; /* the argument of recognizer_clamp() for which results are kept; 0: none */
-    /* The row under construction: items to expand, items before a rule, items at or inside a terminal. */
+    /* Items of the row under construction. POSITION: items that are still to be expanded; WAITING: items whose next
+     * symbol is a rule; SCANNING: items whose next symbol is a terminal, or that are inside one. */
     struct tuples position, waiting, scanning;
 };
 
