@@ -16,7 +16,7 @@
 #   make wheel                    the wheel of the Python package, and its sources, in build/wheel
 #   make test-pjrt                the executor "pjrt" on a CPU plugin from the package index (not part of make test)
 #   make test-mixed               300 mixed requests in every way, on more models (minutes; MIXED=qwen3: that one)
-#   make pairs SEED=1 N=100000    N random requests with every feature, in company and alone: ends with the number of differences
+#   make pairs SEED=1 N=100000    N random requests with features beside each other, in company and alone: the number of differences
 #   make test-sim                 a million simulated requests through scheduler, policies and cache
 #   make test-grammar SUITE=F     the official JSON Schema test suite, a folder or archive F
 #   make test-page                the server's page in a headless Chromium (tools/setup --browser installs one);

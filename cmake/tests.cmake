@@ -132,7 +132,7 @@ foreach(source IN LISTS test_sources)
 endforeach()
 
 # ---- pairs of features ---------------------------------------------------------------------------------------------
-# Random requests with every feature, in company and alone: `make pairs`. A run of the tests has 2000 of them.
+# Random requests with features beside each other, in company and alone: `make pairs`. A run of the tests has 2000 of them.
 file(GLOB pairs_sources CONFIGURE_DEPENDS test/pairs/*.c)
 add_executable(pairs ${pairs_sources} test/unit/engine/dying.c test/unit/engine/static_shapes.c)
 target_link_libraries(pairs PRIVATE test_helpers)

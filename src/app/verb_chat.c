@@ -437,8 +437,8 @@ static int set(struct talk *t, const char *text, struct err *e)
     text += n + strspn(text + n, " ");
     for (char *p = name; *p; p++)
         *p = *p == '-' ? '_' : *p;
-    if (strcmp(name, "max_tokens") == 0)
-        snprintf(name, sizeof(name), "max_new_tokens");
+    if (sampling_name(name) != name)
+        snprintf(name, sizeof(name), "%s", sampling_name(name));
     if (!name[0]) {
         print_json_value(t->settings);
         print_text("\n");

@@ -551,7 +551,7 @@ static int count_sequences(struct requests *r, int64_t *n, struct err *e)
 }
 
 /* Answers all requests and writes the answers to FILE, the file of --output. If a batch is cancelled, its
- * finished results are kept. */
+ * finished results are kept. The file does not change if the only request was cancelled or failed. */
 static int answer_into(struct run_prompts *r, struct save *file, struct err *e)
 {
     int rc;
@@ -559,7 +559,7 @@ static int answer_into(struct run_prompts *r, struct save *file, struct err *e)
     print_to(file);
     rc = answer(r, e);
     print_to(NULL);
-    if (rc <= 0 && !(r->signal && r->stream)) {
+    if (rc <= 0 && !(r->stream && (r->signal || r->n_failed))) {
         int rc_file = save_commit(file, e);
 
         rc = rc_file ? rc_file : rc;

@@ -89,13 +89,14 @@ static size_t packed_k(size_t k, enum dtype t)
 static bool tpp_accepts(const struct linear_desc *d, const char **why_not)
 {
     size_t k = packed_k(d->part[0]->shape[1], d->dtype);
+    int target = libxsmm_get_target_archid();
 
     *why_not = "the backend computes in fp32 and bf16 only";
     if ((d->dtype != DT_F32 && d->dtype != DT_BF16) || d->to_mxfp4)
         return false;
     *why_not =
         "the bits of LIBXSMM's bf16 kernels for this machine, which lacks AVX512-BF16, depend on the number of rows";
-    if (d->dtype == DT_BF16 && libxsmm_get_target_archid() < LIBXSMM_X86_AVX512_CPX)
+    if (d->dtype == DT_BF16 && target >= LIBXSMM_X86_AVX512 && target < LIBXSMM_X86_AVX512_CPX)
         return false;
     *why_not = "LIBXSMM generates no kernels of this dtype for this machine";
     return (k < CHUNK || make_kernels(d->dtype == DT_F32, CHUNK)) &&

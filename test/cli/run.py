@@ -617,6 +617,8 @@ def a_bad_line_says_its_number_and_keeps_its_name():
            ({"prompt": "x", "echo": True}, "echo: "),
            ({"prompt": "x", "max_tokens": 1, "max_completion_tokens": 1}, "max_new_tokens: "),
            ({"prompt": "x", "stream": True}, "stream"),
+           ({"prompt": "x", "tools": [{"type": "function"}]}, "need messages"),
+           ({"ids": [5], "documents": [{"text": "x"}]}, "need messages"),
            ({"prompt": "x", "top_logprobs": 2}, "top_logprobs"),
            ({"prompt": ["x"]}, "prompt: found a list"), ({"ids": "5"}, "ids: found a string"),
            ({"ids": [5, "x"]}, "ids[1]"),
@@ -850,6 +852,12 @@ def output_goes_into_a_file_that_is_whole_or_not_there():
             r = call("run", *args)
             expect((r.returncode, r.stdout, r.stderr.count(b"\n"), os.listdir(d)),
                    (1, b"", 1, ["out"]), f"{args}: {r.stderr!r}")
+        with open(path, "rb") as f:
+            before = f.read()
+        expect_error(call("run", "-m", DEMO, "-o", path, "--force", "--ids", "99999"), 1,
+                     "outside the vocabulary")
+        with open(path, "rb") as f:
+            expect(f.read(), before, "the file of a prompt that is refused")
         for number, batch in ((signal.SIGTERM, True), (signal.SIGINT, False)):
             new = os.path.join(d, f"new{number}")
             args = ["--json", "--batch", "-"] if batch else ["-n", "100000", "--ignore-eos",

@@ -115,10 +115,14 @@ static bool ends_differ(const struct choice *a, const struct choice *b, char say
     return true;
 }
 
-static bool choices_differ(const struct choice *a, const struct choice *b, char says[256])
+static bool choices_differ(const struct choice *a, const struct choice *b, bool may_be_cut, char says[256])
 {
-    bool cut = a->finish == GALLOP_FINISH_CANCELLED || b->finish == GALLOP_FINISH_CANCELLED;
+    bool cut = may_be_cut && a->finish == GALLOP_FINISH_CANCELLED;
 
+    if (cut && a->error[0]) {
+        snprintf(says, 256, "it was cancelled, and says: %.150s", a->error);
+        return true;
+    }
     if (!a->ended || !b->ended) {
         snprintf(says, 256, "it %s, alone it %s", a->ended ? "ended" : "did not end",
                  b->ended ? "ended" : "did not");
@@ -133,8 +137,29 @@ static bool choices_differ(const struct choice *a, const struct choice *b, char 
            (!cut && ends_differ(a, b, says));
 }
 
-bool answers_differ(const struct answer *a, const struct answer *b, char says[256])
+/* Returns whether the cancellation of A came too early or had no effect. A step may give several tokens. */
+static bool is_cut_wrongly(const struct answer *a, size_t cancel_at)
 {
+    bool is_cancelled = false, is_reached = cancel_at == 0;
+
+    for (size_t i = 0; i < ANSWERS_MAX_CHOICES; i++) {
+        const struct choice *c = &a->choice[i];
+
+        is_cancelled |= c->finish == GALLOP_FINISH_CANCELLED;
+        is_reached |= c->n_output >= cancel_at;
+        if (c->finish != GALLOP_FINISH_CANCELLED && !c->has_score &&
+            c->n_output > cancel_at + GALLOP_MAX_DRAFT_TOKENS + 1)
+            return true;
+    }
+    return is_cancelled && !is_reached;
+}
+
+bool answers_differ(const struct answer *a, const struct answer *b, size_t cancel_at, char says[256])
+{
+    if (cancel_at != SIZE_MAX && is_cut_wrongly(a, cancel_at)) {
+        snprintf(says, 256, "it was to be cancelled after %zu tokens, and was not", cancel_at);
+        return true;
+    }
     if (a->code != b->code || strcmp(a->reason, b->reason) != 0) {
         snprintf(says, 256, "it is refused (%d, %.90s), alone (%d, %.90s)", a->code, a->reason, b->code,
                  b->reason);
@@ -143,7 +168,7 @@ bool answers_differ(const struct answer *a, const struct answer *b, char says[25
     for (size_t i = 0; i < ANSWERS_MAX_CHOICES; i++) {
         char how[256];
 
-        if (choices_differ(&a->choice[i], &b->choice[i], how)) {
+        if (choices_differ(&a->choice[i], &b->choice[i], cancel_at != SIZE_MAX, how)) {
             snprintf(says, 256, "answer %zu: %.200s", i, how);
             return true;
         }

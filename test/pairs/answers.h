@@ -41,8 +41,8 @@ void answers_add(struct answer *a, const struct gallop_event *ev, size_t n_vocab
 void answers_clear(struct answer *a);
 
 /* Returns whether A, an answer in company, differs in a bit from B, the answer to the same request alone, and writes
- * the difference to SAYS. If one of the two was cancelled, what both have is compared, since a step may give several
- * tokens. */
-bool answers_differ(const struct answer *a, const struct answer *b, char says[256]);
+ * the difference to SAYS. B was not cancelled. A was cancelled when a choice had CANCEL_AT tokens (SIZE_MAX: never),
+ * and then has the first of its tokens. */
+bool answers_differ(const struct answer *a, const struct answer *b, size_t cancel_at, char says[256]);
 
 #endif

@@ -1,5 +1,5 @@
-/* requests.h - the random request: every feature of gallop_request beside every other. A new feature of requests enters
- * here before it gets tests of its own. */
+/* requests.h - the random request: features of gallop_request beside each other. A new feature of requests enters here
+ * before it gets tests of its own. */
 #ifndef GALLOP_TEST_PAIRS_REQUESTS_H
 #define GALLOP_TEST_PAIRS_REQUESTS_H
 

@@ -108,7 +108,7 @@ static void draw_cache(struct way *w, struct draws *d)
     static const char *const types[] = {"slab_pool", "slab_pool", "paged", "paged", "dynamic", "bmc"};
     static const char *const layouts[] = {NULL, "head_major", "block_major"};
     static const char *const indices[] = {"radix", "radix", "hash", "none"};
-    static const int64_t blocks[] = {16, 16, 32, 64, 128, 256};
+    static const int64_t blocks[] = {16, 16, 16, 32, 64, 128, 256};
     struct gallop_options *o = &w->o;
     bool has_pool;
 
@@ -121,9 +121,10 @@ static void draw_cache(struct way *w, struct draws *d)
         o->block_size = 0;
         o->bmc_splits = 1 + (int64_t)draws_below(d, 20);
     }
-    if (draws_chance(d, 50))
+    if (draws_chance(d,
+                     65)) /* little more than the longest sequence needs, so that sequences are preempted */
         o->kv_cache_tokens =
-            o->max_model_len + o->block_size + (draws_chance(d, 50) ? 0 : (int64_t)draws_below(d, 600));
+            o->max_model_len + o->block_size + (draws_chance(d, 60) ? 0 : (int64_t)draws_below(d, 400));
     w->stores = has_pool && draws_chance(d, 15) && strcmp(o->prefix_index, "none") != 0;
 }
 
@@ -136,7 +137,7 @@ static void draw_schedule(struct gallop_options *o, struct draws *d)
     o->scheduler = DRAWS_ONE(d, schedulers);
     o->scheduling_policy = DRAWS_ONE(d, policies);
     o->admission = draws_chance(d, 30) ? "worst-case" : NULL;
-    o->max_num_seqs = 1 + (int64_t)draws_below(d, 16);
+    o->max_num_seqs = draws_chance(d, 30) ? 1 + (int64_t)draws_below(d, 3) : 4 + (int64_t)draws_below(d, 13);
     o->max_batched_tokens = o->max_num_seqs + DRAWS_ONE(d, steps);
     o->max_logits = o->max_num_seqs + (int64_t)draws_below(d, 20);
     o->threads = 1 + (int)draws_below(d, 3);

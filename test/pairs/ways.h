@@ -1,4 +1,4 @@
-/* ways.h - random engines: a model in a number format, which decides the bits of answers, and everything that does not:
+/* ways.h - random engines: a model in a number format, which decides the bits of answers, and options that do not:
  * caches, schedulers, guesses, threads and executors. A new option enters here before it gets tests of its own. */
 #ifndef GALLOP_TEST_PAIRS_WAYS_H
 #define GALLOP_TEST_PAIRS_WAYS_H

@@ -494,6 +494,8 @@ static void compute_rows(struct frame *f)
     if (!cache->ids)
         cache->ids = calloc(cache->n_slots * cache->n_rows, sizeof(*cache->ids));
     f->T = f->program->n_frame;
+    if (f->T == 0)
+        abort();
     n_inputs = f->n_in < sizeof(inputs) / sizeof(inputs[0]) ? f->n_in : 0;
     memcpy(inputs, f->in, n_inputs * sizeof(*inputs));
     for (size_t i = 0; i < f->T; i++) {

@@ -96,6 +96,9 @@ void own_set_given(const struct served *s, struct batch_request *b)
         wrap(s, q);
     if (!q->status && f->input.suffix && f->input.messages)
         refuse_field(q, "suffix", "suffix needs a prompt that is text and no conversation");
+    if (!q->status && !f->input.messages && count(q, "tools", "documents", ""))
+        refuse_field(q, count(q, "tools", "", "") ? "tools" : "documents",
+                     "tools and documents are for the chat template and need messages");
     f->output.return_token_ids = true;
     if (!s->json) /* only JSON output has them */
         f->output.prompt_logprobs = -1;

@@ -289,12 +289,15 @@ void served_put_line(const struct batch_request *b, struct buf *out)
     buf_str(out, "},\"error\":null}\n");
 }
 
-/* Returns whether the answer to Q is nothing but one generated text for each choice. */
-static bool is_text_alone(const struct request *q)
+/* Returns whether the answer to B is nothing but one generated text for each choice, which may have been cut by a
+ * cancellation. */
+static bool is_text_alone(const struct batch_request *b)
 {
+    const struct request *q = &b->q;
     const struct fields *f = &q->field;
-    bool is_text = q->status == 200 && q->answer.n_choices && !(q->endpoint & FIELDS_POOLED) &&
-                   !f->output.echo && f->generation.best_of <= f->generation.n;
+    bool is_text = (q->status == 200 || (!q->status && b->is_own && b->cancelled)) && q->answer.n_choices &&
+                   !(q->endpoint & FIELDS_POOLED) && !f->output.echo &&
+                   f->generation.best_of <= f->generation.n;
 
     for (size_t i = 0; i < q->answer.n_choices; i++)
         is_text &= !q->answer.choice[i].said.reasoning.len && !q->answer.choice[i].said.calls.n;
@@ -305,13 +308,13 @@ size_t served_n_texts(const struct batch_request *b)
 {
     const struct request *q = &b->q;
 
-    return is_text_alone(q) ? q->answer.n_choices : 1;
+    return is_text_alone(b) ? q->answer.n_choices : 1;
 }
 
 void served_put_text(const struct batch_request *b, size_t i, struct buf *out)
 {
     const struct request *q = &b->q;
-    const struct answer_choice *h = is_text_alone(q) ? &q->answer.choice[i] : NULL;
+    const struct answer_choice *h = is_text_alone(b) ? &q->answer.choice[i] : NULL;
     const struct buf *text = h ? &h->said.text : &q->reply;
 
     if (text->len)

@@ -104,7 +104,9 @@ static int encode_infill(struct request *q, const json_t *v, struct tok_ids *ids
     int rc = 0;
 
     fields_blame(&q->field, "suffix", 0);
-    if (!m->tok || !infill_is_known(m->tok))
+    if (!m->tok)
+        return say_no_tokenizer(q, e);
+    if (!infill_is_known(m->tok))
         return infill_refuse(e);
     if (v && !json_is_string(v))
         return err_set(e, ERR_INPUT,

@@ -51,7 +51,10 @@ int refuse_error(struct request *q, const struct err *e)
 
     if (mem_lib_failed() || e->code == ERR_NOMEM) /* when memory runs out, E may wrongly blame a field */
         return refuse_memory(q);
-    err_text_without_path(e, text, sizeof(text));
+    if (q->endpoint == FIELDS_LINE) /* the client owns the model's files */
+        err_text(e, text, sizeof(text));
+    else
+        err_text_without_path(e, text, sizeof(text));
     err_text_for_log(e, reason, sizeof(reason));
     return refuse_for(q, e->code == ERR_NOSPACE ? 429 : 400, text, reason);
 }

@@ -128,11 +128,7 @@ static enum sampling_field field_of_name(const char *name)
     static const struct {
         const char *name;
         enum sampling_field field;
-    } aliases[] = {{"stop_strings", SAMPLING_STOP},
-                   {"stop_token_ids", SAMPLING_STOP_TOKEN},
-                   {"max_tokens", SAMPLING_MAX_NEW_TOKENS},
-                   {"max_completion_tokens", SAMPLING_MAX_NEW_TOKENS},
-                   {"min_tokens", SAMPLING_MIN_NEW_TOKENS}};
+    } aliases[] = {{"stop_strings", SAMPLING_STOP}, {"stop_token_ids", SAMPLING_STOP_TOKEN}};
 
     for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
         if (strcmp(aliases[i].name, name) == 0)
@@ -352,10 +348,22 @@ static int read_allowed(struct reader *r, const json_t *v)
     return read_ids(r, name, v, SAMPLING_MAX_ALLOWED, &r->s->allowed, &r->s->n_allowed);
 }
 
+const char *sampling_name(const char *name)
+{
+    static const char *const aliases[][2] = {{"max_tokens", "max_new_tokens"},
+                                             {"max_completion_tokens", "max_new_tokens"},
+                                             {"min_tokens", "min_new_tokens"}};
+
+    for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
+        if (strcmp(aliases[i][0], name) == 0)
+            return aliases[i][1];
+    return name;
+}
+
 int sampling_set_member(struct sampling *s, const char *name, const json_t *v, struct arena *a, struct err *e)
 {
     struct reader r = {.s = s, .arena = a, .e = e};
-    enum sampling_field f = field_of_name(name);
+    enum sampling_field f = field_of_name(sampling_name(name));
 
     if (strcmp(name, "allowed_token_ids") == 0)
         return read_allowed(&r, v);
@@ -372,8 +380,14 @@ int sampling_set_json(struct sampling *s, const json_t *object, const char *what
 
     if (!json_is_object(object))
         return err_set(e, ERR_INPUT, "%s: expected a JSON object of sampling parameters", what);
-    for (void *it = json_object_iter(o); it && rc == 0; it = json_object_iter_next(o, it))
-        rc = sampling_set_member(s, json_object_iter_key(it), json_object_iter_value(it), a, e);
+    for (void *it = json_object_iter(o); it && rc == 0; it = json_object_iter_next(o, it)) {
+        const char *key = json_object_iter_key(it), *name = sampling_name(key);
+
+        if (name != key && json_object_get(o, name))
+            rc = err_set(e, ERR_INPUT, "%s: %s is given twice, under two names", key, name);
+        else
+            rc = sampling_set_member(s, key, json_object_iter_value(it), a, e);
+    }
     if (rc == ERR_INPUT)
         err_prefix(e, "%s", what);
     return rc;

@@ -119,8 +119,12 @@ void sampling_set_number(struct sampling *s, enum sampling_field f, double v);
  * given, so that a merge keeps the values of S instead of those of generation_config.json. */
 void sampling_keep_neutral(struct sampling *s);
 
-/* Sets the field NAME to V, unless V is null, and marks it as given. Aliases are stop_strings, and stop_token_ids,
- * max_tokens, max_completion_tokens and min_tokens of vLLM and OpenAI. allowed_token_ids is also accepted, max_length
+/* Returns the name of a field for its name NAME in OpenAI's API: max_new_tokens for max_tokens and
+ * max_completion_tokens, min_new_tokens for min_tokens. Returns NAME if it is none of these. */
+const char *sampling_name(const char *name);
+
+/* Sets the field NAME to V, unless V is null, and marks it as given. Aliases are stop_strings, stop_token_ids and the
+ * names of sampling_name(), which generation_config.json does not have. allowed_token_ids is also accepted, max_length
  * is not. ERR_INPUT, also for an unknown name. */
 int sampling_set_member(struct sampling *s, const char *name, const json_t *v, struct arena *a,
                         struct err *e);

@@ -102,6 +102,10 @@ static void other_forms_of_lists_are_read(void **state)
     assert_true(s.n_stop_token == 1 && s.stop_token[0] == 4);
     assert_int_equal(set(&s, "{\"stop_strings\":[],\"logit_bias\":{},\"stop_token\":[]}"), 0);
     assert_true(s.n_stop == 0 && s.n_bias == 0 && s.n_stop_token == 0);
+    assert_int_equal(set(&s, "{\"max_completion_tokens\":8,\"min_tokens\":3}"), 0);
+    assert_true(s.max_new_tokens == 8 && s.min_new_tokens == 3);
+    assert_int_equal(set(&s, "{\"max_tokens\":9}"), 0);
+    assert_int_equal(s.max_new_tokens, 9);
     assert_int_equal(set(&s, "{\"top_k\":5.0}"), 0); /* some programs count in floats */
     assert_int_equal(s.top_k, 5);
     assert_int_equal(set(&s, "{\"dry_sequence_breakers\":[]}"), 0); /* none, and not the usual ones */
@@ -198,6 +202,10 @@ static void unknown_names_are_refused(void **state)
 {
     REFUSED("{\"top_k\":5,\"tempreature\":1}", "tempreature: unknown sampling parameter");
     REFUSED("{\"max_length\":5}", "max_length: unknown sampling parameter");
+    REFUSED("{\"max_tokens\":5,\"max_new_tokens\":5}",
+            "max_tokens: max_new_tokens is given twice, under two names");
+    REFUSED("{\"min_new_tokens\":1,\"min_tokens\":2}",
+            "min_tokens: min_new_tokens is given twice, under two names");
     REFUSED("[]", "expected a JSON object of sampling parameters");
 }
 
@@ -207,7 +215,9 @@ static void a_generation_config_is_read(void **state)
         config(&s, "{\"_from_model_config\":true,\"bos_token_id\":1,\"pad_token_id\":0,\"do_sample\":true,"
                    "\"temperature\":0.6,\"top_p\":0.9,\"top_k\":20,\"repetition_penalty\":1.05,"
                    "\"eos_token_id\":[9,2,9],\"max_length\":4096,\"max_new_tokens\":2048,"
-                   "\"stop_strings\":[\"x\"],\"transformers_version\":\"4.44.0\",\"min_p\":null}"),
+                   "\"stop_strings\":[\"x\"],\"transformers_version\":\"4.44.0\",\"min_p\":null,"
+                   /* names of requests, which such a file does not have */
+                   "\"max_tokens\":16,\"max_completion_tokens\":\"auto\",\"min_tokens\":-1}"),
         0);
     assert_true(s.do_sample && s.temperature == 0.6 && s.top_p == 0.9 && s.top_k == 20 &&
                 s.repetition_penalty == 1.05);
