@@ -17,7 +17,7 @@ struct thread {
 /* Starts a thread that runs FN(ARG). Returns 0, or an error number if it was not started. */
 int thread_start(struct thread *t, void *(*fn)(void *arg), void *arg);
 void thread_join(struct thread *t);
-void thread_detach(struct thread *t); /* call it in place of thread_join() if nobody waits for T */
+void thread_detach(struct thread *t); /* for a thread that is never joined: it is freed when it ends */
 
 /* Lowers the priority of the calling thread, so that the compute threads, for which all sequences wait, run first. */
 void thread_give_way(void);
